@@ -1,0 +1,119 @@
+"""The doors: what the deciding code may ask of the world. Each has a real form and a simulated one.
+
+Real: `moldau.shell.io`. Simulated: `moldau.shell.io.twins`. Nothing below `shell` touches the world but through these.
+All paths given to `Disk` are relative, with "/" between parts, and are resolved under the door's root; a path that
+would leave the root raises ValueError (nothing from the network becomes a path).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from moldau.types import Buffer
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """Two clocks: people's time for records and retention, a steady one for deadlines."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch; may be set back by an operator."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds of a clock that never goes back."""
+        ...
+
+
+class Random(Protocol):
+    """Where every random choice comes from, so that a seed repeats a run."""
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+    def random_below(self, bound: int) -> int:
+        """An integer in [0, bound)."""
+        ...
+
+
+class File(Protocol):
+    """One open file. Errors: StorageFullError (nothing of the write remains), StorageFailedError."""
+
+    path: str
+
+    def size(self) -> int: ...
+
+    def append(self, data: Buffer) -> int:
+        """Writes all of `data` at the end, into the page cache, and gives the position where it begins."""
+        ...
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Writes inside or at the end of the file (indexes, checkpoints)."""
+        ...
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes; may wait for the disk. For start-up and Workers; not for the event loop."""
+        ...
+
+    def read_cached(self, position: int, length: int) -> bytes | None:
+        """What `read` gives if the page cache holds all of it, else None. Never waits."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def flush(self) -> None:
+        """fsync. Waits: call it through Workers, or at start and stop. Raises StorageFailedError; never try again."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A log directory. Synchronous calls reach only the page cache, except where said."""
+
+    def open(self, path: str, *, create: bool = True) -> File:
+        """Opens for reading and writing; FileNotFoundError if absent and `create` is False."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """Names inside, sorted; an absent directory is empty."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """With its parents; silent if it is there."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """A file; silent if absent."""
+        ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Atomic; durable only after `flush_directory` of the parents."""
+        ...
+
+    def flush_directory(self, path: str) -> None:
+        """fsync of the directory itself (names). Waits, as File.flush."""
+        ...
+
+    def read_file(self, path: str) -> bytes:
+        """FileNotFoundError if absent."""
+        ...
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        """Writes `path` as a whole: temporary file, fsync, rename, fsync of the directory (Kafka's checkpoints). Waits."""
+        ...
+
+
+class Workers(Protocol):
+    """Threads for work that releases the GIL: fsync, compression, cold reads. Bounded; the simulator runs them in place."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs `work` off the loop and gives its result or raises its error."""
+        ...
+
+    def close(self) -> None: ...

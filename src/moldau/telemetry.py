@@ -1,0 +1,30 @@
+"""Counters and gauges that every floor may count in: one registry a node, names fixed at registration.
+
+The bound on names holds memory down when a foreign string (a client id, a topic) becomes a label.
+"""
+
+from __future__ import annotations
+
+MAX_SERIES = 100_000
+
+
+class Telemetry:
+    """A node's counters, keyed by (name, label). Not thread-safe: used from the node's loop only."""
+
+    __slots__ = ("counters",)
+
+    def __init__(self) -> None:
+        self.counters: dict[tuple[str, str], int] = {}
+
+    def count(self, name: str, label: str = "", amount: int = 1) -> None:
+        """Adds `amount`; a new series past the bound is counted under the label "(other)"."""
+        key = (name, label)
+        if key not in self.counters and len(self.counters) >= MAX_SERIES:
+            key = (name, "(other)")
+        self.counters[key] = self.counters.get(key, 0) + amount
+
+    def set(self, name: str, value: int, label: str = "") -> None:
+        self.counters[(name, label)] = value
+
+    def value(self, name: str, label: str = "") -> int:
+        return self.counters.get((name, label), 0)

@@ -1,0 +1,59 @@
+"""The words that every floor needs: ids, offsets and positions, as distinct types.
+
+Naming rule: an *end* offset is exclusive, a *last* offset is inclusive.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NewType
+
+import msgspec
+
+Offset = NewType("Offset", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+BrokerId = NewType("BrokerId", int)
+ProducerId = NewType("ProducerId", int)
+ProducerEpoch = NewType("ProducerEpoch", int)
+
+Uuid = NewType("Uuid", bytes)
+"""16 raw bytes, big-endian, as on the wire: raw bytes compare and hash faster than `uuid.UUID`."""
+
+ZERO_UUID = Uuid(bytes(16))
+METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
+"""The fixed topic id of `__cluster_metadata` (KIP-595)."""
+
+NO_LEADER_EPOCH = LeaderEpoch(-1)
+NO_PRODUCER_ID = ProducerId(-1)
+NO_PRODUCER_EPOCH = ProducerEpoch(-1)
+NO_SEQUENCE = -1
+NO_TIMESTAMP_MS = -1
+
+Buffer = bytes | bytearray | memoryview
+
+
+def uuid_to_text(uuid: Uuid) -> str:
+    """Kafka's text form of a uuid: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
+
+
+def uuid_from_text(text: str) -> Uuid:
+    """The uuid that Kafka's text form names. Raises ValueError for anything but 16 bytes of URL-safe base64."""
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"not a uuid: {text!r}") from error
+    if len(raw) != 16:
+        raise ValueError(f"not a uuid: {text!r}")
+    return Uuid(raw)
+
+
+class TopicPartition(msgspec.Struct, frozen=True, order=True):
+    """One partition of a topic, named as people name it. `str()` is the directory name, `topic-0`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
