@@ -191,7 +191,8 @@ ERROR_TABLE: tuple[tuple[int, str, bool], ...] = (
     (130, "STREAMS_INVALID_TOPOLOGY", False),
     (131, "STREAMS_INVALID_TOPOLOGY_EPOCH", False),
     (132, "STREAMS_TOPOLOGY_FENCED", False),
-    (133, "SHARE_SESSION_LIMIT_REACHED", True),)
+    (133, "SHARE_SESSION_LIMIT_REACHED", True),
+)
 
 
 def _class_name(name: str) -> str:

@@ -105,12 +105,12 @@ class Disk(Protocol):
         ...
 
     def replace_file(self, path: str, data: bytes) -> None:
-        """Writes `path` as a whole: temporary file, fsync, rename, fsync of the directory (Kafka's checkpoints). Waits."""
+        """Writes `path` as a whole: temporary file, fsync, rename, fsync of the directory. Waits."""
         ...
 
 
 class Workers(Protocol):
-    """Threads for work that releases the GIL: fsync, compression, cold reads. Bounded; the simulator runs them in place."""
+    """Threads for work that releases the GIL: fsync, compression, cold reads. Bounded; simulated: run in place."""
 
     async def run(self, work: Callable[[], T]) -> T:
         """Runs `work` off the loop and gives its result or raises its error."""
