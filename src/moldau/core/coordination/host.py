@@ -1,0 +1,284 @@
+"""Runs one machine over one log: parks replies until what they rest on is committed.
+
+The owner (a role of the shell) drives it, one decision at a time:
+
+    output = host.submit(request_id, request, now_ms)      or host.fire(now_ms), host.loaded(now_ms)
+    if output.records: append them as one batch, then host.appended(last_offset) or host.append_failed(error)
+    send output.replies, and what host.committed(end_offset) releases each time the high watermark moves
+
+Records are applied as soon as they are appended, so that the next decision sees them. A decision without records may
+rest on records that are appended and not yet committed: its replies wait for those as well (as Kafka's
+CoordinatorRuntime does). An error takes the place of the response where the append failed or the shard stopped.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Hashable, Iterable
+from typing import Generic
+
+import msgspec
+
+from moldau.core.coordination.machine import (
+    NO_REQUEST_ID,
+    Decision,
+    Machine,
+    Record,
+    Request,
+    Response,
+    State,
+    Timer,
+)
+from moldau.errors import KafkaError, MoldauError, invariant, kafka_error
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
+
+TIMER_RETRY_MS = 500
+"""When a firing's records cannot be appended, it is tried again after this long (as CoordinatorRuntime's timers)."""
+
+
+class LoadedRecord(msgspec.Struct, Generic[Record], frozen=True):
+    """One record of the log, decoded, with where it stood."""
+
+    offset: Offset
+    record: Record
+    producer_id: ProducerId = NO_PRODUCER_ID
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+
+
+class LoadedTransactionEnd(msgspec.Struct, frozen=True):
+    """One end-transaction marker of the log."""
+
+    offset: Offset
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    committed: bool
+
+
+class HostOutput(msgspec.Struct, Generic[Response, Record], frozen=True):
+    """`records` to append as one atomic batch (or none), `replies` that may be sent now."""
+
+    records: tuple[Record, ...] = ()
+    replies: tuple[tuple[int, Response | MoldauError], ...] = ()
+
+
+class _Parked(msgspec.Struct, Generic[Response], frozen=True):
+    end_offset: int
+    replies: tuple[tuple[int, Response], ...]
+
+
+class CoordinatorHost(Generic[State, Request, Response, Record]):
+    """One shard. Synchronous, single-threaded; `state` may be read between calls, and is never to be changed."""
+
+    def __init__(
+        self,
+        machine: Machine[State, Request, Response, Record],
+        topic_partition: TopicPartition,
+        *,
+        end_offset: int = 0,
+    ) -> None:
+        self.machine = machine
+        self.topic_partition = topic_partition
+        self.state: State = machine.new_state()
+        self.stopped: str | None = None
+        """Why this shard decides nothing any more, with the address of the record; None while it runs."""
+        self.end_offset = end_offset
+        """The offset after the last applied record."""
+        self.committed_offset = end_offset
+        self._pending: Decision[Request, Response, Record] | None = None
+        self._pending_request_id = NO_REQUEST_ID
+        self._pending_timer: Timer[Request] | None = None
+        self._now_ms = 0
+        self._parked: deque[_Parked[Response]] = deque()
+        self._timers: dict[Hashable, tuple[int, Timer[Request]]] = {}
+        self._heap: list[tuple[int, int, Hashable]] = []
+        self._armed = 0
+
+    # loading
+
+    def load(self, items: Iterable[LoadedRecord[Record] | LoadedTransactionEnd]) -> None:
+        """Folds `items` into the state, in order; what is in a log counts as committed.
+
+        Never raises for what a record says: see `stopped`. May be called repeatedly, with slices of the log.
+        """
+        for item in items:
+            if self.stopped is not None:
+                return
+            self._replay(item)
+
+    def _replay(self, item: LoadedRecord[Record] | LoadedTransactionEnd) -> None:
+        invariant(item.offset >= self.end_offset, "a log is loaded in the order of its offsets")
+        try:
+            if isinstance(item, LoadedTransactionEnd):
+                self.machine.apply_end_transaction(self.state, item.producer_id, item.producer_epoch, item.committed)
+            else:
+                self.machine.apply(self.state, item.offset, item.producer_id, item.producer_epoch, item.record)
+        except Exception as error:
+            self._stop(item.offset, item, error)
+            return
+        self.end_offset = self.committed_offset = item.offset + 1
+
+    def loaded(self, now_ms: int) -> HostOutput[Response, Record]:
+        """To be called once, when the whole log was given to `load`."""
+        if self.stopped is not None:
+            return HostOutput()
+        return self._take(NO_REQUEST_ID, self.machine.decide_loaded(self.state, now_ms), now_ms)
+
+    # deciding
+
+    def submit(self, request_id: int, request: Request, now_ms: int) -> HostOutput[Response, Record]:
+        """Decides `request`. If the output has records, `appended` or `append_failed` must come next."""
+        if self.stopped is not None:
+            return HostOutput(replies=((request_id, self._stopped_error()),))
+        try:
+            decision = self.machine.decide(self.state, request_id, request, now_ms)
+        except KafkaError as error:
+            return HostOutput(replies=_failed(((request_id, error),), error))
+        return self._take(request_id, decision, now_ms)
+
+    def _take(
+        self, request_id: int, decision: Decision[Request, Response, Record], now_ms: int
+    ) -> HostOutput[Response, Record]:
+        invariant(self._pending is None, "a decision came before the last one's records were appended")
+        self._now_ms = now_ms
+        # Armed at once, cancelled only after the append: a spurious firing does no harm, a lost one hangs a member.
+        for timer in decision.timers:
+            if timer.deadline_ms is not None:
+                self._arm(timer)
+        if decision.records:
+            self._pending, self._pending_request_id = decision, request_id
+            return HostOutput(records=decision.records)
+        self._cancel_timers(decision)
+        if self.committed_offset >= self.end_offset:
+            return HostOutput(replies=_answerable(decision.replies))
+        self._park(decision)
+        return HostOutput()
+
+    def _park(self, decision: Decision[Request, Response, Record]) -> None:
+        replies = _answerable(decision.replies)
+        if replies:
+            self._parked.append(_Parked(self.end_offset, replies))
+
+    def appended(self, last_offset: int) -> tuple[tuple[int, MoldauError], ...]:
+        """The records of the last output stand in the log, the last of them at `last_offset`: applies them.
+
+        Gives replies only if the shard stops here; the decision's own come from `committed`.
+        """
+        decision = self._pending
+        invariant(decision is not None, "appended without records to append")
+        if decision is None:
+            return ()
+        self._pending = self._pending_timer = None
+        offset = last_offset - len(decision.records) + 1
+        invariant(offset >= self.end_offset, "records appended below the end of the log")
+        for record in decision.records:
+            try:
+                self.machine.apply(self.state, Offset(offset), NO_PRODUCER_ID, NO_PRODUCER_EPOCH, record)
+            except Exception as error:
+                self._stop(offset, record, error)
+                return (*_failed(decision.replies, self._stopped_error()), *self.drop(self._stopped_error()))
+            offset += 1
+            self.end_offset = offset
+        self._cancel_timers(decision)
+        self._park(decision)
+        return ()
+
+    def append_failed(self, error: MoldauError) -> tuple[tuple[int, MoldauError], ...]:
+        """Nothing of the last output's records is in the log: its replies become `error`, the state stays.
+
+        A request whose decision parked it is answered too; should the machine answer it later, nobody waits any more.
+        """
+        decision, timer = self._pending, self._pending_timer
+        invariant(decision is not None, "append_failed without records to append")
+        if decision is None:
+            return ()
+        self._pending = self._pending_timer = None
+        if timer is not None:
+            self._arm(Timer(timer.key, self._now_ms + TIMER_RETRY_MS, timer.request))
+        replies = _failed(decision.replies, error)
+        answered = any(request_id == self._pending_request_id for request_id, _ in replies)
+        if not answered and self._pending_request_id != NO_REQUEST_ID:
+            # the request was parked on what its records would have begun: nothing would ever answer it
+            replies = (*replies, (self._pending_request_id, error))
+        return replies
+
+    def committed(self, end_offset: int) -> tuple[tuple[int, Response], ...]:
+        """The high watermark is `end_offset` (exclusive): gives the replies that waited for it, in order."""
+        if end_offset > self.committed_offset:
+            self.committed_offset = end_offset
+        released: list[tuple[int, Response]] = []
+        while self._parked and self._parked[0].end_offset <= self.committed_offset:
+            released.extend(self._parked.popleft().replies)
+        return tuple(released)
+
+    def drop(self, error: MoldauError) -> tuple[tuple[int, MoldauError], ...]:
+        """Leadership or the log is lost: every reply that still waits for a commit becomes `error`."""
+        replies: list[tuple[int, MoldauError]] = []
+        if self._pending is not None:
+            replies.extend(_failed(self._pending.replies, error))
+            self._pending = None
+        while self._parked:
+            replies.extend(_failed(self._parked.popleft().replies, error))
+        return tuple(replies)
+
+    # timers
+
+    def next_deadline_ms(self) -> int | None:
+        """When `fire` has something to do next; None without timers, and when stopped."""
+        while self._heap and self.stopped is None:
+            deadline_ms, serial, key = self._heap[0]
+            armed = self._timers.get(key)
+            if armed is not None and armed[0] == serial:
+                return deadline_ms
+            heapq.heappop(self._heap)
+        return None
+
+    def fire(self, now_ms: int) -> HostOutput[Response, Record] | None:
+        """Decides the timer that has been due longest; None if none is due. To be called until it gives None."""
+        deadline_ms = self.next_deadline_ms()
+        if deadline_ms is None or deadline_ms > now_ms or self.stopped is not None:
+            return None
+        _, _, key = heapq.heappop(self._heap)
+        _, timer = self._timers.pop(key)
+        invariant(timer.request is not None, "a timer without a request was armed")
+        if timer.request is None:
+            return HostOutput()
+        output = self.submit(NO_REQUEST_ID, timer.request, now_ms)
+        if output.records:
+            self._pending_timer = timer
+        return output
+
+    def _arm(self, timer: Timer[Request]) -> None:
+        if timer.deadline_ms is None:
+            return
+        self._armed += 1
+        self._timers[timer.key] = (self._armed, timer)
+        heapq.heappush(self._heap, (timer.deadline_ms, self._armed, timer.key))
+        if len(self._heap) > 2 * len(self._timers) + 64:
+            # re-armed sessions leave dead entries behind: without this the heap grows with every heartbeat
+            self._heap = [(live.deadline_ms or 0, serial, key) for key, (serial, live) in self._timers.items()]
+            heapq.heapify(self._heap)
+
+    def _cancel_timers(self, decision: Decision[Request, Response, Record]) -> None:
+        for timer in decision.timers:
+            if timer.deadline_ms is None:
+                self._timers.pop(timer.key, None)
+
+    # stopping
+
+    def _stop(self, offset: int, record: object, error: Exception) -> None:
+        kind = type(getattr(record, "record", record)).__name__
+        self.stopped = f"{self.topic_partition} stopped at offset {offset}: {kind} cannot be applied: {error!r}"
+
+    def _stopped_error(self) -> KafkaError:
+        return kafka_error("COORDINATOR_NOT_AVAILABLE", f"{self.topic_partition} is stopped")
+
+
+def _answerable(replies: tuple[tuple[int, Response], ...]) -> tuple[tuple[int, Response], ...]:
+    if all(request_id != NO_REQUEST_ID for request_id, _ in replies):
+        return replies
+    return tuple(reply for reply in replies if reply[0] != NO_REQUEST_ID)
+
+
+def _failed(replies: tuple[tuple[int, object], ...], error: MoldauError) -> tuple[tuple[int, MoldauError], ...]:
+    return tuple((request_id, error) for request_id, _ in _answerable(replies))
