@@ -1,0 +1,73 @@
+# Every target works from a bare clone: it makes its own environment in .venv first.
+PYTHON ?= python3
+SECONDS ?= 60
+FILE ?=
+MINUTES ?= 10
+JOBS ?= 2
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test slow bench fuzz seeds lint ci oracle clean
+
+help:
+	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
+	@echo "make test      unit, property, client and Spark tests       make slow    kill -9, recovery, all fixed seeds"
+	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
+	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
+	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
+
+.venv/.python:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	@touch $@
+
+# One stamp for each set of extras; a changed pyproject.toml installs again.
+.venv/.demo: .venv/.python pyproject.toml
+	$(BIN)/pip install --quiet --editable '.[all]'
+	@touch $@
+
+.venv/.test: .venv/.demo
+	$(BIN)/pip install --quiet --editable '.[all,test]'
+	@touch $@
+
+.venv/.lint: .venv/.test
+	$(BIN)/pip install --quiet --editable '.[all,test,lint]'
+	@touch $@
+
+demo: .venv/.demo
+	$(BIN)/moldau demo --seconds $(SECONDS) $(if $(FILE),--file '$(FILE)')
+
+# The Spark tests share one JVM, so they run in one process; the others spread over the cores.
+test: .venv/.test
+	$(BIN)/pytest -n $(JOBS) -m "not slow and not java" --ignore tests/spark --ignore tests/products tests
+	$(BIN)/pytest -m "not slow and not java" tests/spark tests/products
+
+slow: .venv/.test
+	$(BIN)/pytest -m "slow and not java" tests
+	$(BIN)/python -m moldau.simulation --seeds 1..200 --jobs $(JOBS)
+
+lint: .venv/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.test
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+fuzz: .venv/.test
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+FROM ?= 1000
+TO ?= 2000
+seeds: .venv/.test
+	$(BIN)/python -m moldau.simulation --seeds $(FROM)..$(TO) --jobs $(JOBS)
+
+oracle: .venv/.test
+	$(BIN)/pytest -m java tests
+
+ci:
+	bash .ci/run
+
+clean:
+	rm -rf .venv build dist demo-output benchmarks/results

@@ -1,0 +1,104 @@
+"""`moldau produce TOPIC [VALUE ...]`: records from the command line, or a line of standard input each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from moldau.cli.cluster import add_cluster_arguments, client_settings, explained
+from moldau.cli.output import CommandError, print_json
+
+Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("produce", help="write records to a topic")
+    parser.add_argument("topic")
+    parser.add_argument("value", nargs="*", help="records; without any, one for each line of standard input")
+    parser.add_argument("--key", help="one key for all records")
+    parser.add_argument("--key-separator", metavar="TEXT", help="what stands before it in a line is the key")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
+    parser.add_argument("--partition", type=int, default=-1, help="default: by the hash of the key")
+    parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
+    parser.add_argument("--acks", choices=["all", "1", "0"], default="all")
+    add_cluster_arguments(parser)
+    parser.set_defaults(run=produce)
+
+
+def produce(arguments: argparse.Namespace) -> int:
+    """Exit code 0 only if every record was acknowledged; the first failure is told in one sentence."""
+    from confluent_kafka import Producer
+
+    failures: list[str] = []
+    acknowledged = 0
+
+    def delivered(error: Any, _: object) -> None:
+        nonlocal acknowledged
+        if error is None:
+            acknowledged += 1
+        elif not failures:
+            failures.append(error.str())
+
+    headers = [_split_header(text) for text in arguments.header]
+    settings = client_settings(
+        arguments,
+        **{
+            "acks": arguments.acks,
+            "enable.idempotence": arguments.acks == "all",
+            "compression.type": arguments.compression,
+            # As Kafka's own producers choose, so that equal keys meet whoever wrote them.
+            "partitioner": "murmur2_random",
+            "message.timeout.ms": 15_000,
+        },
+    )
+    with explained(arguments):
+        producer = Producer(settings)
+        for key, value in _records(arguments):
+            while True:
+                try:
+                    producer.produce(
+                        arguments.topic,
+                        value=value,
+                        key=key,
+                        headers=headers or None,
+                        partition=arguments.partition,
+                        on_delivery=delivered,
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.5)
+            producer.poll(0)
+            if failures:
+                break
+        producer.flush()
+    if failures:
+        raise CommandError(f"not all records were written ({acknowledged} were): {failures[0]}")
+    if arguments.json:
+        print_json({"topic": arguments.topic, "records": acknowledged})
+    else:
+        print(f"{acknowledged} record{'' if acknowledged == 1 else 's'} to {arguments.topic}", file=sys.stderr)
+    return 0
+
+
+def _records(arguments: argparse.Namespace) -> Iterator[tuple[bytes | None, bytes]]:
+    key = None if arguments.key is None else arguments.key.encode()
+    if arguments.value:
+        lines = (value.encode() for value in arguments.value)
+    else:
+        lines = (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+    separator = (arguments.key_separator or "").encode()
+    for line in lines:
+        if separator and separator in line:
+            own_key, _, value = line.partition(separator)
+            yield own_key, value
+        else:
+            yield key, line
+
+
+def _split_header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise CommandError(f"--header takes NAME=VALUE, not {text!r}")
+    return name, value.encode()

@@ -1,0 +1,104 @@
+"""Rules about the repository itself, so that it stays readable without anybody watching."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "moldau"
+MODULES = sorted(SOURCE.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
+
+MAX_MODULE_LINES = 600
+MAX_FUNCTION_LINES = 70
+MAX_REPOSITORY_FILE_BYTES = 1_000_000
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", MODULES + TESTS + BENCHMARKS, ids=name_of)
+def test_a_module_tells_one_story(path: Path) -> None:
+    assert path.read_text().count("\n") <= MAX_MODULE_LINES
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_function_fits_a_screen(path: Path) -> None:
+    too_long = [
+        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno - node.lineno + 1 > MAX_FUNCTION_LINES
+    ]
+    assert not too_long
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_names_say_what_a_thing_is(path: Path) -> None:
+    assert path.stem not in {"util", "utils", "common", "misc", "base", "helpers"}
+    vague = [
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and re.search(r"(Manager|Helper|Util|Utils)$", node.name)
+    ]
+    assert not vague
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_says_what_it_is_for(path: Path) -> None:
+    text = path.read_text()
+    assert not text.strip() or ast.get_docstring(ast.parse(text))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_is_left_unfinished(path: Path) -> None:
+    assert not re.search(r"\b(NotImplementedError|TODO|FIXME|XXX)\b", path.read_text())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_assert_is_not_used_because_it_can_be_switched_off(path: Path) -> None:
+    asserts = [node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+    assert not asserts, "use moldau.errors.invariant"
+
+
+@pytest.mark.parametrize("path", TESTS, ids=name_of)
+def test_tests_do_not_sleep(path: Path) -> None:
+    sleeps = [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"time.sleep", "asyncio.sleep"}
+    ]
+    assert not sleeps
+
+
+def tracked_files() -> list[Path]:
+    try:
+        listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return sorted(path for path in SOURCE.rglob("*") if path.is_file())
+    return [ROOT / line for line in listing.splitlines() if (ROOT / line).is_file()]
+
+
+def test_no_large_or_foreign_file_is_kept() -> None:
+    for path in tracked_files():
+        assert path.stat().st_size <= MAX_REPOSITORY_FILE_BYTES, path
+        assert path.suffix not in {".jar", ".class", ".so", ".pyc", ".parquet", ".log"}, path
+
+
+def test_the_documents_name_only_files_that_exist() -> None:
+    for document in [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} points to {target}"
+
+
+def test_the_makefile_has_the_promised_targets() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("demo", "test", "bench", "fuzz", "ci", "lint"):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
