@@ -1,0 +1,36 @@
+"""Threads behind the Workers door: for fsync, compression and cold reads, which release the GIL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+DEFAULT_THREADS = 4
+DEFAULT_MAX_PENDING = 1024
+
+
+class ThreadWorkers:
+    """A bounded pool of threads, used from one event loop.
+
+    At most `max_pending` pieces of work are handed to the pool; further callers wait on the loop, so that a slow
+    disk grows a queue of coroutines that their own bounds (requests in memory) already limit.
+    """
+
+    __slots__ = ("_executor", "_slots")
+
+    def __init__(self, *, threads: int = DEFAULT_THREADS, max_pending: int = DEFAULT_MAX_PENDING) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="moldau-worker")
+        self._slots = asyncio.Semaphore(max_pending)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs `work` in a thread. A cancelled caller does not stop work that has begun."""
+        async with self._slots:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def close(self) -> None:
+        """Waits for what runs, drops what has not begun. No thread of ours outlives this call."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
