@@ -1,0 +1,110 @@
+"""Control batches: the records that Kafka writes for itself, which no consumer is shown.
+
+A control record's key is (version int16, type int16). Bodies: the end-transaction marker is here, the others are
+messages of `moldau.wire.protocol.messages.raft_records`, given as encoded bytes. Sources: KIP-98, KIP-595, KIP-630,
+KIP-853.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Sequence
+
+import msgspec
+
+from moldau.errors import ProtocolError
+from moldau.types import Buffer
+from moldau.wire.records.builder import RecordTuple, build_batch
+
+_KEY = struct.Struct(">hh")
+_END_TRANSACTION = struct.Struct(">hi")
+CONTROL_KEY_VERSION = 0
+END_TRANSACTION_VERSION = 0
+
+
+class ControlType(enum.IntEnum):
+    """The second number of a control record's key."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+class EndTransactionMarker(msgspec.Struct, frozen=True):
+    """How a transaction ended on one partition; `coordinator_epoch` fences markers of an old coordinator."""
+
+    is_commit: bool
+    coordinator_epoch: int
+
+
+def encode_control_key(control_type: ControlType) -> bytes:
+    return _KEY.pack(CONTROL_KEY_VERSION, control_type)
+
+
+def decode_control_key(key: Buffer | None) -> ControlType | None:
+    """The type of a control record; None for one that a later Kafka may add, which readers skip.
+
+    Raises ProtocolError for a key that is absent, cut, or of a negative version.
+    """
+    if key is None or len(key) < _KEY.size:
+        raise ProtocolError("a control record's key is cut")
+    version, control_type = _KEY.unpack_from(key)
+    if version < 0:
+        raise ProtocolError(f"control record key version {version}")
+    try:
+        return ControlType(control_type)
+    except ValueError:
+        return None
+
+
+def build_control_batch(
+    records: Sequence[tuple[ControlType, Buffer]],
+    *,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A control batch of these (type, encoded body) records: leader change, or what heads or ends a snapshot."""
+    rows: list[RecordTuple] = [(encode_control_key(kind), body, timestamp, ()) for kind, body in records]
+    return build_batch(rows, base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
+
+
+def build_end_transaction_batch(
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The marker that ends a producer's transaction on a partition: a transactional control batch of one record."""
+    kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
+    body = _END_TRANSACTION.pack(END_TRANSACTION_VERSION, marker.coordinator_epoch)
+    return build_batch(
+        [(encode_control_key(kind), body, timestamp, ())],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def decode_end_transaction_marker(key: Buffer | None, value: Buffer | None) -> EndTransactionMarker:
+    """Raises ProtocolError for a control record that is no marker; later versions may append fields, left unread."""
+    control_type = decode_control_key(key)
+    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+        raise ProtocolError(f"control record of type {control_type} is no end of a transaction")
+    if value is None or len(value) < _END_TRANSACTION.size:
+        raise ProtocolError("an end-transaction marker is cut")
+    version, coordinator_epoch = _END_TRANSACTION.unpack_from(value)
+    if version < 0:
+        raise ProtocolError(f"end-transaction marker version {version}")
+    return EndTransactionMarker(control_type is ControlType.COMMIT, coordinator_epoch)

@@ -1,0 +1,127 @@
+"""Single records out of a batch, for the readers that want objects: groups, metadata, tests, the command line.
+
+Whole topics are read as columns (`moldau.columnar`). The broker's produce and fetch paths never come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from moldau.errors import ProtocolError
+from moldau.types import Buffer
+from moldau.wire.records.batch import HEADER_SIZE, BatchHeader, read_header
+from moldau.wire.records.compression import MAX_EXPANDED_BYTES, Compression, decompress
+from moldau.wire.records.varint import VARLONG_BYTES, decode_varint
+
+RecordHeader = tuple[str, bytes | None]
+
+MIN_RECORD_BYTES = 7
+"""Length, attributes, timestamp, offset, key length, value length, header count: a byte each."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One record; `timestamp` in ms since the epoch; a header's key may repeat and its value may be None."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[RecordHeader, ...] = ()
+
+
+class RecordFields(msgspec.Struct, frozen=True):
+    """A record as its batch holds it: relative to the batch's base offset and base timestamp."""
+
+    offset_delta: int
+    timestamp_delta: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[RecordHeader, ...]
+
+
+def read_records(batch: Buffer, *, max_expanded_bytes: int = MAX_EXPANDED_BYTES) -> list[Record]:
+    """The records of the one batch that begins `batch`, decompressed; control records too.
+
+    The CRC is not checked here (`batch.is_crc_valid`). Raises ProtocolError for bytes that are no batch, that are cut,
+    or that expand past `max_expanded_bytes`.
+    """
+    header = read_header(batch)
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    return [
+        Record(
+            base_offset + fields.offset_delta,
+            base_timestamp + fields.timestamp_delta if append_time is None else append_time,
+            fields.key,
+            fields.value,
+            fields.headers,
+        )
+        for fields in iterate_fields(read_payload(batch, header, max_expanded_bytes), header.record_count)
+    ]
+
+
+def read_payload(batch: Buffer, header: BatchHeader, max_expanded_bytes: int = MAX_EXPANDED_BYTES) -> bytes:
+    """The bytes of the records behind the header, decompressed. Raises ProtocolError as `read_records`."""
+    if header.size > len(batch):
+        raise ProtocolError(f"a record batch of {header.size} bytes is cut at {len(batch)}")
+    payload = memoryview(batch)[HEADER_SIZE : header.size]
+    compression = header.compression
+    if compression is Compression.NONE:
+        return bytes(payload)
+    return decompress(compression, payload, max_expanded_bytes)
+
+
+def iterate_fields(payload: bytes, record_count: int) -> Iterator[RecordFields]:
+    """Each record of a decompressed payload. Raises ProtocolError unless it holds exactly `record_count` of them."""
+    if record_count < 0 or record_count * MIN_RECORD_BYTES > len(payload):
+        raise ProtocolError(f"{len(payload)} bytes cannot hold {record_count} records")
+    position = 0
+    for _ in range(record_count):
+        length, position = decode_varint(payload, position)
+        end = position + length
+        if length < 0 or end > len(payload):
+            raise ProtocolError(f"a record of {length} bytes in {len(payload) - position}")
+        yield _read_fields(payload, position, end)
+        position = end
+    if position != len(payload):
+        raise ProtocolError(f"{len(payload) - position} bytes behind the last of {record_count} records")
+
+
+def _read_fields(data: bytes, position: int, end: int) -> RecordFields:
+    # the attributes of a record are unused: any value is read, as Kafka does
+    timestamp_delta, position = decode_varint(data, position + 1, VARLONG_BYTES)
+    offset_delta, position = decode_varint(data, position)
+    key, position = _read_nullable(data, position, end)
+    value, position = _read_nullable(data, position, end)
+    header_count, position = decode_varint(data, position)
+    headers: tuple[RecordHeader, ...] = ()
+    if header_count:
+        headers, position = _read_headers(data, position, end, header_count)
+    if position != end:
+        raise ProtocolError(f"a record's fields end at {position}, the record at {end}")
+    return RecordFields(offset_delta, timestamp_delta, key, value, headers)
+
+
+def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = decode_varint(data, position)
+    if length < 0:
+        # every negative length means null to Kafka's readers, not only -1
+        return None, position
+    if position + length > end:
+        raise ProtocolError(f"a key or value of {length} bytes in {end - position}")
+    return data[position : position + length], position + length
+
+
+def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[RecordHeader, ...], int]:
+    if count < 0 or count * 2 > end - position:
+        raise ProtocolError(f"{count} headers in {end - position} bytes")
+    headers: list[RecordHeader] = []
+    for _ in range(count):
+        key, position = _read_nullable(data, position, end)
+        if key is None:
+            raise ProtocolError("a record header without a key")
+        value, position = _read_nullable(data, position, end)
+        headers.append((key.decode("utf-8", "replace"), value))
+    return tuple(headers), position

@@ -1,0 +1,237 @@
+"""What a produced batch must prove, and the error code that it gets where it does not.
+
+`check_produced_fields` is on the hot path: one unpack, one chain of comparisons, the CRC. Only a batch that fails comes
+to `_refusal`, which finds out why, in the order in which Kafka would. Codes (shared table: bad input, Produce):
+
+    87 INVALID_RECORD                no batch, a cut one, more than one; magic 0 or 1; base offset not 0; counts that
+                                     disagree; control batch; unknown attribute bits; sequence below 0 with an id
+     2 CORRUPT_MESSAGE               CRC; magic that never was; impossible length
+    76 UNSUPPORTED_COMPRESSION_TYPE  codec 5 to 7 (zstd before Produce v7: the handler's, who knows the version)
+    32 INVALID_TIMESTAMP             the header's timestamps outside the topic's bounds
+    47 INVALID_PRODUCER_EPOCH        a producer id without an epoch
+
+Not here: the size limit (10, 18), producer state (45, 47), transactions (48): they are the log's.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from moldau.errors import KafkaError, ProtocolError, kafka_error
+from moldau.types import Buffer
+from moldau.wire.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_FLAG,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
+from moldau.wire.records.compression import COMPRESSION_MASK, Compression, expansion_limit
+from moldau.wire.records.crc import crc32c
+from moldau.wire.records.record import iterate_fields, read_payload
+
+NO_BOUND_MS = 0x7FFFFFFFFFFFFFFF
+DEFAULT_TIMESTAMP_AFTER_MAX_MS = 3_600_000
+_MIN_INT64 = -0x8000000000000000
+_MIN_LENGTH = 14
+"""The shortest length field that any message format ever had; less is damage, not an old format."""
+
+BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""The header's fields in the order of BatchHeader."""
+
+
+class BatchLimits(msgspec.Struct, frozen=True):
+    """The topic settings that a produced batch is judged by; all in ms.
+
+    `message.timestamp.before.max.ms`, `message.timestamp.after.max.ms`; with `message.timestamp.type=LogAppendTime`
+    the client's timestamps are not judged.
+    """
+
+    timestamp_before_max_ms: int = NO_BOUND_MS
+    timestamp_after_max_ms: int = DEFAULT_TIMESTAMP_AFTER_MAX_MS
+    is_log_append_time: bool = False
+
+
+_ACCEPTED_ATTRIBUTES = frozenset(
+    kind | append_time | transactional
+    for kind in Compression
+    for append_time in (0, LOG_APPEND_TIME_FLAG)
+    for transactional in (0, TRANSACTIONAL_FLAG)
+)
+_unpack_header = HEADER.unpack_from
+
+
+def check_produced_batch(buffer: Buffer, *, now_ms: int, limits: BatchLimits) -> BatchHeader:
+    """The header of the one batch in `buffer`, after everything that it can prove. Raises KafkaError.
+
+    Bytes behind the batch that begin no other are ignored, as Kafka does: append `buffer[: header.size]` only. A
+    LogAppendTime mark of the client is accepted: on a topic of CreateTime, clear it (`batch.clear_log_append_time`).
+    """
+    return BatchHeader(*check_produced_fields(buffer, now_ms, limits))
+
+
+def check_produced_fields(buffer: Buffer, now_ms: int, limits: BatchLimits) -> BatchFields:
+    """`check_produced_batch` as a plain tuple, 0.2 us cheaper."""
+    try:
+        fields: BatchFields = _unpack_header(buffer)
+    except struct.error:
+        raise _framing_refusal(buffer) or _invalid("no whole record batch") from None
+    (
+        base_offset,
+        batch_length,
+        _leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    ) = fields
+    if (
+        batch_length + LENGTH_OVERHEAD == len(buffer)
+        and magic == MAGIC
+        and base_offset == 0
+        and attributes in _ACCEPTED_ATTRIBUTES
+        and record_count == last_offset_delta + 1
+        and record_count > 0
+        and (producer_id < 0 or (base_sequence >= 0 and producer_epoch >= 0))
+        and (
+            (
+                max_timestamp - now_ms <= limits.timestamp_after_max_ms
+                and base_timestamp - now_ms <= limits.timestamp_after_max_ms
+                and now_ms - max_timestamp <= limits.timestamp_before_max_ms
+                and now_ms - base_timestamp <= limits.timestamp_before_max_ms
+            )
+            or limits.is_log_append_time
+        )
+        and crc32c(buffer[ATTRIBUTES_POSITION:]) == crc
+    ):
+        return fields
+    refusal = _refusal(buffer, now_ms, limits)
+    if refusal is not None:
+        raise refusal
+    return fields
+
+
+def is_zstd(buffer: Buffer) -> bool:
+    """Whether the batch is compressed with zstd, which Produce carries from version 7 on (KIP-110): else 76."""
+    return len(buffer) >= HEADER_SIZE and buffer[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == Compression.ZSTD
+
+
+# --- why a batch was refused: never on the hot path ---
+
+
+def _refusal(buffer: Buffer, now_ms: int, limits: BatchLimits) -> KafkaError | None:
+    """Why Kafka would refuse, or None: the fast path also fails for what is legal but rare (bytes behind the batch)."""
+    refusal = _framing_refusal(buffer)
+    if refusal is not None:
+        return refusal
+    header = BatchHeader(*_unpack_header(buffer))
+    if crc32c(buffer[ATTRIBUTES_POSITION : header.size]) != header.crc:
+        return kafka_error("CORRUPT_MESSAGE", "the CRC of the record batch does not match")
+    if header.is_control:
+        return _invalid("clients cannot write control batches")
+    if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+        return kafka_error("UNSUPPORTED_COMPRESSION_TYPE", f"unknown codec {header.attributes & COMPRESSION_MASK}")
+    if header.attributes not in _ACCEPTED_ATTRIBUTES:
+        return _invalid(f"attributes {header.attributes & 0xFFFF:#06x} hold bits that a client may not set")
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        return _invalid(f"{header.record_count} records with last offset delta {header.last_offset_delta}")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        return _invalid(f"base sequence {header.base_sequence} with producer id {header.producer_id}")
+    if header.producer_id >= 0 and header.producer_epoch < 0:
+        return kafka_error("INVALID_PRODUCER_EPOCH", f"producer epoch {header.producer_epoch}")
+    if not limits.is_log_append_time:
+        for timestamp in (header.base_timestamp, header.max_timestamp):
+            if not is_timestamp_allowed(timestamp, now_ms, limits):
+                return kafka_error("INVALID_TIMESTAMP", f"timestamp {timestamp} is out of the topic's range")
+    return None
+
+
+def _framing_refusal(buffer: Buffer) -> KafkaError | None:
+    """The parser's refusals: is there exactly one whole batch of magic 2 at base offset 0?"""
+    size = _next_batch_size(buffer, 0)
+    if isinstance(size, KafkaError):
+        return size
+    if size is None:
+        return _invalid("no whole record batch")
+    magic = buffer[16]
+    if magic != MAGIC:
+        return _invalid(f"record batches of magic {magic} are not accepted")
+    if size < HEADER_SIZE:
+        return kafka_error("CORRUPT_MESSAGE", f"a record batch of {size} bytes is shorter than its header")
+    behind = _next_batch_size(buffer, size)
+    if isinstance(behind, KafkaError):
+        return behind
+    if behind is not None:
+        return _invalid("more than one record batch for a partition")
+    base_offset = int.from_bytes(buffer[:8], "big", signed=True)
+    if base_offset != 0:
+        return _invalid(f"base offset {base_offset}, must be 0")
+    return None
+
+
+def _next_batch_size(buffer: Buffer, position: int) -> int | KafkaError | None:
+    """The size of the whole batch at `position`, None if none or only a part is there, an error if damaged."""
+    rest = len(buffer) - position
+    if rest < LENGTH_OVERHEAD:
+        return None
+    length = int.from_bytes(buffer[position + 8 : position + 12], "big", signed=True)
+    if length < _MIN_LENGTH or length > 0x7FFFFFFF - LENGTH_OVERHEAD:
+        return kafka_error("CORRUPT_MESSAGE", f"record batch length {length}")
+    if rest < 17:
+        return None
+    if buffer[position + 16] > MAGIC:
+        return kafka_error("CORRUPT_MESSAGE", f"magic {buffer[position + 16]}")
+    return length + LENGTH_OVERHEAD if length + LENGTH_OVERHEAD <= rest else None
+
+
+def is_timestamp_allowed(timestamp: int, now_ms: int, limits: BatchLimits) -> bool:
+    """Whether a client may write this timestamp now. -1, none, is always allowed; Java's smallest long never."""
+    if timestamp == -1:
+        return True
+    if timestamp == _MIN_INT64:
+        return False
+    return timestamp - now_ms <= limits.timestamp_after_max_ms and now_ms - timestamp <= limits.timestamp_before_max_ms
+
+
+def _invalid(message: str) -> KafkaError:
+    return kafka_error("INVALID_RECORD", message)
+
+
+# --- the full walk: compacted topics, recompression, moldau.record.validation=full ---
+
+
+def check_records(
+    buffer: Buffer, header: BatchHeader, *, now_ms: int, limits: BatchLimits, is_key_required: bool = False
+) -> int:
+    """Walks every record of a batch that `check_produced_batch` took; gives their largest timestamp.
+
+    Raises INVALID_RECORD (87) for records that cannot be read, that expand past `expansion_limit`, whose count differs
+    from the header's, whose offset deltas are not 0, 1, 2.., or, with `is_key_required` (a compacted topic), that have
+    no key; INVALID_TIMESTAMP (32) as the header is judged. Long: call it off the loop for compressed batches.
+    """
+    largest = -1
+    try:
+        payload = read_payload(buffer, header, expansion_limit(header.size))
+        for index, fields in enumerate(iterate_fields(payload, header.record_count)):
+            if fields.offset_delta != index:
+                raise _invalid(f"record {index} has offset delta {fields.offset_delta}")
+            if is_key_required and fields.key is None:
+                raise _invalid(f"record {index} has no key, and the topic is compacted")
+            timestamp = header.base_timestamp + fields.timestamp_delta
+            if not limits.is_log_append_time and not is_timestamp_allowed(timestamp, now_ms, limits):
+                raise kafka_error("INVALID_TIMESTAMP", f"record {index}: timestamp {timestamp} is out of range")
+            largest = max(largest, timestamp)
+    except ProtocolError as error:
+        raise _invalid(str(error)) from None
+    return largest
