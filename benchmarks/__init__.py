@@ -1,0 +1,1 @@
+"""Workloads run against Moldau and its peers, interleaved, in one run: `make bench`."""

@@ -1,0 +1,82 @@
+"""One-record Produce requests over many connections, each waiting for its answer: what a request costs the broker.
+
+The loader is one epoll loop with a frame made beforehand. Its ceiling is the rate at which it alone would fill a core:
+a row within 10 % of it says more about the loader than about the broker.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+
+from benchmarks.peers import Peer
+from moldau.wire.protocol.codec import encode_message
+from moldau.wire.protocol.framing import frame
+from moldau.wire.protocol.headers import RequestHeader, encode_request_header
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.builder import build_batch
+
+PRODUCE_VERSION = 9
+
+
+def produce_frame(topic: str, value_bytes: int) -> bytes:
+    batch = build_batch([(None, bytes(value_bytes), int(time.time() * 1000), ())])
+    partition = PartitionProduceData(index=0, records=batch)
+    request = ProduceRequest(
+        acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[partition])]
+    )
+    header = RequestHeader(api_key=0, api_version=PRODUCE_VERSION, correlation_id=1, client_id="moldau-bench")
+    return frame(encode_request_header(header), encode_message(request, PRODUCE_VERSION))
+
+
+def measure(
+    peer: Peer, topic: str, *, connections: int, requests: int, value_bytes: int, in_flight: int = 1
+) -> dict[str, float]:
+    """Gives requests/s, broker CPU microseconds for each, and the loader's own ceiling in requests/s."""
+    request = produce_frame(topic, value_bytes)
+    poller = select.epoll()
+    sockets: dict[int, socket.socket] = {}
+    for _ in range(connections):
+        client = socket.create_connection(("127.0.0.1", peer.port))
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sockets[client.fileno()] = client
+        poller.register(client.fileno(), select.EPOLLIN)
+    response_bytes = _response_bytes(next(iter(sockets.values())), request)
+    cpu_before, own_before, begin = peer.cpu_seconds(), time.process_time(), time.perf_counter()
+    for client in sockets.values():
+        client.sendall(request * in_flight)
+    sent, answered = connections * in_flight, 0
+    pending = dict.fromkeys(sockets, 0)
+    while answered < requests:
+        for descriptor, _ in poller.poll():
+            client = sockets[descriptor]
+            received = pending[descriptor] + len(client.recv(65536))
+            complete, pending[descriptor] = divmod(received, response_bytes)
+            answered += complete
+            again = min(complete, max(0, requests - sent))
+            if again:
+                client.send(request if again == 1 else request * again)
+                sent += again
+    seconds, own = time.perf_counter() - begin, time.process_time() - own_before
+    cpu = peer.cpu_seconds() - cpu_before
+    poller.close()
+    for client in sockets.values():
+        client.close()
+    return {"rate": answered / seconds, "cpu_us_per_request": cpu / answered * 1e6, "loader_ceiling": answered / own}
+
+
+def _response_bytes(client: socket.socket, request: bytes) -> int:
+    """The size of an answer frame, which is the same for each, and the check that it is no error."""
+    client.sendall(request)
+    answer = b""
+    while len(answer) < 4 or len(answer) < 4 + struct.unpack_from(">i", answer)[0]:
+        answer += client.recv(65536)
+    # size, correlation id, tags | topics, name, partitions, index | error code
+    at = 4 + 4 + 1 + 1
+    at += 1 + answer[at] - 1 + 1 + 4
+    (error_code,) = struct.unpack_from(">h", answer, at)
+    if error_code:
+        raise RuntimeError(f"the broker answered error {error_code}")
+    return len(answer)

@@ -1,0 +1,88 @@
+"""Produce and consume at full speed with librdkafka, and the broker's CPU for each GB."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.peers import Peer, PeerError
+
+GB = 1e9
+CHUNK = 10_000
+
+
+def create_topic(peer: Peer, topic: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        future.result(timeout=30)
+
+
+def produce(peer: Peer, topic: str, *, records: int, value_bytes: int, settings: dict[str, object]) -> dict[str, float]:
+    """Sends `records` values; gives records/s until the last acknowledgement, and broker CPU seconds per GB of values."""
+    failures = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": peer.bootstrap_servers,
+            "linger.ms": 5,
+            "batch.num.messages": 100_000,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_048_576,
+            # Reports only failures: a callback for each record would measure Python, not the broker.
+            "delivery.report.only.error": True,
+            "on_delivery": delivered,
+            **settings,
+        }
+    )
+    value = (b"moldau benchmark value " * (value_bytes // 23 + 1))[:value_bytes]
+    cpu_before, begin, sent = peer.cpu_seconds(), time.perf_counter(), 0
+    while sent < records:
+        messages = [{"value": value} for _ in range(min(CHUNK, records - sent))]
+        while messages:
+            try:
+                producer.produce_batch(topic, messages)
+            except BufferError:
+                pass
+            # What did not fit into the queue carries an "_error"; it is offered again.
+            refused = [{"value": value} for message in messages if "_error" in message]
+            sent += len(messages) - len(refused)
+            messages = refused
+            producer.poll(0.01 if refused else 0)
+    if producer.flush(120) or failures:
+        raise PeerError(f"{peer.name}: records were not acknowledged: {failures[:1]}")
+    seconds = time.perf_counter() - begin
+    gigabytes = records * value_bytes / GB
+    return {"rate": records / seconds, "cpu_per_gb": (peer.cpu_seconds() - cpu_before) / gigabytes}
+
+
+def end_offset(peer: Peer, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": peer.bootstrap_servers, "group.id": "moldau-bench"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1])
+    finally:
+        consumer.close()
+
+
+def consume(peer: Peer, topic: str, *, records: int, value_bytes: int) -> dict[str, float]:
+    """Reads the whole topic with kcat (librdkafka without Python objects); records/s and broker CPU seconds per GB."""
+    kcat = shutil.which("kcat")
+    if kcat is None:
+        raise PeerError("kcat is needed to read at full speed: apt-get install kcat")
+    command = [kcat, "-b", peer.bootstrap_servers, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-u"]
+    command += ["-c", str(records), "-f", "", "-X", "queued.min.messages=1000000", "-X", "fetch.wait.max.ms=100"]
+    command += ["-X", "fetch.message.max.bytes=8388608", "-X", "check.crcs=false"]
+    if end_offset(peer, topic) < records:
+        raise PeerError(f"{peer.name}: {topic} holds too few records")
+    cpu_before, begin = peer.cpu_seconds(), time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seconds = time.perf_counter() - begin
+    gigabytes = records * value_bytes / GB
+    return {"rate": records / seconds, "cpu_per_gb": (peer.cpu_seconds() - cpu_before) / gigabytes}

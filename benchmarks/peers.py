@@ -1,0 +1,173 @@
+"""The brokers that are measured: how each is started, watched and stopped.
+
+Apache Kafka is fetched from Maven Central into a folder outside the repository, and formatted anew for each run.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>moldau</groupId><artifactId>peers</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
+</dependencies></project>"""
+START_TIMEOUT_S = 60
+
+
+class PeerError(Exception):
+    """A peer cannot be had or does not start."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def fetch_kafka(cache: Path) -> Path:
+    """The folder with Apache Kafka's jars, fetched once. Raises PeerError where Maven or Java is missing."""
+    given = os.environ.get("MOLDAU_KAFKA_LIBS")
+    if given:
+        return Path(given)
+    libraries = cache / f"kafka-{KAFKA_VERSION}"
+    if not (libraries / f"kafka-tools-{KAFKA_VERSION}.jar").exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        (cache / "pom.xml").write_text(POM.format(version=KAFKA_VERSION))
+        command = ["mvn", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
+        try:
+            subprocess.run(command, cwd=cache, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise PeerError(f"Apache Kafka cannot be fetched (Maven and Java 17 are needed): {error}") from error
+    return libraries
+
+
+@dataclass
+class Peer:
+    """One running broker. `command` is given the port; `folder` holds its data and its output."""
+
+    name: str
+    folder: Path
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    start_seconds: float = 0.0
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def command(self) -> list[str]:
+        raise PeerError(f"{self.name} has no command")
+
+    def prepare(self) -> None:
+        """Work that an operator does once, before the first start."""
+
+    def start(self) -> None:
+        """Starts the process; returns when its port accepts connections."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = self.port or free_port()
+        self.prepare()
+        begin = time.perf_counter()
+        with (self.folder / "output.txt").open("ab") as output:
+            self.process = subprocess.Popen(
+                self.command(), stdout=output, stderr=output, env={**os.environ, **self.environment}, cwd=self.folder
+            )
+        while True:
+            if self.process.poll() is not None or time.perf_counter() - begin > START_TIMEOUT_S:
+                raise PeerError(f"{self.name} did not start: see {self.folder / 'output.txt'}")
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    break
+            time.sleep(0.002)
+        self.start_seconds = time.perf_counter() - begin
+
+    def stop(self) -> None:
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the broker process so far."""
+        fields = self._proc("stat").rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def pss_mib(self) -> float:
+        """Proportional set size: memory of the process, shared pages counted by their share."""
+        for line in self._proc("smaps_rollup").splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 1024
+        raise PeerError("no Pss line in smaps_rollup")
+
+    def _proc(self, name: str) -> str:
+        if self.process is None:
+            raise PeerError(f"{self.name} is not running")
+        return Path(f"/proc/{self.process.pid}/{name}").read_text()
+
+
+class Moldau(Peer):
+    """`moldau up` with its defaults."""
+
+    def command(self) -> list[str]:
+        listen = f"127.0.0.1:{self.port}"
+        return [
+            sys.executable,
+            "-m",
+            "moldau.cli.main",
+            "up",
+            "--data-dir",
+            str(self.folder / "data"),
+            "--listen",
+            listen,
+        ]
+
+
+@dataclass
+class ApacheKafka(Peer):
+    """One combined node with its defaults: 1 GB heap, one log directory."""
+
+    libraries: Path = Path()
+
+    def _java(self) -> list[str]:
+        java = os.environ.get("MOLDAU_BENCH_JAVA", "java")
+        return [java, "-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-cp", f"{self.libraries}/*"]
+
+    def command(self) -> list[str]:
+        return [*self._java(), "kafka.Kafka", str(self.folder / "server.properties")]
+
+    def prepare(self) -> None:
+        controller = free_port()
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        cluster_id = "MkU3OEVBNTcwNTJENDM2Qk"
+        tool = ["kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted", "-t", cluster_id]
+        done = subprocess.run([*self._java(), *tool, "-c", str(path)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise PeerError(f"Apache Kafka cannot format its directory: {done.stdout}{done.stderr}")

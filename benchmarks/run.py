@@ -1,0 +1,259 @@
+"""`make bench`: every workload against Moldau and Apache Kafka, interleaved in one run; a table of ratios and a JSON file.
+
+    python -m benchmarks.run [--only WORD] [--rounds 3] [--without-apache] [--output FILE]
+
+Machines are noisy, so a figure is only worth its ratio to the peer's in the same run: each round runs every peer once, in
+alternating order, and the table shows medians of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from benchmarks.loaders import columns, latency, one_record, produce, python_start
+from benchmarks.micro import recovery
+from benchmarks.peers import ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
+
+Figures = dict[str, float]
+WORKLOADS = Path(__file__).parent / "workloads"
+# The order of the rows: what warms a broker up comes first, memory last.
+ORDER = ["produce-100b", "produce-1k", "latency-1000", "one-record-50", "memory", "start", "arrow-100b"]
+ORDER += ["spark-100b", "spark-1k", "python-start", "recovery"]
+WARM_UP_RECORDS = 1_500_000
+
+
+class Bench:
+    """One run: the peers that are up, the folder they live in, and the figures of each workload, peer and round."""
+
+    def __init__(self, arguments: argparse.Namespace, folder: Path, cache: Path) -> None:
+        self.rounds: int = arguments.rounds
+        self.folder = folder
+        self.cache = cache
+        self.peers: list[Peer] = []
+        self.topics = 0
+        self.make: dict[str, Callable[[str], Peer]] = {"moldau": lambda name: Moldau("moldau", folder / name)}
+        if not arguments.without_apache:
+            libraries = fetch_kafka(cache)
+            self.make["apache"] = lambda name: ApacheKafka("apache", folder / name, libraries=libraries)
+
+    def start_peers(self) -> None:
+        self.peers = [make(name) for name, make in self.make.items()]
+        for peer in self.peers:
+            peer.start()
+            topic = self.new_topic(peer)
+            say(f"{peer.name} is up; warming it up")
+            produce.produce(peer, topic, records=WARM_UP_RECORDS, value_bytes=100, settings={"acks": "all"})
+
+    def stop_peers(self) -> None:
+        for peer in self.peers:
+            peer.stop()
+
+    def new_topic(self, peer: Peer, partitions: int = 1) -> str:
+        self.topics += 1
+        topic = f"bench-{self.topics}"
+        produce.create_topic(peer, topic, partitions)
+        return topic
+
+    def peer(self, name: str) -> Peer:
+        return next(peer for peer in self.peers if peer.name == name)
+
+    def in_turn(self, round_number: int) -> list[Peer]:
+        return self.peers if round_number % 2 == 0 else self.peers[::-1]
+
+
+def throughput(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
+    records, value_bytes = int(str(workload["records"])), int(str(workload["value_bytes"]))
+    topic = bench.new_topic(peer)
+    settings = dict(workload["settings"])  # type: ignore[call-overload]
+    sent = produce.produce(peer, topic, records=records, value_bytes=value_bytes, settings=settings)
+    read = produce.consume(peer, topic, records=records, value_bytes=value_bytes)
+    return {
+        "produce_rate": sent["rate"],
+        "cpu_per_gb_in": sent["cpu_per_gb"],
+        "consume_rate": read["rate"],
+        "cpu_per_gb_out": read["cpu_per_gb"],
+    }
+
+
+def run_latency(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
+    sizes = {name: int(str(workload[name])) for name in ("rate", "records", "warm_up", "value_bytes")}
+    return latency.measure(peer, bench.new_topic(peer), **sizes)
+
+
+def run_one_record(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
+    sizes = {name: int(str(workload[name])) for name in ("connections", "requests", "value_bytes")}
+    return one_record.measure(peer, bench.new_topic(peer), **sizes)
+
+
+def start(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
+    """A second process of the same kind, from launch to the first acknowledged record."""
+    name = f"start-{peer.name}-{bench.topics}"
+    bench.topics += 1
+    fresh = bench.make[peer.name](name)
+    try:
+        fresh.start()
+        begin = time.perf_counter()
+        produce.create_topic(fresh, "first")
+        produce.produce(fresh, "first", records=1, value_bytes=100, settings={"acks": "all", "linger.ms": 0})
+        return {
+            "first_record_s": fresh.start_seconds + time.perf_counter() - begin,
+            "idle_pss_mib": fresh.pss_mib(),
+        }
+    finally:
+        fresh.stop()
+
+
+KINDS: dict[str, Callable[[Bench, dict[str, object], Peer], Figures]] = {
+    "throughput": throughput,
+    "latency": run_latency,
+    "one_record": run_one_record,
+    "memory": lambda bench, workload, peer: {"pss_mib": peer.pss_mib()},
+    "start": start,
+}
+
+
+def run_beside_peers(bench: Bench, workload: dict[str, object]) -> dict[str, list[Figures]]:
+    seen: dict[str, list[Figures]] = {peer.name: [] for peer in bench.peers}
+    for number in range(bench.rounds):
+        for peer in bench.in_turn(number):
+            seen[peer.name].append(KINDS[str(workload["kind"])](bench, workload, peer))
+            say(f"  round {number + 1} {peer.name}: {short(seen[peer.name][-1])}")
+    return seen
+
+
+def run_readers(bench: Bench, workload: dict[str, object]) -> dict[str, list[Figures]]:
+    """Clients instead of brokers: the same topic of one broker, read by each in turn."""
+    peer = bench.peers[-1]
+    records, value_bytes = int(str(workload["records"])), int(str(workload["value_bytes"]))
+    topic = bench.new_topic(peer, int(str(workload.get("partitions", 1))))
+    produce.produce(peer, topic, records=records, value_bytes=value_bytes, settings={"acks": "all"})
+    readers = [str(reader) for reader in workload["readers"]]  # type: ignore[attr-defined]
+    seen: dict[str, list[Figures]] = {reader: [] for reader in readers}
+    for number in range(bench.rounds):
+        for reader in readers if number % 2 == 0 else readers[::-1]:
+            figures = columns.measure(peer, topic, reader=reader, records=records, cache=bench.cache)
+            seen[reader].append(figures)
+            say(f"  round {number + 1} {reader}: {short(figures)}")
+    return seen
+
+
+def run_alone(bench: Bench, workload: dict[str, object]) -> dict[str, list[Figures]]:
+    if workload["kind"] == "python_start":
+        rounds = int(str(workload["rounds"]))
+        return {"moldau": [{**python_start.in_process(rounds), **python_start.help_text(rounds)}]}
+    return {"moldau": [recovery.measure(bench.folder / "recovery")]}
+
+
+def medians(figures: list[Figures]) -> Figures:
+    return {name: statistics.median(each[name] for each in figures) for name in figures[0]} if figures else {}
+
+
+def judge(workload: dict[str, object], seen: dict[str, list[Figures]]) -> list[dict[str, object]]:
+    """One row for each figure: ours, the peer's, their ratio, the target and whether it is met."""
+    targets: dict[str, dict[str, float]] = workload.get("targets", {})  # type: ignore[assignment]
+    names = list(seen)
+    ours = medians(seen[names[0]])
+    theirs = medians(seen[names[1]]) if len(names) > 1 else {}
+    rows: list[dict[str, object]] = []
+    for figure, value in ours.items():
+        other = theirs.get(figure)
+        ratio = value / other if other else None
+        target, is_met = "", None
+        for rule, limit in targets.get(figure, {}).items():
+            target = f"{'ratio ' if rule.startswith('ratio') else ''}{'>=' if rule.endswith('least') else '<='} {limit}"
+            judged = ratio if rule.startswith("ratio") else value
+            if judged is not None:
+                is_met = judged >= limit if rule.endswith("least") else judged <= limit
+        note = ""
+        if figure == "rate" and "loader_ceiling" in ours and value > 0.9 * ours["loader_ceiling"]:
+            note = "client-bound"
+        row = {"workload": workload["name"], "figure": figure, "ours": value, "peer": other, "ratio": ratio}
+        rows.append({**row, "peer_name": names[1] if other else "", "target": target, "met": is_met, "note": note})
+    return rows
+
+
+def print_table(rows: list[dict[str, object]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("workload", "figure", "ours", "peer", "ratio", "target", "met", "note"):
+        table.add_column(column, justify="right" if column in ("ours", "peer", "ratio") else "left")
+    last = None
+    for row in rows:
+        met = {True: "yes", False: "NO", None: ""}[row["met"]]  # type: ignore[index]
+        numbers = [number(row["ours"]), number(row["peer"]), number(row["ratio"])]
+        name = str(row["workload"]) if row["workload"] != last else ""
+        last = row["workload"]
+        table.add_row(name, str(row["figure"]), *numbers, str(row["target"]), met, str(row["note"]))
+    Console(width=max(120, Console().width)).print(table)
+
+
+def number(value: object) -> str:
+    if not isinstance(value, int | float):
+        return ""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def short(figures: Figures) -> str:
+    return ", ".join(f"{name} {number(value)}" for name, value in figures.items())
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", default=[], help="only workloads whose file name holds this word")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--without-apache", action="store_true", help="no peer, no ratios: for a quick look")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "latest.json")
+    arguments = parser.parse_args()
+    cache = Path(os.environ.get("MOLDAU_BENCH_CACHE", Path.home() / ".cache" / "moldau-bench"))
+    names = [name for name in ORDER if not arguments.only or any(word in name for word in arguments.only)]
+    rows: list[dict[str, object]] = []
+    rounds: dict[str, object] = {}
+    with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder:
+        bench = Bench(arguments, Path(folder), cache)
+        try:
+            workloads = {name: yaml.safe_load((WORKLOADS / f"{name}.yaml").read_text()) for name in names}
+            if any(workload["kind"] not in ("python_start", "recovery") for workload in workloads.values()):
+                bench.start_peers()
+            for name, workload in workloads.items():
+                say(f"{workload['name']}")
+                alone = workload["kind"] in ("python_start", "recovery")
+                run = run_alone if alone else run_readers if workload["kind"] == "readers" else run_beside_peers
+                try:
+                    seen = run(bench, workload)
+                except PeerError as error:
+                    say(f"  not measured: {error}")
+                    rows.append({**dict.fromkeys(("ours", "peer", "ratio", "met")), "workload": workload["name"],
+                                 "figure": "-", "target": "", "note": f"not measured: {error}"})  # fmt: skip
+                    continue
+                rounds[name] = seen
+                rows += judge(workload, seen)
+        finally:
+            bench.stop_peers()
+    print_table(rows)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    arguments.output.write_text(json.dumps({"machine": machine, "rows": rows, "rounds": rounds}, indent=1))
+    say(f"all figures: {arguments.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

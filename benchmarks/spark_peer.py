@@ -1,0 +1,69 @@
+"""Spark's own Kafka connector, to compare ours with: its jars, and an environment with the Spark release that it fits.
+
+The connector of the newest Spark is not always published yet, so both sources are measured under the release named here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.peers import PeerError
+
+SPARK_VERSION = "4.2.0"
+JARS = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ("org.apache.commons", "commons-pool2", "2.12.0"),
+)
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def fetch_connector(cache: Path) -> str:
+    """The connector's jars as Spark's `spark.jars` wants them; fetched once from Maven Central."""
+    given = os.environ.get("MOLDAU_SPARK_KAFKA_JARS")
+    if given:
+        return given
+    folder = cache / f"spark-kafka-{SPARK_VERSION}"
+    for group, artifact, version in JARS:
+        if (folder / f"{artifact}-{version}.jar").exists():
+            continue
+        copy = [
+            "mvn",
+            "-q",
+            "dependency:copy",
+            f"-Dartifact={group}:{artifact}:{version}",
+            f"-DoutputDirectory={folder}",
+        ]
+        try:
+            subprocess.run(copy, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise PeerError(f"Spark's Kafka connector cannot be fetched: {error}") from error
+    return ",".join(str(path) for path in sorted(folder.glob("*.jar")))
+
+
+def spark_python(cache: Path) -> str:
+    """An interpreter with that Spark release and this project, made once."""
+    given = os.environ.get("MOLDAU_BENCH_SPARK_PYTHON")
+    if given:
+        return given
+    folder = cache / f"spark-{SPARK_VERSION}"
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        install = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            f"pyspark[sql]=={SPARK_VERSION}",
+            "-e",
+            f"{ROOT}[spark]",
+        ]
+        subprocess.run(install, check=True)
+        (folder / "complete").touch()
+    return str(python)
