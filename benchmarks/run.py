@@ -1,9 +1,9 @@
-"""`make bench`: every workload against Moldau and Apache Kafka, interleaved in one run; a table of ratios and a JSON file.
+"""`make bench`: every workload against Moldau and Apache Kafka in one run; a table of ratios and a JSON file.
 
     python -m benchmarks.run [--only WORD] [--rounds 3] [--without-apache] [--output FILE]
 
-Machines are noisy, so a figure is only worth its ratio to the peer's in the same run: each round runs every peer once, in
-alternating order, and the table shows medians of the rounds.
+Machines are noisy, so a figure is only worth its ratio to the peer's in the same run: each round runs every peer once,
+in alternating order, and the table shows medians of the rounds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spark's own Kafka connector, to compare ours with: its jars, and an environment with the Spark release that it fits.
 
-The connector of the newest Spark is not always published yet, so both sources are measured under the release named here.
+The connector of the newest Spark is not always published yet: both sources are measured under the release named here.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def create_topic(peer: Peer, topic: str, partitions: int = 1) -> None:
 
 
 def produce(peer: Peer, topic: str, *, records: int, value_bytes: int, settings: dict[str, object]) -> dict[str, float]:
-    """Sends `records` values; gives records/s until the last acknowledgement, and broker CPU seconds per GB of values."""
+    """Sends `records` values; gives records/s until the last acknowledgement, and broker CPU seconds per GB."""
     failures = []
 
     def delivered(error: object, _: object) -> None:

@@ -1,1 +1,1 @@
-"""The command line: one module for each noun, each with `add_parser(subparsers)`; heavy imports wait for the command."""
+"""The command line: one module for each noun, each with `add_parser`; heavy imports wait for the command."""

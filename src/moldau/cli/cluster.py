@@ -1,4 +1,4 @@
-"""What every noun that talks to a cluster shares: the address option, and confluent-kafka clients that fail in words."""
+"""What nouns that talk to a cluster share: the address option, and confluent-kafka clients that fail in words."""
 
 from __future__ import annotations
 

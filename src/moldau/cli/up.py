@@ -17,9 +17,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--data-dir", default="./moldau-data", metavar="DIR", help="where the records are kept (default %(default)s)"
     )
     where.add_argument("--in-memory", action="store_true", help="keep nothing on disk: gone when it stops")
-    parser.add_argument(
-        "--listen", metavar="HOST:PORT", help="default 127.0.0.1:9092; port 0 picks a free one"
-    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="default 127.0.0.1:9092; port 0 picks a free one")
     parser.add_argument(
         "--set",
         action="append",
