@@ -1,0 +1,96 @@
+"""Listeners: where a node listens, and what it tells clients to call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from moldau.core.config.setting import invalid_config, invalid_value
+
+_ENDPOINT = re.compile(r"([^:/]+)://(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]*):(-?[0-9]+)")
+_SERVED_PROTOCOL = "PLAINTEXT"
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """`name://host:port`. An empty host means every interface; port 0 means that the system picks one."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_endpoints(setting: str, items: tuple[str, ...]) -> tuple[Endpoint, ...]:
+    """The endpoints of a listener list. Raises error 40 for a malformed one and for a name given twice."""
+    endpoints = tuple(_parse_endpoint(setting, item) for item in items)
+    names = [endpoint.name for endpoint in endpoints]
+    if len(names) != len(dict.fromkeys(names)):
+        raise invalid_value(setting, ",".join(items), "Each listener must have a different name")
+    return endpoints
+
+
+def _parse_endpoint(setting: str, text: str) -> Endpoint:
+    match = _ENDPOINT.fullmatch(text)
+    if match is None:
+        raise invalid_value(setting, text, "a listener is written NAME://HOST:PORT")
+    name, host, port = match.groups()
+    if not 0 <= int(port[:7]) <= 65_535:
+        raise invalid_value(setting, text, "a port is between 0 and 65535")
+    # Kafka: listener names are compared in upper case
+    return Endpoint(name=name.upper(), host=host.strip("[]"), port=int(port))
+
+
+def check_listeners(listeners: tuple[Endpoint, ...]) -> None:
+    """Raises error 40 where two listeners share one port on one host."""
+    if not listeners:
+        raise invalid_config("listeners names no listener for clients")
+    seen: dict[tuple[str, int], str] = {}
+    for endpoint in listeners:
+        if endpoint.port == 0:
+            continue
+        other = seen.setdefault((endpoint.host, endpoint.port), endpoint.name)
+        if other != endpoint.name:
+            raise invalid_config(f"listeners: {other} and {endpoint.name} share port {endpoint.port}")
+
+
+def check_advertised(advertised: tuple[Endpoint, ...], listeners: tuple[Endpoint, ...]) -> None:
+    """Raises error 40 for an advertised endpoint that nobody could reach or that has no listener."""
+    names = [endpoint.name for endpoint in listeners]
+    for endpoint in advertised:
+        if endpoint.host in ("", "0.0.0.0", "::"):
+            raise invalid_config(
+                f"advertised.listeners cannot use the nonroutable meta-address {endpoint.host or 'of every interface'}."
+                " Use a routable IP address."
+            )
+        if endpoint.name not in names:
+            raise invalid_config(
+                "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners."
+                f" Found {','.join(item.name for item in advertised)}."
+            )
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """`listener.security.protocol.map`: listener name (upper case) to security protocol. Raises error 40."""
+    protocols: dict[str, str] = {}
+    for item in text.split(","):
+        name, colon, protocol = item.strip().partition(":")
+        if not colon or protocol not in SECURITY_PROTOCOLS:
+            raise invalid_value("listener.security.protocol.map", text, "entries are written NAME:PROTOCOL")
+        protocols[name.upper()] = protocol
+    return protocols
+
+
+def check_protocols(listeners: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> None:
+    """Raises error 40 for a listener without a protocol, or with one that is not served."""
+    for endpoint in listeners:
+        protocol = protocols.get(endpoint.name)
+        if protocol is None:
+            raise invalid_config(f"No security protocol defined for listener {endpoint.name}")
+        if protocol != _SERVED_PROTOCOL:
+            raise invalid_config(f"listener {endpoint.name}: {protocol} is not served yet, only {_SERVED_PROTOCOL}")

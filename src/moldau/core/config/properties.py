@@ -1,0 +1,58 @@
+"""Java's .properties text, the form of Kafka's `server.properties`."""
+
+from __future__ import annotations
+
+import re
+
+_UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_ESCAPE = re.compile(r"\\(.)")
+_PLAIN = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANKS = " \t\f"
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Names and values, in order; of a repeated name the last counts. Nothing is an error, as in Java."""
+    found: dict[str, str] = {}
+    for line in _logical_lines(text):
+        name, value = _split(line)
+        found.pop(name, None)
+        found[name] = value
+    return found
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Lines without comments and empty ones, joined where a backslash ends them."""
+    lines: list[str] = []
+    begun: str | None = None
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(_BLANKS)
+        if begun is None and (not line or line[0] in "#!"):
+            continue
+        line = line if begun is None else begun + line
+        slashes = len(line) - len(line.rstrip("\\"))
+        if slashes % 2:
+            begun = line[:-1]
+        else:
+            lines.append(line)
+            begun = None
+    if begun is not None:
+        lines.append(begun)
+    return lines
+
+
+def _split(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line) and line[position] not in "=:" + _BLANKS:
+        position += 2 if line[position] == "\\" else 1
+    name = line[:position]
+    rest = line[position:].lstrip(_BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANKS)
+    return _unescape(name), _unescape(rest)
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    text = _UNICODE.sub(lambda match: chr(int(match.group(1), 16)), text)
+    return _ESCAPE.sub(lambda match: _PLAIN.get(match.group(1), match.group(1)), text)

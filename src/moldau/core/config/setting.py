@@ -1,0 +1,139 @@
+"""One setting: its row, how its text is read, and what Kafka says when the text is wrong.
+
+Texts follow Java: numbers may have a sign and blanks around them, booleans any case, lists commas. The sentences are
+those of Apache Kafka 4.3.1 (asked of it), because people search for them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from moldau.errors import KafkaError, kafka_error
+
+SettingValue = bool | int | float | str | tuple[str, ...] | None
+
+SettingRow = tuple[str, str, str | None, str, str, str, str]
+"""(name, type, default, valid values, scope, served, note)"""
+TopicSettingRow = tuple[str, str, str | None, str, tuple[str, ...], str, str]
+"""(name, type, default, valid values, broker settings it falls back to, nearest first, served, note)"""
+
+READ_ONLY = "read-only"
+CLUSTER_WIDE = "cluster-wide"
+PER_BROKER = "per-broker"
+
+HONOURED = "honoured"
+IGNORED = "ignored"
+"""Taken and without effect, because there is nothing here that it could change; the row's note says why."""
+NOT_SERVED = "not served yet"
+"""Taken with a notice: what it steers does not exist yet, and nobody is misled by its default behaviour."""
+REFUSED = "refused"
+"""Not served yet, and to ignore it would lose data or open a door: any value but the default is an error."""
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
+_INTEGER_BITS = {"short": 16, "int": 32, "long": 64}
+_RANGE = re.compile(r"\[(-?[0-9.]+),\.\.\.(?:,(-?[0-9.]+))?\](?: or (-?[0-9]+))?")
+_REPLICAS = re.compile(r"\*|[0-9]+:[0-9]+")
+_REPLICAS_FORM = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+
+
+def invalid_config(message: str) -> KafkaError:
+    """Error 40 with a sentence that may go to the client."""
+    return kafka_error("INVALID_CONFIG", message)
+
+
+def invalid_value(name: str, value: object, reason: str) -> KafkaError:
+    return invalid_config(f"Invalid value {value} for configuration {name}: {reason}")
+
+
+def parse_value(name: str, kind: str, text: str) -> SettingValue:
+    """The typed value of `text`, range unchecked. Raises error 40 for a text that is none of that type."""
+    trimmed = text.strip()
+    if kind in _INTEGER_BITS:
+        return _parse_integer(name, kind, text, trimmed)
+    if kind == "boolean":
+        lowered = trimmed.lower()
+        if lowered not in ("true", "false"):
+            raise invalid_value(name, text, "Expected value to be either true or false")
+        return lowered == "true"
+    if kind == "double":
+        if _FLOAT.fullmatch(trimmed) is None:
+            raise invalid_value(name, text, "Not a number of type DOUBLE")
+        return float(trimmed.rstrip("fFdD"))
+    if kind == "list":
+        return tuple(item.strip() for item in trimmed.split(",")) if trimmed else ()
+    return trimmed
+
+
+def _parse_integer(name: str, kind: str, text: str, trimmed: str) -> int:
+    # the length bound keeps int() from raising on thousands of digits
+    if _INTEGER.fullmatch(trimmed) is not None and len(trimmed) <= 32:
+        value = int(trimmed)
+        bound = 1 << (_INTEGER_BITS[kind] - 1)
+        if -bound <= value < bound:
+            return value
+    raise invalid_value(name, text, f"Not a number of type {kind.upper()}")
+
+
+def check_value(name: str, valid: str, value: SettingValue) -> None:
+    """Raises error 40 if `value` is outside `valid`, which is written as in the tables of settings."""
+    if valid == "" or value is None:
+        return
+    if valid == _REPLICAS_FORM:
+        _check_replicas(name, value)
+    elif isinstance(value, tuple):
+        _check_list(name, valid, value)
+    elif isinstance(value, (int, float)):
+        _check_range(name, valid, value)
+    elif valid == "non-empty string" and value == "":
+        raise invalid_value(name, value, "String must be non-empty")
+    elif valid.startswith("(case insensitive) "):
+        allowed = _choices(valid.removeprefix("(case insensitive) "))
+        if value.upper() not in allowed:
+            raise invalid_value(name, value, f"String must be one of (case insensitive): {', '.join(allowed)}")
+    elif valid.startswith("["):
+        _check_choice(name, valid, value)
+
+
+def _choices(valid: str) -> tuple[str, ...]:
+    return tuple(valid[1:-1].split(", "))
+
+
+def _check_choice(name: str, valid: str, value: str) -> None:
+    allowed = _choices(valid)
+    if value not in allowed:
+        raise invalid_value(name, value, f"String must be one of: {', '.join(allowed)}")
+
+
+def _check_list(name: str, valid: str, value: tuple[str, ...]) -> None:
+    if "" in value or (valid == "non-empty list" and not value):
+        raise invalid_config(f"Configuration '{name}' values must not be empty.")
+    if valid.startswith("["):
+        for item in value:
+            _check_choice(name, valid, item)
+
+
+def _check_range(name: str, valid: str, value: float) -> None:
+    match = _RANGE.fullmatch(valid)
+    if match is None:
+        return
+    low, high, exception = match.groups()
+    if exception is not None:
+        if value != int(exception) and not float(low) <= value <= float(high):
+            raise invalid_value(name, value, f"Value must be between {low} and {high} or equal to {exception}")
+        return
+    if value < float(low):
+        raise invalid_value(name, value, f"Value must be at least {low}")
+    if high is not None and value > float(high):
+        raise invalid_value(name, value, f"Value must be no more than {high}")
+
+
+def _check_replicas(name: str, value: SettingValue) -> None:
+    items = value if isinstance(value, tuple) else ()
+    if items == ("*",) or all(item != "*" and _REPLICAS.fullmatch(item) for item in items):
+        return
+    raise invalid_value(
+        name,
+        f"[{', '.join(items)}]",
+        f"{name} must be the literal '*' or a list of replicas in the following format: {_REPLICAS_FORM}",
+    )

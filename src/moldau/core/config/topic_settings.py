@@ -1,0 +1,205 @@
+"""What a topic is told: Kafka's topic settings over the broker's defaults.
+
+`validate_topic_settings` judges what a client asks for, with Kafka's sentences. `effective_topic_settings` gives the
+typed view a log works by; it takes whatever a metadata log may hold (Apache Kafka may have written it), so it never
+raises. `describe_topic_settings` lists all of them with their sources, as CreateTopics v5+ answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.setting import (
+    HONOURED,
+    SettingValue,
+    TopicSettingRow,
+    check_value,
+    invalid_config,
+    parse_value,
+)
+from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
+from moldau.errors import KafkaError
+
+ROWS_BY_NAME: dict[str, TopicSettingRow] = {row[0]: row for row in TOPIC_SETTING_ROWS}
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC)
+
+SOURCE_TOPIC = 1
+SOURCE_CLUSTER_DEFAULT = 3
+SOURCE_STATIC_FILE = 4
+SOURCE_DEFAULT = 5
+
+_HIDDEN = "internal.segment.bytes"
+_INTERNAL_TOPICS_ONLY = ("cleanup.policy", "compression.type", "min.insync.replicas", "unclean.leader.election.enable")
+
+
+class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every topic setting that acts, by its name with "_" for "."; times in ms. Defaults are Kafka's."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    """"delete", "compact", both, or none: keep for ever."""
+    segment_bytes: int = 1_073_741_824
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10_485_760
+    index_interval_bytes: int = 4_096
+    retention_ms: int = 604_800_000
+    """-1: no bound."""
+    retention_bytes: int = -1
+    """Below 0: no bound."""
+    flush_messages: int = (1 << 63) - 1
+    flush_ms: int = (1 << 63) - 1
+    max_message_bytes: int = 1_048_588
+    file_delete_delay_ms: int = 60_000
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = (1 << 63) - 1
+    message_timestamp_after_max_ms: int = 3_600_000
+    min_insync_replicas: int = 1
+
+
+class DescribedSetting(msgspec.Struct, frozen=True):
+    """One setting as CreateTopics v5+ and DescribeConfigs show it. `source` is Kafka's ConfigSource."""
+
+    name: str
+    value: str
+    source: int
+    is_read_only: bool = False
+    is_sensitive: bool = False
+
+
+def validate_topic_settings(topic: str, requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
+    """Raises error 40 with Kafka's sentence for the first thing wrong; of a name given twice the caller keeps the last.
+
+    A known setting that does not act yet is refused too, unless its value is the one in force anyway; the internal
+    topics may carry what Kafka creates them with.
+    """
+    nulls = [name for name, text in requested.items() if text is None]
+    if nulls:
+        raise invalid_config(f"Null value not supported for topic configs: {','.join(nulls)}")
+    for name in requested:
+        if name not in ROWS_BY_NAME:
+            raise invalid_config(f"Unknown topic config name: {name}")
+    for name, text in requested.items():
+        if text is not None:
+            value = parse_value(name, ROWS_BY_NAME[name][1], text)
+            check_value(name, ROWS_BY_NAME[name][3], value)
+            _check_served(topic, name, value, text, broker)
+
+
+def _check_served(topic: str, name: str, value: SettingValue, text: str, broker: BrokerSettings) -> None:
+    if topic in INTERNAL_TOPICS and name in _INTERNAL_TOPICS_ONLY:
+        return
+    if name == "remote.storage.enable" and value is True:
+        raise invalid_config(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    kind, default, served = ROWS_BY_NAME[name][1], ROWS_BY_NAME[name][2], ROWS_BY_NAME[name][5]
+    is_compacted = name == "cleanup.policy" and isinstance(value, tuple) and "compact" in value
+    acts = served == HONOURED and not is_compacted
+    if not acts and value != parse_value(name, kind, _inherited_text(name, broker) or default or ""):
+        raise invalid_config(f"Invalid value {text} for configuration {name}: {name}={text} is not served yet")
+
+
+def _inherited_text(name: str, broker: BrokerSettings) -> str | None:
+    """What the broker says for the topic setting `name`, as text; None if its own default counts."""
+    converted = {
+        "retention.ms": broker.retention_ms,
+        "segment.ms": broker.roll_ms,
+        "segment.jitter.ms": broker.roll_jitter_ms,
+        "flush.ms": broker.flush_interval_ms,
+    }
+    synonyms = ROWS_BY_NAME[name][4]
+    if not any(synonym in broker.texts for synonym in synonyms):
+        return None
+    if name in converted:
+        return str(converted[name])
+    return broker.texts[synonyms[0]]
+
+
+def effective_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
+    """The settings a topic works by: its own, else the broker's, else the default.
+
+    A text that is no value of its setting counts as not set. Names that are not known are passed over.
+    """
+    values: dict[str, object] = {}
+    for name, kind, _, _, _, served, _ in TOPIC_SETTING_ROWS:
+        if served != HONOURED:
+            continue
+        text = overrides.get(name)
+        value = None if text is None else _value_or_none(name, kind, text)
+        if value is None:
+            inherited = _inherited_text(name, broker)
+            value = None if inherited is None else _value_or_none(name, kind, inherited)
+        if value is not None:
+            values[name.replace(".", "_")] = value
+    hidden_segment_bytes = values.pop(_HIDDEN.replace(".", "_"), None)
+    if isinstance(hidden_segment_bytes, int) and hidden_segment_bytes > 0:
+        values["segment_bytes"] = hidden_segment_bytes
+    return msgspec.convert(values, TopicSettings)
+
+
+def _value_or_none(name: str, kind: str, text: str) -> SettingValue:
+    try:
+        value = parse_value(name, kind, text)
+        check_value(name, ROWS_BY_NAME[name][3], value)
+    except KafkaError:
+        return None
+    return value
+
+
+def describe_topic_settings(
+    overrides: Mapping[str, str], broker: BrokerSettings, cluster_defaults: Mapping[str, str]
+) -> tuple[DescribedSetting, ...]:
+    """All public settings of a topic, sorted by name, with where each value comes from.
+
+    `cluster_defaults` are the dynamic defaults of all brokers in the metadata log (a fresh cluster has
+    `min.insync.replicas=1`).
+    """
+    return tuple(
+        _describe(name, overrides, broker, cluster_defaults) for name in sorted(ROWS_BY_NAME) if name != _HIDDEN
+    )
+
+
+def _describe(
+    name: str, overrides: Mapping[str, str], broker: BrokerSettings, cluster_defaults: Mapping[str, str]
+) -> DescribedSetting:
+    if name in overrides:
+        return DescribedSetting(name, overrides[name], SOURCE_TOPIC)
+    synonyms = ROWS_BY_NAME[name][4]
+    for synonym in synonyms[:1]:
+        if synonym in cluster_defaults:
+            return DescribedSetting(name, cluster_defaults[synonym], SOURCE_CLUSTER_DEFAULT)
+    inherited = _inherited_text(name, broker)
+    if inherited is not None:
+        return DescribedSetting(name, inherited, SOURCE_STATIC_FILE)
+    return DescribedSetting(name, ROWS_BY_NAME[name][2] or "", SOURCE_DEFAULT)
+
+
+def internal_topic_settings(topic: str, broker: BrokerSettings) -> dict[str, str]:
+    """What Kafka creates an internal topic with. KeyError for any other topic."""
+    return {
+        OFFSETS_TOPIC: {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(broker.offsets_topic_segment_bytes),
+        },
+        TRANSACTION_STATE_TOPIC: {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "1",
+            "segment.bytes": str(broker.get("transaction.state.log.segment.bytes")),
+            "unclean.leader.election.enable": "false",
+        },
+        SHARE_STATE_TOPIC: {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "segment.bytes": str(broker.get("share.coordinator.state.topic.segment.bytes")),
+        },
+    }[topic]

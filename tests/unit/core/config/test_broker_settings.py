@@ -1,0 +1,173 @@
+"""Broker settings: texts in, a typed view out, Kafka's sentences for what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS
+from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
+from moldau.core.config.listeners import Endpoint
+from moldau.core.config.properties import parse_properties
+from moldau.core.config.setting import HONOURED, IGNORED, NOT_SERVED, REFUSED, check_value, parse_value
+from moldau.errors import KafkaError
+
+ENDPOINT_FIELDS = ("listeners", "advertised_listeners")
+
+
+def refused(texts: dict[str, str]) -> str:
+    with pytest.raises(KafkaError) as caught:
+        parse_broker_settings(texts)
+    assert caught.value.code == 40
+    return str(caught.value)
+
+
+def test_every_name_has_one_row() -> None:
+    names = [row[0] for row in BROKER_SETTING_ROWS]
+    assert len(names) == len(set(names))
+    assert len([name for name in names if not name.startswith("moldau.")]) == 363
+
+
+@pytest.mark.parametrize("row", BROKER_SETTING_ROWS, ids=lambda row: row[0])
+def test_every_default_is_a_value_of_its_own_row(row: tuple[str, str, str | None, str, str, str, str]) -> None:
+    name, kind, default, valid, scope, served, note = row
+    assert served in (HONOURED, IGNORED, NOT_SERVED, REFUSED)
+    assert scope in ("read-only", "cluster-wide", "per-broker")
+    assert served != IGNORED or note
+    if default is not None and not (valid.startswith("non-empty") and default == ""):
+        check_value(name, valid, parse_value(name, kind, default))
+
+
+def test_the_typed_view_has_a_field_for_every_honoured_setting_and_no_other() -> None:
+    fields = [field for field in BrokerSettings.__struct_fields__ if field != "texts"]
+    honoured = [row[0].replace(".", "_") for row in BROKER_SETTING_ROWS if row[5] == HONOURED]
+    assert sorted(fields) == sorted(honoured)
+
+
+def test_defaults_are_kafkas_except_where_one_node_asks_for_less() -> None:
+    settings = parse_broker_settings({})
+    assert settings.num_partitions == 1
+    assert settings.auto_create_topics_enable is True
+    assert settings.message_max_bytes == 1_048_588
+    assert settings.retention_ms == 604_800_000
+    assert settings.flush_interval_ms == (1 << 63) - 1
+    assert settings.group_initial_rebalance_delay_ms == 3_000
+    assert settings.offsets_topic_replication_factor == 1
+    assert settings.get("transaction.state.log.replication.factor") == 1
+    assert settings.get("transaction.state.log.min.isr") == 1
+    assert settings.listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    assert settings.log_directory is None
+    assert settings.notices() == ()
+
+
+@pytest.mark.parametrize(
+    ("texts", "retention_ms"),
+    [
+        ({"log.retention.hours": "1"}, 3_600_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2"}, 120_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2", "log.retention.ms": "3"}, 3),
+        ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.ms": "-7"}, -1),
+    ],
+)
+def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms: int) -> None:
+    assert parse_broker_settings(texts).retention_ms == retention_ms
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        ({"num.partitions": "x"}, "Invalid value x for configuration num.partitions: Not a number of type INT"),
+        ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
+        (
+            {"message.max.bytes": "99999999999"},
+            "Invalid value 99999999999 for configuration message.max.bytes: Not a number of type INT",
+        ),
+        (
+            {"auto.create.topics.enable": "yes"},
+            "Invalid value yes for configuration auto.create.topics.enable: Expected value to be either true or false",
+        ),
+        (
+            {"log.message.timestamp.type": "x"},
+            "Invalid value x for configuration log.message.timestamp.type: "
+            "String must be one of: CreateTime, LogAppendTime",
+        ),
+        ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
+        ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be larger or equal to"),
+        ({"authorizer.class.name": "x.Y"}, "authorizer.class.name is not served yet"),
+        ({"compression.type": "gzip"}, "compression.type is not served yet"),
+        ({"log.cleanup.policy": "compact"}, "log.cleanup.policy: compact is not served yet"),
+        ({"process.roles": "broker"}, "process.roles: only broker,controller"),
+        ({"log.dirs": "/a,/b"}, "more than one directory"),
+        ({"node.id": "2", "broker.id": "3"}, "must be equal"),
+        ({"offsets.topic.replication.factor": "3"}, "one node can hold one replica only"),
+        ({"moldau.record.validation": "none"}, "String must be one of: header, full"),
+        ({"listeners": "nonsense"}, "a listener is written NAME://HOST:PORT"),
+        ({"listeners": "PLAINTEXT://a:70000"}, "a port is between 0 and 65535"),
+        ({"listeners": "A://h:1,A://h:2"}, "Each listener must have a different name"),
+        ({"listeners": "PLAINTEXT://h:1,SSL://h:1"}, "share port 1"),
+        ({"listeners": "SSL://h:1"}, "SSL is not served yet"),
+        ({"listeners": "OTHER://h:1"}, "No security protocol defined for listener OTHER"),
+        ({"listeners": "CONTROLLER://h:1"}, "names no listener for clients"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "nonroutable meta-address 0.0.0.0"),
+        ({"advertised.listeners": "X://h:1"}, "equal to or a subset"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_one_sentence(texts: dict[str, str], sentence: str) -> None:
+    assert sentence in refused(texts)
+
+
+def test_the_value_that_is_in_force_anyway_is_never_refused() -> None:
+    parse_broker_settings({"compression.type": "producer", "authorizer.class.name": "", "log.cleanup.policy": "delete"})
+
+
+def test_what_has_no_effect_is_told() -> None:
+    settings = parse_broker_settings({"super.users": "User:a", "num.io.threads": "3", "max.connections": "7"})
+    assert settings.notices() == (
+        "max.connections is not served yet",
+        "num.io.threads has no effect: one event loop, no thread pools",
+        "super.users is not a setting of Kafka 4.3 or of Moldau: it is kept, without effect",
+    )
+    assert settings.get("num.io.threads") == 3
+    assert settings.texts["super.users"] == "User:a"
+
+
+def test_a_servers_file_of_kafka_opens_only_the_listeners_for_clients() -> None:
+    settings = parse_broker_settings(
+        {
+            "listeners": "PLAINTEXT://:9092, CONTROLLER://:9093, inside://[::1]:9094",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT",
+            "advertised.listeners": "PLAINTEXT://broker.example:19092,CONTROLLER://broker.example:9093",
+            "log.dirs": "/var/lib/data",
+        }
+    )
+    assert [str(endpoint) for endpoint in settings.listeners] == ["PLAINTEXT://:9092", "INSIDE://[::1]:9094"]
+    assert settings.advertised_listener("PLAINTEXT") == Endpoint("PLAINTEXT", "broker.example", 19092)
+    assert settings.advertised_listener("INSIDE") is None
+    assert settings.log_directory == "/var/lib/data"
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    text = (
+        "# comment\n! another\n\n  a = 1 \nb:2\nc 3\nd\ne=x\\\n   y\nf\\ g=h\\=i\\tj\\u0041\r\na=4\n"
+        "path=C:\\\\logs\nlast=no newline\\"
+    )
+    assert parse_properties(text) == {
+        "b": "2",
+        "c": "3",
+        "d": "",
+        "e": "xy",
+        "f g": "h=i\tjA",
+        "a": "4",
+        "path": "C:\\logs",
+        "last": "no newline",
+    }
+
+
+def test_the_file_that_ships_with_kafka_parses(tmp_path: Path) -> None:
+    text = "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://:9092,CONTROLLER://:9093\nlog.dirs=/x\n"
+    (tmp_path / "server.properties").write_text(text)
+    settings = parse_broker_settings(parse_properties((tmp_path / "server.properties").read_text()))
+    assert settings.node_id == 1

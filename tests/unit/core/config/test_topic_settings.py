@@ -1,0 +1,204 @@
+"""Topic settings: Kafka's sentences (asked of Apache Kafka 4.3.1), and what a topic works by."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.config.setting import HONOURED, check_value, parse_value
+from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
+from moldau.core.config.topic_settings import (
+    ROWS_BY_NAME,
+    TopicSettings,
+    describe_topic_settings,
+    effective_topic_settings,
+    internal_topic_settings,
+    validate_topic_settings,
+)
+from moldau.errors import KafkaError
+
+DEFAULTS = parse_broker_settings({})
+
+REFUSALS = [
+    ("foo.bar", "1", "Unknown topic config name: foo.bar"),
+    ("Segment.bytes", "1", "Unknown topic config name: Segment.bytes"),
+    ("message.format.version", "3.0", "Unknown topic config name: message.format.version"),
+    ("segment.bytes", "abc", "Invalid value abc for configuration segment.bytes: Not a number of type INT"),
+    ("segment.bytes", "10", "Invalid value 10 for configuration segment.bytes: Value must be at least 1048576"),
+    ("segment.bytes", None, "Null value not supported for topic configs: segment.bytes"),
+    ("segment.bytes", "", "Invalid value  for configuration segment.bytes: Not a number of type INT"),
+    ("segment.bytes", "1048576.0", "Invalid value 1048576.0 for configuration segment.bytes: Not a number of type INT"),
+    ("retention.ms", "-2", "Invalid value -2 for configuration retention.ms: Value must be at least -1"),
+    (
+        "retention.ms",
+        "9223372036854775808",
+        "Invalid value 9223372036854775808 for configuration retention.ms: Not a number of type LONG",
+    ),
+    (
+        "preallocate",
+        "yes",
+        "Invalid value yes for configuration preallocate: Expected value to be either true or false",
+    ),
+    ("cleanup.policy", "x", "Invalid value x for configuration cleanup.policy: String must be one of: compact, delete"),
+    ("cleanup.policy", ",", "Configuration 'cleanup.policy' values must not be empty."),
+    (
+        "compression.type",
+        "GZIP",
+        "Invalid value GZIP for configuration compression.type: "
+        "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer",
+    ),
+    (
+        "compression.gzip.level",
+        "0",
+        "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+    ),
+    (
+        "compression.zstd.level",
+        "23",
+        "Invalid value 23 for configuration compression.zstd.level: Value must be no more than 22",
+    ),
+    (
+        "min.cleanable.dirty.ratio",
+        "1.5",
+        "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+    ),
+    (
+        "min.cleanable.dirty.ratio",
+        "x",
+        "Invalid value x for configuration min.cleanable.dirty.ratio: Not a number of type DOUBLE",
+    ),
+    (
+        "leader.replication.throttled.replicas",
+        "x",
+        "Invalid value [x] for configuration leader.replication.throttled.replicas: "
+        "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+    ),
+    (
+        "remote.storage.enable",
+        "true",
+        "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
+    ),
+    ("max.message.bytes", "-1", "Invalid value -1 for configuration max.message.bytes: Value must be at least 0"),
+    ("min.insync.replicas", "0", "Invalid value 0 for configuration min.insync.replicas: Value must be at least 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "sentence"), REFUSALS)
+def test_a_wrong_topic_setting_gets_kafkas_sentence(name: str, text: str | None, sentence: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        validate_topic_settings("t", {name: text}, DEFAULTS)
+    assert (caught.value.code, caught.value.message) == (40, sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("segment.bytes", " 1048576 "),
+        ("segment.bytes", "+1048576"),
+        ("cleanup.policy", ""),
+        ("cleanup.policy", "delete,delete"),
+        ("retention.bytes", "-7"),
+        ("min.insync.replicas", "3"),
+        ("internal.segment.bytes", "100"),
+        ("compression.type", "producer"),
+        ("preallocate", " FALSE "),
+        ("local.retention.ms", "-2"),
+    ],
+)
+def test_what_kafka_takes_and_what_is_in_force_anyway_is_taken(name: str, text: str) -> None:
+    validate_topic_settings("t", {name: text}, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compact,delete"),
+        ("compression.type", "zstd"),
+        ("preallocate", "true"),
+        ("min.compaction.lag.ms", "10"),
+        ("unclean.leader.election.enable", "true"),
+    ],
+)
+def test_a_known_setting_that_does_not_act_yet_is_refused(name: str, text: str) -> None:
+    with pytest.raises(KafkaError, match=f"{name}={text} is not served yet") as caught:
+        validate_topic_settings("t", {name: text}, DEFAULTS)
+    assert caught.value.code == 40
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_an_internal_topic_may_carry_what_kafka_creates_it_with(topic: str) -> None:
+    settings = internal_topic_settings(topic, DEFAULTS)
+    validate_topic_settings(topic, dict(settings), DEFAULTS)
+    assert effective_topic_settings(settings, DEFAULTS).segment_bytes == 104_857_600
+
+
+def test_the_view_has_a_field_for_every_acting_setting_and_kafkas_defaults() -> None:
+    honoured = [row[0].replace(".", "_") for row in TOPIC_SETTING_ROWS if row[5] == HONOURED]
+    honoured.remove("internal_segment_bytes")
+    assert sorted(TopicSettings.__struct_fields__) == sorted(honoured)
+    assert effective_topic_settings({}, DEFAULTS) == TopicSettings()
+    assert TopicSettings() == msgspec.convert(
+        {
+            row[0].replace(".", "_"): parse_value(row[0], row[1], row[2])
+            for row in TOPIC_SETTING_ROWS
+            if row[5] == HONOURED and row[2] is not None
+        },
+        TopicSettings,
+    )
+
+
+def test_a_topic_falls_back_on_its_broker() -> None:
+    broker = parse_broker_settings(
+        {
+            "log.retention.minutes": "2",
+            "log.roll.hours": "1",
+            "log.roll.jitter.ms": "5",
+            "log.flush.scheduler.interval.ms": "9",
+            "message.max.bytes": "2000",
+            "log.segment.bytes": "2097152",
+            "log.message.timestamp.type": "LogAppendTime",
+        }
+    )
+    settings = effective_topic_settings({"segment.bytes": "1048576", "retention.bytes": "77"}, broker)
+    assert settings.retention_ms == 120_000
+    assert settings.segment_ms == 3_600_000
+    assert settings.segment_jitter_ms == 5
+    assert settings.flush_ms == 9
+    assert settings.max_message_bytes == 2_000
+    assert settings.segment_bytes == 1_048_576
+    assert settings.retention_bytes == 77
+    assert settings.message_timestamp_type == "LogAppendTime"
+
+
+def test_the_hidden_segment_size_overrides_the_public_one() -> None:
+    settings = effective_topic_settings({"internal.segment.bytes": "100", "segment.bytes": "1048576"}, DEFAULTS)
+    assert settings.segment_bytes == 100
+
+
+@given(st.dictionaries(st.sampled_from(sorted(ROWS_BY_NAME)) | st.text(max_size=5), st.text(max_size=8)))
+def test_whatever_a_metadata_log_holds_gives_settings_in_range(overrides: dict[str, str]) -> None:
+    settings = effective_topic_settings(overrides, DEFAULTS)
+    for name, kind, _, valid, _, served, _ in TOPIC_SETTING_ROWS:
+        if name == "segment.bytes" and "internal.segment.bytes" in overrides:
+            assert settings.segment_bytes >= 1
+        elif served == HONOURED and name != "internal.segment.bytes":
+            value = getattr(settings, name.replace(".", "_"))
+            check_value(name, valid, value)
+            assert isinstance(value, {"list": tuple, "string": str}.get(kind, int))
+
+
+def test_a_described_topic_says_where_each_value_comes_from() -> None:
+    broker = parse_broker_settings({"log.retention.hours": "1"})
+    described = describe_topic_settings({"segment.bytes": " 1048576 "}, broker, {"min.insync.replicas": "1"})
+    assert len(described) == 33
+    assert [setting.name for setting in described] == sorted(setting.name for setting in described)
+    found = {setting.name: (setting.value, setting.source) for setting in described}
+    assert found["segment.bytes"] == (" 1048576 ", 1)
+    assert found["min.insync.replicas"] == ("1", 3)
+    assert found["retention.ms"] == ("3600000", 4)
+    assert found["cleanup.policy"] == ("delete", 5)
