@@ -1,0 +1,199 @@
+"""An asyncio event loop whose clock is a number: waiting costs nothing, and the same calls come in the same order.
+
+Virtual time moves only when nothing is ready: then `select` jumps to the next timer. There are no descriptors, no
+threads, no self-pipe; whoever asks for one is told so.
+
+A `SimulatedProcess` is what a crash kills. Everything that the process starts inherits it through its context, so that
+`kill` can drop each of its callbacks and tasks at once, without running a `finally`: as kill -9 does. Dead tasks are
+kept in a graveyard until the world ends, for a collected coroutine would run its `finally` at a time of the
+collector's choosing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from asyncio import base_events, events
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
+from typing import Any, NoReturn, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+MAX_TURNS_AT_ONE_INSTANT = 200_000
+"""Loop turns without progress of the clock after which the code under test is called a busy loop."""
+
+
+class ProcessKilledError(BaseException):
+    """Unwinds what a process was doing when it died inside one of its own calls. No `except Exception` stops it."""
+
+
+class StuckError(Exception):
+    """Nothing can ever happen again (no timer, nothing ready), or the clock stands still for ever."""
+
+
+class SimulatedProcess:
+    """One incarnation of a program: alive until killed, never again after."""
+
+    __slots__ = ("is_dead", "name", "tasks")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_dead = False
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def check_alive(self) -> None:
+        """Raises ProcessKilledError once dead: every door of the process calls it."""
+        if self.is_dead:
+            raise ProcessKilledError(self.name)
+
+
+CURRENT_PROCESS: ContextVar[SimulatedProcess | None] = ContextVar("CURRENT_PROCESS", default=None)
+
+
+class _VirtualSelector:
+    """The place where a loop waits: here waiting is adding to the clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.turns_at_this_instant = 0
+
+    def select(self, timeout: float | None) -> list[object]:
+        if timeout is None:
+            raise StuckError("nothing is ready and no timer is set: every task waits for another")
+        if timeout > 0:
+            self.now += timeout
+            self.turns_at_this_instant = 0
+        else:
+            self.turns_at_this_instant += 1
+            if self.turns_at_this_instant > MAX_TURNS_AT_ONE_INSTANT:
+                raise StuckError(f"a busy loop: {MAX_TURNS_AT_ONE_INSTANT} turns at {self.now:.6f} s")
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class VirtualLoop(base_events.BaseEventLoop):
+    """The loop. `time()` is seconds of virtual time since the world began."""
+
+    # the two queues of BaseEventLoop, which every subclass outside of asyncio itself must touch to drop a dead process
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = _VirtualSelector()
+        self._clock_resolution = 1e-9
+        self.graveyard: list[object] = []
+        self.unhandled: list[str] = []
+        """What went to the exception handler: the world calls it a violation."""
+        self.set_debug(False)
+        self.set_task_factory(_make_task)
+        self.set_exception_handler(_note_unhandled)
+
+    def time(self) -> float:
+        return self._selector.now
+
+    # -- processes
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        if context is None:
+            context = copy_context()
+        handle = events.Handle(callback, args, self, context)
+        process = context.get(CURRENT_PROCESS)
+        if process is not None and process.is_dead:
+            handle.cancel()
+        else:
+            self._ready.append(handle)
+        return handle
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        if context is None:
+            context = copy_context()
+        timer = events.TimerHandle(when, callback, args, self, context)
+        process = context.get(CURRENT_PROCESS)
+        if process is not None and process.is_dead:
+            timer.cancel()
+        else:
+            heapq.heappush(self._scheduled, timer)
+            timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def run_in_process(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task of `process`; what it starts belongs to the process as well."""
+        context = copy_context()
+        context.run(CURRENT_PROCESS.set, process)
+        return context.run(self.create_task, coroutine)
+
+    def kill(self, process: SimulatedProcess) -> None:
+        """Nothing of `process` runs from here on; who waits for one of its tasks waits for ever."""
+        process.is_dead = True
+        for handle in [*self._ready, *self._scheduled]:
+            context = handle._context  # type: ignore[attr-defined]
+            if context is not None and context.get(CURRENT_PROCESS) is process:
+                handle.cancel()
+        self.graveyard.append(process)
+
+    # -- what a loop without descriptors and threads must answer
+
+    def _process_events(self, event_list: list[object]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise RuntimeError(f"the simulator has no {what}: go through the doors")
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:  # type: ignore[override]
+        self._refuse("threads")
+
+    async def create_server(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse("sockets")
+
+    async def create_connection(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse("sockets")
+
+    async def getaddrinfo(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refuse("name service")
+
+    def add_signal_handler(self, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]
+        self._refuse("signals")
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
+    *,
+    context: Context | None = None,
+    **options: Any,
+) -> asyncio.Task[T]:
+    if context is None:
+        context = copy_context()
+    process = context.get(CURRENT_PROCESS)
+    task: asyncio.Task[T] = asyncio.Task(coroutine, loop=loop, context=context, **options)
+    if process is not None:
+        process.tasks.append(task)
+        if len(process.tasks) > 256:
+            process.tasks = [kept for kept in process.tasks if not kept.done()]
+    return task
+
+
+def _note_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Keeps the story of an error that nobody took, unless its process was killed in the middle of it."""
+    error = context.get("exception")
+    if isinstance(error, ProcessKilledError) or not isinstance(loop, VirtualLoop) or loop.is_closed():
+        return
+    loop.unhandled.append(f"{context.get('message')}: {error!r}")

@@ -1,0 +1,435 @@
+"""A network of one machine room: the same protocol classes as on real sockets, called with bytes cut anywhere.
+
+Each connection has two ends. What an end writes waits in its own buffer (as in a transport), moves into the wire as
+far as the window allows (as in the kernel: sender's and receiver's socket buffers together), arrives after a delay in
+order, and is given to the receiving protocol in pieces cut at any byte. A buffer that was handed to `write` is copied
+only when it moves into the wire, so that a caller who writes to it too early is found out.
+
+A reset drops what is under way, at whatever byte that is. An end whose process died is reset, or falls silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextvars import copy_context
+from random import Random
+from typing import Any, cast
+
+import msgspec
+
+from moldau.simulation.loop import CURRENT_PROCESS, SimulatedProcess, VirtualLoop
+from moldau.simulation.trace import Trace
+from moldau.types import Buffer
+
+FIRST_EPHEMERAL_PORT = 30_000
+RUBBISH = b"\xa5"
+
+
+class NetworkWeather(msgspec.Struct):
+    """How the wire behaves: delays in seconds, shares in [0, 1]. The scenario changes it while the world runs."""
+
+    delay_min: float = 0.000_05
+    delay_max: float = 0.002
+    spike_share: float = 0.01
+    spike_max: float = 0.3
+    cut_share: float = 0.25
+    """Share of reads that give only a part of what has arrived."""
+    reset_share: float = 0.0
+    """Share of arrivals that end in a reset, after a part of the bytes."""
+    late_write_share: float = 0.25
+    """Share of writes whose bytes move into the wire only in a later turn of the loop."""
+    window_bytes: int = 65_536
+
+
+class End(asyncio.Transport):
+    """One end of a connection: the transport that its protocol sees."""
+
+    def __init__(self, network: SimulatedNetwork, connection: Connection, name: str, peer_name: str) -> None:
+        super().__init__()
+        self.network = network
+        self.connection = connection
+        self.name = name
+        self.peer_name = peer_name
+        self.context = copy_context()
+        self.process = self.context.get(CURRENT_PROCESS)
+        self.peer: End = self
+        self.protocol: asyncio.BaseProtocol | None = None
+        self.outgoing: deque[Buffer] = deque()
+        self.outgoing_bytes = 0
+        self.in_flight_bytes = 0
+        self.arrived = bytearray()
+        self.is_end_of_stream_near = False
+        self.last_arrival = 0.0
+        self.high_water = 64 * 1024
+        self.low_water = 16 * 1024
+        self.is_write_paused = False
+        self.is_read_paused = False
+        self.is_read_scheduled = False
+        self.is_closed = False
+        """close() or abort() was called, or the connection went away."""
+        self.is_lost = False
+        """connection_lost has been called, or never will be."""
+
+    # -- what the protocol calls
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "peername":
+            return (self.peer_name, self.connection.number)
+        if name == "sockname":
+            return (self.name, self.connection.port)
+        return default
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return cast(asyncio.BaseProtocol, self.protocol)
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def is_reading(self) -> bool:
+        return not self.is_read_paused and not self.is_closed
+
+    def pause_reading(self) -> None:
+        self.is_read_paused = True
+
+    def resume_reading(self) -> None:
+        if self.is_read_paused and not self.is_closed:
+            self.is_read_paused = False
+            self._read_soon()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        if high is None:
+            high = 64 * 1024 if low is None else 4 * low
+        self.high_water = high
+        self.low_water = high // 4 if low is None else low
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return (self.low_water, self.high_water)
+
+    def get_write_buffer_size(self) -> int:
+        return self.outgoing_bytes
+
+    def write(self, data: Buffer) -> None:
+        self._check_alive()
+        if self.is_closed or not len(data):
+            return
+        self.outgoing.append(data)
+        self.outgoing_bytes += len(data)
+        network = self.network
+        if len(self.outgoing) == 1 and network.random.random() >= network.weather.late_write_share:
+            self._pump()
+        elif len(self.outgoing) == 1:
+            network.loop.call_soon(self._pump, context=self.context)
+        if self.outgoing_bytes > self.high_water and not self.is_write_paused:
+            self.is_write_paused = True
+            cast(asyncio.BaseProtocol, self.protocol).pause_writing()
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        for data in list_of_data:
+            self.write(data)
+
+    def write_eof(self) -> None:
+        raise NotImplementedError("Kafka's protocol has no half-closed connection")
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Sends what is buffered, then ends the stream."""
+        self._check_alive()
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if not self.outgoing:
+            self._finish_close()
+
+    def abort(self) -> None:
+        """Drops what is buffered; the peer sees a reset."""
+        self._check_alive()
+        if self.is_lost:
+            return
+        self.network.lose(self, None, after=0.0)
+        self.network.lose(self.peer, ConnectionResetError("reset by peer"), after=self.network.delay())
+
+    # -- the wire
+
+    def _check_alive(self) -> None:
+        if self.process is not None:
+            self.process.check_alive()
+
+    def _pump(self) -> None:
+        """Moves bytes from the transport's buffer into the wire, as far as the window allows."""
+        if self.is_lost or self.connection.is_silent:
+            return
+        peer = self.peer
+        window = self.network.weather.window_bytes
+        room = window - self.in_flight_bytes - len(peer.arrived)
+        if room < min(self.outgoing_bytes, window // 4):
+            return  # as TCP does: no crumbs through a window that has just opened
+        pieces: list[bytes] = []
+        while self.outgoing and room > 0:
+            data = self.outgoing.popleft()
+            if len(data) > room:
+                view = memoryview(data)
+                self.outgoing.appendleft(view[room:])
+                data = view[:room]
+            pieces.append(bytes(data))
+            room -= len(data)
+        if pieces:
+            piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self.outgoing_bytes -= len(piece)
+            self.in_flight_bytes += len(piece)
+            self.network.loop.call_at(self._arrival(), peer._arrive, piece, context=peer.context)
+        if self.is_write_paused and self.outgoing_bytes <= self.low_water:
+            self.is_write_paused = False
+            self.network.loop.call_soon(self._resume_writing, context=self.context)
+        if self.is_closed and not self.outgoing:
+            self._finish_close()
+
+    def _resume_writing(self) -> None:
+        if not self.is_lost and not self.is_write_paused:
+            cast(asyncio.BaseProtocol, self.protocol).resume_writing()
+
+    def _arrival(self) -> float:
+        """When bytes sent now arrive: after those sent earlier (timers of one instant fire in any order)."""
+        self.last_arrival = max(self.last_arrival + 1e-7, self.network.loop.time() + self.network.delay())
+        return self.last_arrival
+
+    def _finish_close(self) -> None:
+        if self.is_lost:
+            return
+        peer = self.peer
+        if not peer.is_lost and not self.connection.is_silent:
+            self.network.loop.call_at(self._arrival(), peer._end_of_stream, context=peer.context)
+        self.network.lose(self, None, after=0.0)
+
+    # -- the receiving side
+
+    def _arrive(self, piece: bytes) -> None:
+        self.peer.in_flight_bytes -= len(piece)
+        if self.is_lost:
+            return
+        network = self.network
+        is_reset = network.weather.reset_share > 0 and network.random.random() < network.weather.reset_share
+        if is_reset:
+            piece = piece[: network.random.randrange(len(piece) + 1)]
+        self.arrived += piece
+        network.trace.note("arrive", self.connection.number, self.name, len(piece), zlib.crc32(piece))
+        self._read()
+        if is_reset:
+            network.reset(self.connection)
+
+    def _read_soon(self) -> None:
+        if not self.is_read_scheduled:
+            self.is_read_scheduled = True
+            self.network.loop.call_soon(self._read_later, context=self.context)
+
+    def _read_later(self) -> None:
+        self.is_read_scheduled = False
+        self._read()
+
+    def _read(self) -> None:
+        """Gives the protocol one piece of what has arrived, cut at any byte, as one readable event of a socket."""
+        if self.is_lost or self.is_closed or self.is_read_paused:
+            return
+        available = len(self.arrived)
+        if available:
+            network = self.network
+            if available > 1 and network.random.random() < network.weather.cut_share:
+                available = network.random.randrange(1, available)
+            given = network.give(cast(asyncio.BaseProtocol, self.protocol), self.arrived, available)
+            del self.arrived[:given]
+            if self.peer.outgoing:
+                network.loop.call_soon(self.peer._pump, context=self.peer.context)
+        if self.arrived:
+            self._read_soon()
+        elif self.is_end_of_stream_near:
+            self._give_end_of_stream()
+
+    def _end_of_stream(self) -> None:
+        self.is_end_of_stream_near = True
+        if not self.arrived:
+            self._give_end_of_stream()
+
+    def _give_end_of_stream(self) -> None:
+        if self.is_lost or self.is_closed or self.is_read_paused:
+            return
+        self.is_end_of_stream_near = False
+        protocol = cast(asyncio.Protocol, self.protocol)
+        if not protocol.eof_received():
+            self.close()
+
+
+class Connection:
+    """Two ends. `client` opened it, `server` accepted it."""
+
+    __slots__ = ("client", "is_silent", "number", "port", "server")
+
+    def __init__(self, number: int, port: int) -> None:
+        self.number = number
+        self.port = port
+        self.is_silent = False
+        """The wire is cut: nothing arrives, and nobody is told."""
+        self.client: End
+        self.server: End
+
+
+class SimulatedListener:
+    """What `listen` gives: its address, and the way to stop."""
+
+    def __init__(self, network: SimulatedNetwork, host: str, port: int, factory: Callable[[], Any]) -> None:
+        self.network = network
+        self.host = host
+        self.port = port
+        self.factory = factory
+        self.context = copy_context()
+        self.process = self.context.get(CURRENT_PROCESS)
+
+    def close(self) -> None:
+        """Takes no new connection; those that are there stay."""
+        if self.network.listeners.get(self.port) is self:
+            del self.network.listeners[self.port]
+
+
+class SimulatedNetwork:
+    """The Network door of every simulated process, and the hands of the scenario on the wire."""
+
+    def __init__(self, loop: VirtualLoop, random: Random, trace: Trace) -> None:
+        self.loop = loop
+        self.random = random
+        self.trace = trace
+        self.weather = NetworkWeather()
+        self.listeners: dict[int, SimulatedListener] = {}
+        self.connections: dict[int, Connection] = {}
+        self.next_number = 1
+        self.next_port = FIRST_EPHEMERAL_PORT
+        self.shared_buffer_of: Callable[[asyncio.BufferedProtocol], object] = lambda protocol: None
+
+    # -- the door
+
+    async def listen(
+        self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]
+    ) -> SimulatedListener:
+        """Takes connections on `port` (0 picks one). Raises OSError if it is taken."""
+        if port == 0:
+            port = self.next_port
+            self.next_port += 1
+        if port in self.listeners:
+            raise OSError(98, "address already in use")
+        listener = SimulatedListener(self, host, port, protocol_factory)
+        self.listeners[port] = listener
+        return listener
+
+    async def connect(self, name: str, port: int, protocol: asyncio.BaseProtocol) -> End:
+        """Opens a connection for the client `name`. Raises ConnectionRefusedError if nobody listens."""
+        await asyncio.sleep(self.delay())
+        listener = self.listeners.get(port)
+        if listener is None or (listener.process is not None and listener.process.is_dead):
+            raise ConnectionRefusedError(f"nobody listens on port {port}")
+        connection = Connection(self.next_number, port)
+        self.next_number += 1
+        client = End(self, connection, name, listener.host)
+        server = listener.context.copy().run(End, self, connection, listener.host, name)
+        client.peer, server.peer = server, client
+        connection.client, connection.server = client, server
+        self.connections[connection.number] = connection
+        client.protocol = protocol
+        server.protocol = listener.factory()
+        self.trace.note("connect", connection.number, name)
+        protocol.connection_made(client)
+        self.loop.call_soon(self._accept, server, context=server.context)
+        return client
+
+    def _accept(self, server: End) -> None:
+        if not server.is_lost:
+            cast(asyncio.BaseProtocol, server.protocol).connection_made(server)
+
+    # -- delivery
+
+    def give(self, protocol: asyncio.BaseProtocol, data: bytearray, length: int) -> int:
+        """Hands up to `length` bytes to the protocol as a socket's event does; gives how many it took."""
+        if not isinstance(protocol, asyncio.BufferedProtocol):
+            cast(asyncio.Protocol, protocol).data_received(bytes(data[:length]))
+            return length
+        view = memoryview(protocol.get_buffer(-1))
+        length = min(length, len(view))
+        if length == 0:
+            raise RuntimeError("get_buffer() gave an empty buffer")
+        view[:length] = data[:length]
+        protocol.buffer_updated(length)
+        self.scrub(protocol, view, length)
+        return length
+
+    def scrub(self, protocol: asyncio.BufferedProtocol, view: memoryview, length: int) -> None:
+        """Overwrites the shared receive buffer: whoever still looks at a request there reads rubbish, as he would
+        once the next connection's bytes came in. A frame that is still incomplete lies in a buffer of its own."""
+        owner = view.obj
+        if owner is self.shared_buffer_of(protocol) and isinstance(owner, bytearray):
+            end = len(owner) - len(view) + length
+            owner[:end] = RUBBISH * end
+
+    def delay(self) -> float:
+        """Seconds from one end to the other, for what is sent now."""
+        weather = self.weather
+        delay = self.random.uniform(weather.delay_min, weather.delay_max)
+        if self.random.random() < weather.spike_share:
+            delay += self.random.uniform(0, weather.spike_max)
+        return delay
+
+    # -- faults
+
+    def lose(self, end: End, error: Exception | None, *, after: float) -> None:
+        """Ends the connection for one end: connection_lost(error) once, after a delay in seconds."""
+        if end.is_lost:
+            return
+        end.is_closed = True
+        if after:
+            self.loop.call_later(after, self._lose_now, end, error, context=end.context)
+        else:
+            end.is_lost = True
+            self.loop.call_soon(self._connection_lost, end, error, context=end.context)
+
+    def _lose_now(self, end: End, error: Exception | None) -> None:
+        if not end.is_lost:
+            end.is_lost = True
+            self._connection_lost(end, error)
+
+    def _connection_lost(self, end: End, error: Exception | None) -> None:
+        end.outgoing.clear()
+        end.outgoing_bytes = 0
+        self.trace.note("lost", end.connection.number, end.name, type(error).__name__)
+        if end.peer.is_lost:
+            self.connections.pop(end.connection.number, None)
+        if end.protocol is not None:
+            end.protocol.connection_lost(error)
+
+    def reset(self, connection: Connection) -> None:
+        """Both ends lose the connection; what is under way is gone."""
+        self.lose(connection.client, ConnectionResetError("reset by the network"), after=0.0)
+        self.lose(connection.server, ConnectionResetError("reset by the network"), after=0.0)
+
+    def silence(self, connection: Connection) -> None:
+        """Cuts the wire so that nobody is told: bytes no longer arrive, no reset does."""
+        connection.is_silent = True
+
+    def drop_process(self, process: SimulatedProcess, *, is_silent: bool = False) -> None:
+        """What the network does when a process is gone: listeners close, peers see a reset, or nothing at all."""
+        for listener in [*self.listeners.values()]:
+            if listener.process is process:
+                listener.close()
+        for connection in [*self.connections.values()]:
+            for end in (connection.client, connection.server):
+                if end.process is not process:
+                    continue
+                end.is_lost = end.is_closed = True
+                if is_silent:
+                    self.silence(connection)
+                else:
+                    self.lose(end.peer, ConnectionResetError("the process is gone"), after=self.delay())
+                    if end.peer.is_lost:
+                        self.connections.pop(connection.number, None)

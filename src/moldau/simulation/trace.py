@@ -1,0 +1,49 @@
+"""What happened, in order: the last events for people, and one hash over all of them to compare two runs."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable
+
+KEPT_EVENTS = 60
+
+
+class Trace:
+    """The story of a run. Two runs of a seed are equal when `digest` is.
+
+    An event is a word and values of ints, strings and bytes: nothing that has an address or a hash order in its text.
+    """
+
+    __slots__ = ("_crc", "_now", "count", "last", "told", "write_line")
+
+    def __init__(self, now: Callable[[], float], write_line: Callable[[str], None] | None = None) -> None:
+        self._now = now
+        self._crc = 0
+        self.count = 0
+        self.last: deque[tuple[float, str, tuple[object, ...]]] = deque(maxlen=KEPT_EVENTS)
+        self.told: deque[str] = deque(maxlen=KEPT_EVENTS)
+        self.write_line = write_line
+
+    def note(self, word: str, *values: object) -> None:
+        """A small event (bytes delivered, a call on the disk): in the hash, and in the story of a violation."""
+        now = self._now()
+        self.count += 1
+        self._crc = zlib.crc32(f"{now:.9f} {word} {values}".encode(), self._crc)
+        self.last.append((now, word, values))
+
+    def tell(self, line: str) -> None:
+        """An event that a reader of the run wants to see (a crash, a fault, an answer that matters)."""
+        self.note("tell", line)
+        text = f"{self._now():10.4f}  {line}"
+        self.told.append(text)
+        if self.write_line is not None:
+            self.write_line(text)
+
+    @property
+    def digest(self) -> str:
+        return f"{self.count}-{self._crc:08x}"
+
+    def last_lines(self) -> list[str]:
+        """The newest events as text, oldest first."""
+        return [f"{now:10.4f}  {word} {' '.join(map(str, values))}" for now, word, values in self.last]

@@ -1,0 +1,212 @@
+"""The simulated network calls the same protocol classes as a socket does, with bytes cut anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from moldau.simulation.loop import SimulatedProcess, VirtualLoop
+from moldau.simulation.network import NetworkWeather, SimulatedNetwork
+from moldau.simulation.trace import Trace
+
+
+class EchoServer(asyncio.BufferedProtocol):
+    """Frames of a 4-byte length; answers each whole frame with itself."""
+
+    def __init__(self):
+        self.buffer = bytearray(64)
+        self.filled = bytearray()
+        self.lost = []
+        self.writing_paused = 0
+        self.is_paused = False
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def get_buffer(self, sizehint):
+        return self.buffer
+
+    def buffer_updated(self, count):
+        self.filled += self.buffer[:count]
+        while len(self.filled) >= 4 and len(self.filled) >= 4 + int.from_bytes(self.filled[:4], "big"):
+            end = 4 + int.from_bytes(self.filled[:4], "big")
+            self.transport.write(bytes(self.filled[:end]))
+            del self.filled[:end]
+
+    def pause_writing(self):
+        self.writing_paused += 1
+        self.is_paused = True
+
+    def resume_writing(self):
+        self.is_paused = False
+
+    def eof_received(self):
+        return False
+
+    def connection_lost(self, error):
+        self.lost.append(error)
+
+
+class Collector(asyncio.Protocol):
+    def __init__(self):
+        self.received = bytearray()
+        self.lost = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data):
+        self.received += data
+
+    def connection_lost(self, error):
+        self.lost.set_result(error)
+
+
+def world(scenario, seed=1, **weather):
+    """Runs `scenario(network, servers)` on a fresh loop and gives (its result, the trace's digest)."""
+    loop = VirtualLoop()
+    trace = Trace(loop.time)
+    servers = []
+
+    def factory():
+        servers.append(EchoServer())
+        return servers[-1]
+
+    async def run():
+        network = SimulatedNetwork(loop, Random(f"{seed}/network"), trace)
+        network.weather = NetworkWeather(**weather)
+        process = SimulatedProcess("broker")
+        await loop.run_in_process(process, network.listen("broker", 9092, factory))
+        network.process_under_test = process
+        return await scenario(network, servers)
+
+    try:
+        return loop.run_until_complete(run()), trace.digest
+    finally:
+        loop.close()
+
+
+def frames(count):
+    return b"".join(len(body).to_bytes(4, "big") + body for body in (b"x%d" % n * (n % 50) for n in range(count)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_byte_comes_back_in_order_however_it_is_cut(seed):
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", 9092, collector)
+        for start in range(0, len(frames(200)), 333):
+            end.write(frames(200)[start : start + 333])
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(5)
+        return bytes(collector.received)
+
+    received, _ = world(scenario, seed, cut_share=0.5)
+    assert received == frames(200)
+
+
+def test_the_same_seed_gives_the_same_trace_and_another_seed_another():
+    async def scenario(network, servers):
+        end = await network.connect("client", 9092, Collector())
+        end.write(frames(100))
+        await asyncio.sleep(5)
+
+    digests = [world(scenario, seed)[1] for seed in (1, 1, 2)]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_closed_connection_ends_after_its_last_byte():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", 9092, collector)
+        end.write(frames(100))
+        await asyncio.sleep(1)
+        end.close()
+        await asyncio.sleep(1)
+        return await collector.lost, servers[0].lost, network.connections
+
+    (client_error, server_errors, left), _ = world(scenario)
+    assert client_error is None
+    assert server_errors == [None]
+    assert left == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_reset_in_mid_frame_is_told_to_both_ends_once(seed):
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", 9092, collector)
+        end.write((10_000).to_bytes(4, "big") + bytes(10_000))
+        await asyncio.sleep(1)
+        return await collector.lost, servers[0].lost, len(servers[0].filled), network.connections
+
+    (client_error, server_errors, filled, left), _ = world(scenario, seed, reset_share=1.0)
+    assert isinstance(client_error, ConnectionResetError)
+    assert len(server_errors) == 1
+    assert filled < 10_004
+    assert left == {}
+
+
+def test_a_reader_that_stops_pauses_the_writer_and_resumes_it():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", 9092, collector)
+        end.pause_reading()
+        data = frames(2_000)
+        end.write(data)
+        await asyncio.sleep(5)
+        was_paused = servers[0].is_paused
+        end.resume_reading()
+        await asyncio.sleep(5)
+        return was_paused, servers[0].is_paused, bytes(collector.received) == data
+
+    (was_paused, is_paused, is_whole), _ = world(scenario, window_bytes=4_096)
+    assert was_paused
+    assert not is_paused
+    assert is_whole
+
+
+def test_a_killed_process_resets_its_peers_and_frees_its_port():
+    async def scenario(network, servers):
+        collector = Collector()
+        await network.connect("client", 9092, collector)
+        process = network.process_under_test
+        network.loop.kill(process)
+        network.drop_process(process)
+        error = await collector.lost
+        with pytest.raises(ConnectionRefusedError):
+            await network.connect("client", 9092, Collector())
+        await network.listen("broker", 9092, EchoServer)
+        return error, servers[0].lost, network.connections
+
+    (error, server_errors, left), _ = world(scenario)
+    assert isinstance(error, ConnectionResetError)
+    assert server_errors == []
+    assert left == {}
+
+
+def test_a_silent_wire_tells_nobody():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", 9092, collector)
+        network.silence(end.connection)
+        end.write(frames(10))
+        await asyncio.sleep(100)
+        return collector.lost.done(), servers[0].filled
+
+    (is_told, filled), _ = world(scenario)
+    assert not is_told
+    assert filled == b""
+
+
+def test_bytes_are_taken_when_they_move_into_the_wire_not_before():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", 9092, collector)
+        data = bytearray((4).to_bytes(4, "big") + b"good")
+        end.write(data)
+        data[4:] = b"evil"
+        await asyncio.sleep(1)
+        return bytes(collector.received)
+
+    received, _ = world(scenario, late_write_share=1.0)
+    assert received[4:] == b"evil"
