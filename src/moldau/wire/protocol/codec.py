@@ -1,0 +1,103 @@
+"""Messages to bytes and back, by functions that are written and compiled at the first use of a (message, version).
+
+Every reader of bytes here fails in one way: ProtocolError. What a decoder allocates is bounded by what it reads: the
+length of an array is checked against the bytes that remain before the array is made (at most 64 bytes for each byte of
+input, and 64 KiB more).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import msgspec
+
+from moldau.errors import ProtocolError
+from moldau.types import Buffer
+from moldau.wire.protocol.decoder_source import decoder_source
+from moldau.wire.protocol.encoder_source import encoder_source
+from moldau.wire.protocol.schema import has_views, message_info
+
+MessageType = TypeVar("MessageType", bound=msgspec.Struct)
+
+Decoder = Callable[[Buffer, int], tuple[msgspec.Struct, int]]
+Encoder = Callable[[msgspec.Struct, Callable[[bytes], None]], None]
+
+_decoders: dict[tuple[type[msgspec.Struct], int], tuple[Decoder, bool]] = {}
+_encoders: dict[tuple[type[msgspec.Struct], int], Encoder] = {}
+
+
+def encode_message(message: msgspec.Struct, version: int) -> bytes:
+    """The body of `message` in `version`, without header or frame.
+
+    Raises ProtocolError for a version that does not exist, a value that does not fit its field, None where the version
+    has no null, and a value other than the default in a field that the version lacks (unless it is ignorable).
+    """
+    parts: list[bytes] = []
+    encode_into(message, version, parts)
+    return b"".join(parts)
+
+
+def encode_into(message: msgspec.Struct, version: int, parts: list[bytes]) -> None:
+    """As `encode_message`, appending the parts: record batches are not copied. An error leaves `parts` half done."""
+    encode = _encoders.get((type(message), version)) or _make_encoder(type(message), version)
+    try:
+        encode(message, parts.append)
+    except (struct.error, AttributeError, TypeError, ValueError) as error:
+        raise ProtocolError(f"{type(message).__name__} v{version}: {error}") from error
+
+
+def decode_message(cls: type[MessageType], version: int, buffer: Buffer, position: int = 0) -> tuple[MessageType, int]:
+    """The message whose body begins at `position`, and the position behind it; what follows is the caller's business.
+
+    Record batches come out as memoryviews of `buffer`; everything else is copied. Raises ProtocolError only.
+    """
+    entry = _decoders.get((cls, version)) or _make_decoder(cls, version)
+    decode, needs_view = entry
+    data: Buffer
+    start = 0
+    if needs_view:
+        data = memoryview(buffer)
+        start = position
+    elif isinstance(buffer, bytes):
+        data = buffer
+        start = position
+    else:
+        data = bytes(memoryview(buffer)[position:])
+    try:
+        message, end = decode(data, start)
+    except (struct.error, IndexError) as error:
+        raise ProtocolError(f"{cls.__name__} v{version}: the bytes end too early") from error
+    except ProtocolError as error:
+        raise ProtocolError(f"{cls.__name__} v{version}: {error}") from error
+    return cast(MessageType, message), end + position - start
+
+
+def generated_source(cls: type[msgspec.Struct], version: int) -> str:
+    """The Python text of both functions, for a reader's eyes."""
+    info = message_info(cls)
+    return decoder_source(cls, info, version)[0] + "\n\n" + encoder_source(cls, info, version)[0]
+
+
+def _check_version(cls: type[msgspec.Struct], version: int) -> None:
+    if version not in message_info(cls).versions:
+        raise ProtocolError(f"{cls.__name__} has no version {version}")
+
+
+def _make_decoder(cls: type[msgspec.Struct], version: int) -> tuple[Decoder, bool]:
+    _check_version(cls, version)
+    source, names = decoder_source(cls, message_info(cls), version)
+    exec(compile(source, f"<decoder of {cls.__name__} v{version}>", "exec"), names)
+    entry = cast(Decoder, names["decode"]), has_views(cls)
+    _decoders[cls, version] = entry
+    return entry
+
+
+def _make_encoder(cls: type[msgspec.Struct], version: int) -> Encoder:
+    _check_version(cls, version)
+    source, names = encoder_source(cls, message_info(cls), version)
+    exec(compile(source, f"<encoder of {cls.__name__} v{version}>", "exec"), names)
+    encode = cast(Encoder, names["encode"])
+    _encoders[cls, version] = encode
+    return encode

@@ -1,0 +1,37 @@
+"""InitProducerId: a producer id and epoch for idempotence and transactions (KIP-98, 360)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from moldau.wire.protocol.schema import Int16, Int32, Int64, message, wire
+
+
+@message(versions="0-6", flexible="2+")
+class InitProducerIdRequest(msgspec.Struct, frozen=True):
+    """A producer id for idempotence (no transactional id), or the one of a transactional id with its epoch raised.
+
+    v3 a known id and epoch, to recover from an error (KIP-360); v4 PRODUCER_FENCED in the answer; v5 transactions
+    v2 (KIP-890); v6, two-phase commit (KIP-939), exists but is not advertised.
+    """
+
+    transactional_id: Annotated[str | None, wire(nullable="0+")] = ""
+    transaction_timeout_ms: Int32 = 0
+    producer_id: Annotated[Int64, wire("3+")] = -1
+    producer_epoch: Annotated[Int16, wire("3+")] = -1
+    enable2_pc: Annotated[bool, wire("6+")] = False
+    keep_prepared_txn: Annotated[bool, wire("6+")] = False
+
+
+@message(versions="0-6", flexible="2+")
+class InitProducerIdResponse(msgspec.Struct, frozen=True):
+    """v6 would name the transaction left open (KIP-939)."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    producer_id: Int64 = -1
+    producer_epoch: Int16 = 0
+    ongoing_txn_producer_id: Annotated[Int64, wire("6+")] = -1
+    ongoing_txn_producer_epoch: Annotated[Int16, wire("6+")] = -1

@@ -1,0 +1,115 @@
+"""Records of Kafka's internal topics: which schema the bytes are in, and the schema's bytes.
+
+`__cluster_metadata`: unsigned varints for the frame's version (1), the api key and the record's version, then the body.
+`__consumer_offsets`: a key begins with two bytes that name its kind, a value with two bytes that are its version.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, TypeVar
+
+import msgspec
+
+from moldau.errors import ProtocolError, invariant
+from moldau.types import Buffer
+from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.messages import group_records, metadata_records
+from moldau.wire.protocol.runtime import decode_uvarint, encode_uvarint
+from moldau.wire.protocol.schema import message_info
+
+METADATA_FRAME_VERSION: Final = 1
+
+_PREFIX: Final = Struct(">h")
+
+ValueType = TypeVar("ValueType", bound=msgspec.Struct)
+
+
+def _by_key(*classes: type[msgspec.Struct]) -> dict[int, type[msgspec.Struct]]:
+    table: dict[int, type[msgspec.Struct]] = {}
+    for cls in classes:
+        key = message_info(cls).api_key
+        if key is not None:
+            invariant(key not in table, f"{cls.__name__}: key {key} is taken")
+            table[key] = cls
+    return table
+
+
+def _all_messages(module: object, suffix: str) -> list[type[msgspec.Struct]]:
+    return [
+        cls
+        for name, cls in vars(module).items()
+        if name.endswith(suffix) and isinstance(cls, type) and issubclass(cls, msgspec.Struct)
+    ]
+
+
+METADATA_RECORDS: Final = _by_key(*_all_messages(metadata_records, "Record"))
+"""Api key -> class, for every record that a metadata log of Kafka 4.3 may hold."""
+
+GROUP_KEYS: Final = _by_key(*_all_messages(group_records, "Key"))
+"""The kind that a key of `__consumer_offsets` begins with -> class."""
+
+
+def encode_metadata_record(record: msgspec.Struct, version: int) -> bytes:
+    """Raises ProtocolError as `encode_message`; InvariantError for what is no metadata record."""
+    api_key = message_info(type(record)).api_key
+    invariant(api_key is not None and METADATA_RECORDS.get(api_key) is type(record), "not a metadata record")
+    frame = encode_uvarint(METADATA_FRAME_VERSION) + encode_uvarint(api_key or 0) + encode_uvarint(version)
+    return frame + encode_message(record, version)
+
+
+def decode_metadata_record(buffer: Buffer) -> tuple[msgspec.Struct, int]:
+    """The record and its version. Raises ProtocolError for an unknown frame, kind or version, and for bytes left over."""
+    try:
+        frame_version, position = decode_uvarint(buffer, 0)
+        api_key, position = decode_uvarint(buffer, position)
+        version, position = decode_uvarint(buffer, position)
+    except IndexError as error:
+        raise ProtocolError("metadata record cut") from error
+    if frame_version != METADATA_FRAME_VERSION:
+        raise ProtocolError(f"metadata record of frame version {frame_version}")
+    cls = METADATA_RECORDS.get(api_key)
+    if cls is None:
+        raise ProtocolError(f"metadata record of unknown kind {api_key}")
+    return _decode_whole(cls, version, buffer, position), version
+
+
+def encode_group_key(key: msgspec.Struct) -> bytes:
+    """Raises ProtocolError as `encode_message`; InvariantError for what is no group key."""
+    kind = message_info(type(key)).api_key
+    invariant(kind is not None and GROUP_KEYS.get(kind) is type(key), "not a group key")
+    return _PREFIX.pack(kind) + encode_message(key, 0)
+
+
+def decode_group_key(buffer: Buffer) -> msgspec.Struct:
+    """The key, told apart by its class. Raises ProtocolError for an unknown kind and for bytes left over."""
+    kind = _prefix(buffer)
+    cls = GROUP_KEYS.get(kind)
+    if cls is None:
+        raise ProtocolError(f"group key of unknown kind {kind}")
+    return _decode_whole(cls, 0, buffer, _PREFIX.size)
+
+
+def encode_group_value(value: msgspec.Struct, version: int) -> bytes:
+    """Raises ProtocolError as `encode_message`."""
+    return _PREFIX.pack(version) + encode_message(value, version)
+
+
+def decode_group_value(cls: type[ValueType], buffer: Buffer) -> tuple[ValueType, int]:
+    """The value and its version; its key's class says which `cls` to read. Raises ProtocolError as above."""
+    version = _prefix(buffer)
+    return _decode_whole(cls, version, buffer, _PREFIX.size), version
+
+
+def _prefix(buffer: Buffer) -> int:
+    if len(buffer) < _PREFIX.size:
+        raise ProtocolError("record cut before its kind")
+    kind: int = _PREFIX.unpack_from(buffer)[0]
+    return kind
+
+
+def _decode_whole(cls: type[ValueType], version: int, buffer: Buffer, position: int) -> ValueType:
+    record, end = decode_message(cls, version, buffer, position)
+    if end != len(buffer):
+        raise ProtocolError(f"{cls.__name__} v{version}: {len(buffer) - end} bytes left over")
+    return record
