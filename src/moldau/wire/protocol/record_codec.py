@@ -59,7 +59,7 @@ def encode_metadata_record(record: msgspec.Struct, version: int) -> bytes:
 
 
 def decode_metadata_record(buffer: Buffer) -> tuple[msgspec.Struct, int]:
-    """The record and its version. Raises ProtocolError for an unknown frame, kind or version, and for bytes left over."""
+    """The record and its version. Raises ProtocolError for an unknown frame, kind or version, or bytes left over."""
     try:
         frame_version, position = decode_uvarint(buffer, 0)
         api_key, position = decode_uvarint(buffer, position)
