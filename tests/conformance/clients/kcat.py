@@ -1,0 +1,65 @@
+"""kcat: librdkafka from the shell."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.conformance.clients.interface import TIMEOUT_S, Client, Member, Received, parse_kcat
+from tests.conformance.clients.member import HEARTBEAT_MS, SESSION_TIMEOUT_MS
+
+
+class Kcat(Client):
+    name = "kcat"
+
+    def _run(self, *arguments: str, text: bytes = b"") -> bytes:
+        command = ["kcat", "-b", self.bootstrap_servers, "-q", *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
+        """One run for each record. A value is a file; a null one is what follows the key in a line, with -Z."""
+        for record in records:
+            arguments = ["-P", "-t", topic, "-p", str(partition), "-z", codec, "-X", "message.max.bytes=2000000"]
+            for name, value in record.headers:
+                arguments += ["-H", name if value is None else f"{name}={value.decode()}"]
+            if record.value is None:
+                self._run(*arguments, "-Z", "-K", "|", text=(record.key or b"") + b"|\n")
+                continue
+            arguments += ["-k", record.key.decode()] if record.key is not None else []
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "value"
+                path.write_bytes(record.value)
+                self._run(*arguments, str(path))
+
+    def read(self, topic: str, count: int, *, partition: int = 0) -> list[Received]:
+        lines = self._run("-C", "-J", "-t", topic, "-p", str(partition), "-o", "beginning", "-c", str(count))
+        received = []
+        for line in lines.splitlines():
+            record = json.loads(line)
+            names, values = record.get("headers", [])[::2], record.get("headers", [])[1::2]
+            headers = tuple((n, None if v is None else v.encode()) for n, v in zip(names, values, strict=True))
+            key, value = record["key"], record["payload"]
+            received.append(
+                Received(None if key is None else key.encode(), None if value is None else value.encode(), headers)
+            )
+        return received
+
+    def read_and_commit(self, topic: str, group: str, count: int) -> list[bytes | None]:
+        """kcat commits what it has read when it leaves."""
+        lines = self._run("-G", group, "-c", str(count), "-X", "auto.offset.reset=earliest", topic)
+        return list(lines.splitlines())
+
+    def member(self, topic: str, group: str) -> Member:
+        settings = {
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            "heartbeat.interval.ms": str(HEARTBEAT_MS),
+            "auto.commit.interval.ms": "200",
+        }
+        extra = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
+        return Member(["kcat", "-b", self.bootstrap_servers, "-u", *extra, "-G", group, topic], parse_kcat)

@@ -1,0 +1,73 @@
+"""kafka-python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.conformance.clients.interface import TIMEOUT_S, Client, Received
+
+
+class KafkaPython(Client):
+    name = "kafka-python"
+    has_null_headers = False
+
+    def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap_servers,
+            acks="all",
+            compression_type=None if codec == "none" else codec,
+            max_request_size=2_000_000,
+        )
+        futures = [
+            producer.send(topic, key=record.key, value=record.value, headers=list(record.headers), partition=partition)
+            for record in records
+        ]
+        producer.flush(TIMEOUT_S)
+        for future in futures:
+            future.get(TIMEOUT_S)
+        producer.close()
+
+    def _consumer(self, group: str | None):
+        from kafka import KafkaConsumer
+
+        return KafkaConsumer(
+            bootstrap_servers=self.bootstrap_servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+
+    def read(self, topic: str, count: int, *, partition: int = 0) -> list[Received]:
+        from kafka import TopicPartition
+
+        consumer = self._consumer(None)
+        consumer.assign([TopicPartition(topic, partition)])
+        consumer.seek_to_beginning()
+        try:
+            return [Received(r.key, r.value, tuple(r.headers)) for r in self._take(consumer, count)]
+        finally:
+            consumer.close()
+
+    def read_and_commit(self, topic: str, group: str, count: int) -> list[bytes | None]:
+        from kafka import OffsetAndMetadata, TopicPartition
+
+        consumer = self._consumer(group)
+        consumer.subscribe([topic])
+        try:
+            records = self._take(consumer, count)
+            ends = {TopicPartition(r.topic, r.partition): OffsetAndMetadata(r.offset + 1, "", -1) for r in records}
+            consumer.commit(ends)
+            return [record.value for record in records]
+        finally:
+            consumer.close()
+
+    def _take(self, consumer, count: int) -> list:
+        taken: list = []
+        while len(taken) < count:
+            polled = consumer.poll(timeout_ms=TIMEOUT_S * 1000, max_records=count - len(taken))
+            assert polled, f"{len(taken)} of {count} records"
+            for records in polled.values():
+                taken += records
+        return taken

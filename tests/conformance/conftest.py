@@ -1,0 +1,59 @@
+"""The broker under test: Moldau, or any running cluster (`--against HOST:PORT`): the same assertions."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import zlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conformance.clients import CLIENTS, Client, missing_reason
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--against", default="moldau", help="moldau (default), or HOST:PORT of a running cluster")
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    against = request.config.getoption("--against")
+    if against != "moldau":
+        yield against
+        return
+    from moldau.testing import Cluster
+
+    with Cluster() as cluster:
+        yield cluster.bootstrap_servers
+
+
+@pytest.fixture(params=sorted(CLIENTS))
+def client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Client:
+    reason = missing_reason(request.param)
+    if reason:
+        pytest.skip(reason)
+    return CLIENTS[request.param](bootstrap_servers)
+
+
+@pytest.fixture
+def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Names that no other test, and no other run against the same cluster, has used."""
+    counter = itertools.count()
+    return lambda what: f"{what}-{os.getpid()}-{zlib.crc32(request.node.nodeid.encode())}-{next(counter)}"
+
+
+@pytest.fixture
+def new_topic(bootstrap_servers: str, new_name: Callable[[str], str]) -> Callable[..., str]:
+    """Creates a topic: `new_topic(partitions=2)` gives its name."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def create(partitions: int = 1, **config: str) -> str:
+        name = new_name("topic")
+        for future in admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+            future.result(timeout=30)
+        return name
+
+    return create
