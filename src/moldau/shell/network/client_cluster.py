@@ -1,0 +1,253 @@
+"""A blocking client of a whole cluster: metadata, leaders, connections by broker, bounded retries.
+
+`ClusterClient` keeps one connection per broker and asks for metadata when it must: a topic not seen yet, or an answer
+that says the leader has moved. Retries wait 50 ms, doubling to 1 s, and end at `retry_timeout_ms`. Not thread-safe:
+one client per thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+import msgspec
+
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.client_connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+RETRY_TIMEOUT_MS = 60_000
+_FIRST_BACKOFF_MS = 50
+_MAX_BACKOFF_MS = 1_000
+DEFAULT_PORT = 9092
+
+Result = TypeVar("Result")
+
+
+class PartitionLeader(msgspec.Struct, frozen=True):
+    """Who leads a partition; `leader_id` is -1 while nobody does."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class TopicMetadata(msgspec.Struct, frozen=True):
+    """A topic as a broker describes it; `topic_id` is zero where the broker is too old to have them."""
+
+    name: str
+    topic_id: Uuid
+    is_internal: bool
+    partitions: dict[int, PartitionLeader]
+
+
+def parse_bootstrap_servers(bootstrap_servers: str | Sequence[str]) -> list[tuple[str, int]]:
+    """[(host, port)] of "host:port,host:port" or a list of such; IPv6 addresses stand in brackets.
+
+    Raises ValueError where nothing is named or a port is no number.
+    """
+    texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
+    servers: list[tuple[str, int]] = []
+    for text in (text.strip() for text in texts):
+        if not text:
+            continue
+        host, colon, port = text.rpartition(":")
+        if not colon or text.endswith("]"):
+            host, port = text, str(DEFAULT_PORT)
+        if not port.isdigit():
+            raise ValueError(f"bootstrap servers: {text!r} is not host:port")
+        servers.append((host.strip("[]"), int(port)))
+    if not servers:
+        raise ValueError("bootstrap servers: none is named")
+    return servers
+
+
+class ClusterClient:
+    """Routes requests to the brokers of one cluster. Connects at first use.
+
+    Raises KafkaError: retriable ones only after `retry_timeout_ms` of trying.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str = "moldau",
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+    ) -> None:
+        self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
+        self._client_id = client_id
+        self._connect_timeout_ms = connect_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self.retry_timeout_ms = retry_timeout_ms
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._connections: dict[int, ClientConnection] = {}
+        self._any: ClientConnection | None = None
+        self._topics: dict[str, TopicMetadata] = {}
+
+    # --- connections ---
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        if self._any is not None:
+            self._any.close()
+            self._any = None
+
+    def __enter__(self) -> ClusterClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open_connection(self, host: str, port: int) -> ClientConnection:
+        """A connection of the caller's own, with this client's settings."""
+        return ClientConnection(
+            host,
+            port,
+            client_id=self._client_id,
+            connect_timeout_ms=self._connect_timeout_ms,
+            request_timeout_ms=self._request_timeout_ms,
+        )
+
+    def any_connection(self) -> ClientConnection:
+        """An idle connection to some broker of the cluster, for requests that any of them answers."""
+        if self._any is not None and self._any.is_open and not self._any.in_flight:
+            return self._any
+        last_error: KafkaError | None = None
+        for host, port in [*self._bootstrap, *self._addresses.values()]:
+            try:
+                self._any = self.open_connection(host, port)
+                return self._any
+            except KafkaError as error:
+                last_error = error
+        raise last_error or kafka_error("NETWORK_EXCEPTION", "no broker is known")
+
+    def connection_to(self, broker_id: int) -> ClientConnection:
+        """The connection to this broker, shared by all who ask here. Raises LEADER_NOT_AVAILABLE for -1."""
+        connection = self._connections.get(broker_id)
+        if connection is not None and connection.is_open:
+            return connection
+        address = self._addresses.get(broker_id)
+        if address is None:
+            raise kafka_error("LEADER_NOT_AVAILABLE", f"broker {broker_id} is not known")
+        connection = self.open_connection(*address)
+        self._connections[broker_id] = connection
+        return connection
+
+    def remember_address(self, broker_id: int, host: str, port: int) -> None:
+        """Notes where a broker listens; a changed address drops the connection to the old one."""
+        if self._addresses.get(broker_id) not in (None, (host, port)):
+            stale = self._connections.pop(broker_id, None)
+            if stale is not None:
+                stale.close()
+        self._addresses[broker_id] = (host, port)
+
+    # --- metadata ---
+
+    def refresh(self, topics: Iterable[str] | None) -> dict[str, TopicMetadata]:
+        """Asks for these topics (None: all) and remembers the answer. Creates none.
+
+        Topics that do not exist are left out; other errors of a topic are raised.
+        """
+        names = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        response = self.any_connection().request(ApiKey.METADATA, request, MetadataResponse)
+        if response.error_code:
+            raise kafka_error(response.error_code)
+        for broker in response.brokers:
+            self.remember_address(broker.node_id, broker.host, broker.port)
+        found: dict[str, TopicMetadata] = {}
+        for topic in response.topics:
+            name = topic.name or ""
+            if topic.error_code in (3, 100):
+                self._topics.pop(name, None)
+                continue
+            if topic.error_code and not topic.partitions:
+                raise kafka_error(topic.error_code, f"topic {name!r}")
+            partitions = {
+                row.partition_index: PartitionLeader(row.leader_id, row.leader_epoch)
+                for row in sorted(topic.partitions, key=lambda row: row.partition_index)
+            }
+            found[name] = TopicMetadata(name, topic.topic_id or ZERO_UUID, topic.is_internal, partitions)
+        self._topics.update(found)
+        return found
+
+    def topic(self, name: str) -> TopicMetadata:
+        """What is known of the topic, asked for once. Raises UNKNOWN_TOPIC_OR_PARTITION where there is none."""
+        known = self._topics.get(name)
+        if known is not None:
+            return known
+        found = self.retry(lambda: self.refresh([name]))
+        if name not in found:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}")
+        return found[name]
+
+    def forget(self, topic: str) -> None:
+        """Makes the next `topic` or `leader_of` ask again: an answer said that what is known is old."""
+        self._topics.pop(topic, None)
+
+    def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
+        """Every topic of the cluster by name, sorted."""
+        found = self.retry(lambda: self.refresh(None))
+        return {name: found[name] for name in sorted(found) if include_internal or not found[name].is_internal}
+
+    def leader_of(self, topic_partition: TopicPartition) -> PartitionLeader:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none (both retriable)."""
+        metadata = self.topic(topic_partition.topic)
+        leader = metadata.partitions.get(topic_partition.partition)
+        if leader is None:
+            self.forget(topic_partition.topic)
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no partition {topic_partition}")
+        if leader.leader_id < 0:
+            self.forget(topic_partition.topic)
+            raise kafka_error("LEADER_NOT_AVAILABLE", f"{topic_partition} has no leader")
+        return leader
+
+    def group_by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by the broker that leads them, in the order given. Raises as `leader_of`."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for topic_partition in partitions:
+            by_leader.setdefault(self.leader_of(topic_partition).leader_id, []).append(topic_partition)
+        return by_leader
+
+    # --- retries ---
+
+    def retry(self, action: Callable[[], Result]) -> Result:
+        """Runs `action` until it raises no retriable KafkaError, at most for `retry_timeout_ms`."""
+        backoff = Backoff(self.retry_timeout_ms)
+        while True:
+            try:
+                return action()
+            except KafkaError as error:
+                if not error.is_retriable:
+                    raise
+                backoff.wait(error)
+
+
+class Backoff:
+    """The pauses between tries: 50 ms, doubling to 1 s, until the time is up."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._deadline = time.monotonic() + timeout_ms / 1000
+        self._pause_ms = _FIRST_BACKOFF_MS
+
+    def wait(self, error: KafkaError) -> None:
+        """Pauses, or raises `error` once no time is left."""
+        if time.monotonic() + self._pause_ms / 1000 > self._deadline:
+            raise error
+        time.sleep(self._pause_ms / 1000)
+        self._pause_ms = min(2 * self._pause_ms, _MAX_BACKOFF_MS)
+
+    def reset(self, timeout_ms: int) -> None:
+        """After progress: the full time again, and short pauses."""
+        self._deadline = time.monotonic() + timeout_ms / 1000
+        self._pause_ms = _FIRST_BACKOFF_MS
