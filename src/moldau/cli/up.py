@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from moldau.cli.output import CommandError
 
+if TYPE_CHECKING:
+    from moldau.core.config.broker_settings import BrokerSettings
+
 Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
+
+DEFAULT_DATA_DIR = "./moldau-data"
+DEFAULT_LISTEN = "127.0.0.1:9092"
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("up", help="run a broker")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--data-dir", default="./moldau-data", metavar="DIR", help="where the records are kept (default %(default)s)"
+        "--data-dir", metavar="DIR", help=f"where the records are kept (default log.dirs, else {DEFAULT_DATA_DIR})"
     )
     where.add_argument("--in-memory", action="store_true", help="keep nothing on disk: gone when it stops")
-    parser.add_argument("--listen", metavar="HOST:PORT", help="default 127.0.0.1:9092; port 0 picks a free one")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help=f"default listeners, else {DEFAULT_LISTEN}; port 0 picks a free one"
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -30,6 +39,25 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def up(arguments: argparse.Namespace) -> int:
+    """Exit code 0 after Ctrl-C or SIGTERM; a broker that cannot start is a CommandError."""
+    from moldau.core.config.broker_settings import parse_broker_settings
+    from moldau.errors import MoldauError
+    from moldau.shell.node.main import run_node
+
+    try:
+        settings = parse_broker_settings(read_settings(arguments))
+        # Where it listens is known only once it does: port 0 picks one.
+        return run_node(
+            settings,
+            data_directory=None if arguments.in_memory else settings.log_directory,
+            on_ready=lambda address: announce(settings, address, arguments.in_memory),
+        )
+    except (MoldauError, OSError) as error:
+        raise CommandError(str(error)) from error
+
+
+def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings that the command line, the file and the defaults make, in that order of weight."""
     from moldau.core.config.properties import parse_properties
 
     settings: dict[str, str] = {}
@@ -40,7 +68,43 @@ def up(arguments: argparse.Namespace) -> int:
             raise CommandError(f"cannot read {arguments.config}: {error}") from error
     for text in arguments.set:
         name, equals, value = text.partition("=")
-        if not equals or not name:
+        if not equals or not name.strip():
             raise CommandError(f"--set takes NAME=VALUE, not {text!r}")
         settings[name.strip()] = value.strip()
-    raise CommandError(f"not wired: {settings}")
+    if arguments.listen or "listeners" not in settings:
+        settings["listeners"] = f"PLAINTEXT://{check_address(arguments.listen or DEFAULT_LISTEN)}"
+    if arguments.data_dir or not ("log.dirs" in settings or "log.dir" in settings):
+        settings["log.dirs"] = arguments.data_dir or DEFAULT_DATA_DIR
+    return settings
+
+
+def check_address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise CommandError(f"--listen takes HOST:PORT with a port of at most 65535, not {text!r}")
+    return text
+
+
+def announce(settings: BrokerSettings, address: str, is_in_memory: bool) -> None:
+    """What runs, how durable it is, how to connect; last the line `ready HOST:PORT` that scripts wait for."""
+    from moldau import __version__
+
+    print(f"Moldau {__version__}: one broker and controller in one process, Kafka protocol, no authentication")
+    for notice in settings.notices():
+        print(f"  note       {notice}")
+    print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
+    print(f"  durability {durability(settings, is_in_memory)}")
+    print(f"  connect    bootstrap.servers={address}")
+    print(f"  try        echo hello | moldau produce greetings -b {address}")
+    print(f"ready {address}", flush=True)
+
+
+def durability(settings: BrokerSettings, is_in_memory: bool) -> str:
+    if is_in_memory:
+        return "none: everything is gone when this process ends"
+    if settings.log_flush_interval_messages == 1:
+        return "an acknowledged record is on disk (fsync before the answer)"
+    return (
+        "an acknowledged record survives the death of this process, not a power cut "
+        "(log.flush.interval.messages=1 waits for the disk)"
+    )

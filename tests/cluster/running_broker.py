@@ -1,0 +1,57 @@
+"""`moldau up` as a process of its own, for tests that stop it, kill it and start it again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+READY = "ready "
+
+
+class RunningBroker:
+    """One `moldau up`. `output` has its lines so far; `address` is what its `ready` line said."""
+
+    def __init__(self, *arguments: str, cwd: Path | None = None) -> None:
+        command = [sys.executable, "-m", "moldau.cli.main", "up", *arguments]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1, cwd=cwd
+        )
+        self.output: list[str] = []
+        self._is_ready = threading.Event()
+        self.address = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.output.append(line)
+            if line.startswith(READY):
+                self.address = line.removeprefix(READY).strip()
+                self._is_ready.set()
+        self._is_ready.set()
+
+    def wait_until_ready(self) -> RunningBroker:
+        assert self._is_ready.wait(60), self.output
+        assert self.address, f"it ended without serving: {''.join(self.output)}"
+        return self
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._finish()
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Asks it to stop; gives its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        self._finish()
+        return self.process.returncode
+
+    def _finish(self) -> None:
+        self.process.wait(timeout=60)
+        self._reader.join(timeout=60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()

@@ -1,0 +1,82 @@
+"""The command line against a real broker: tables for people, JSON for programs, one sentence for errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from moldau.testing import Cluster
+
+
+@pytest.fixture
+def run(moldau_cluster: Cluster):
+    def run(*arguments: str, text: str = "", code: int = 0) -> str:
+        words = list(arguments)
+        command = [sys.executable, "-m", "moldau.cli.main", *words, "-b", moldau_cluster.bootstrap_servers]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    return run
+
+
+def test_a_topic_is_created_listed_described_and_deleted(run) -> None:
+    assert run("topics", "create", "cli-one", "--partitions", "3") == "cli-one: created\n"
+    listed = json.loads(run("topics", "list", "--json"))
+    assert {"topic": "cli-one", "partitions": 3, "replication_factor": 1} in listed
+    assert "cli-one" in run("topics", "list")
+    described = json.loads(run("topics", "describe", "cli-one", "--json"))
+    assert [row["partition"] for row in described] == [0, 1, 2]
+    assert all(row["start_offset"] == row["end_offset"] == 0 for row in described)
+    assert run("topics", "delete", "cli-one") == "cli-one: deleted\n"
+    assert "cli-one" not in [row["topic"] for row in json.loads(run("topics", "list", "--json"))]
+
+
+def test_what_cannot_be_done_is_said_in_one_sentence(run) -> None:
+    run("topics", "create", "cli-two")
+    assert "already exists" in run("topics", "create", "cli-two", code=1)
+    run("topics", "create", "cli-two", "--if-not-exists")
+    assert "cli-none" in run("topics", "describe", "cli-none", code=1)
+    assert "cli-none" in run("topics", "delete", "cli-none", code=1)
+    assert "cli-none" in run("groups", "describe", "cli-none", code=1)
+    assert "NAME=VALUE" in run("topics", "create", "cli-three", "--config", "nonsense", code=1)
+    assert "flush.messages" in run("topics", "create", "cli-three", "--config", "flush.messages=0", code=1)
+
+
+def test_records_go_in_and_come_out(run) -> None:
+    run("topics", "create", "cli-records")
+    run("produce", "cli-records", "--key-separator", ":", text="a:first\nb:second\n")
+    run("produce", "cli-records", "third", "--key", "c", "--header", "trace=1", "--compression", "lz4")
+    read = ("consume", "cli-records", "--from", "beginning", "--until-end")
+    assert run(*read) == "first\nsecond\nthird\n"
+    assert run(*read, "--keys") == "a\tfirst\nb\tsecond\nc\tthird\n"
+    records = [json.loads(line) for line in run(*read, "--json").splitlines()]
+    assert [(r["offset"], r["key"], r["value"]) for r in records] == [
+        (0, "a", "first"),
+        (1, "b", "second"),
+        (2, "c", "third"),
+    ]
+    assert records[2]["headers"] == [["trace", "1"]]
+    assert run("consume", "cli-records", "--from", "1", "--count", "1") == "second\n"
+
+
+def test_a_group_shows_its_lag(run) -> None:
+    run("topics", "create", "cli-lag")
+    run("produce", "cli-lag", "1", "2", "3")
+    assert run("consume", "cli-lag", "--from", "beginning", "--count", "2", "--group", "cli-group") == "1\n2\n"
+    described = json.loads(run("groups", "describe", "cli-group", "--json"))
+    assert described["state"] == "Empty"
+    assert [(row["committed_offset"], row["end_offset"], row["lag"]) for row in described["partitions"]] == [(2, 3, 1)]
+    assert "cli-group" in run("groups", "list")
+    assert "lag 1" in run("groups", "describe", "cli-group")
+
+
+def test_an_absent_broker_is_named() -> None:
+    command = [sys.executable, "-m", "moldau.cli.main", "topics", "list", "-b", "127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "moldau: no broker answers at 127.0.0.1:1\n"

@@ -1,0 +1,133 @@
+"""moldau.testing.Cluster: in the process, several at once, gone without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from moldau.errors import MoldauError
+from moldau.testing import Cluster
+
+
+def write(cluster: Cluster, topic: str, value: bytes) -> None:
+    errors: list[object] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0})
+    producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    assert errors == [None]
+
+
+def read(cluster: Cluster, topic: str) -> bytes:
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    assert not message.error(), message.error()
+    return message.value()
+
+
+def test_several_clusters_at_once_know_nothing_of_each_other() -> None:
+    with Cluster() as one, Cluster() as two:
+        assert one.bootstrap_servers != two.bootstrap_servers
+        write(one, "t", b"of one")
+        write(two, "t", b"of two")
+        assert read(one, "t") == b"of one"
+        assert read(two, "t") == b"of two"
+
+
+def test_a_data_directory_is_opened_again(tmp_path: Path) -> None:
+    with Cluster(data_dir=tmp_path) as cluster:
+        write(cluster, "t", b"kept")
+    with Cluster(data_dir=tmp_path) as cluster:
+        assert read(cluster, "t") == b"kept"
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    with Cluster(data_dir=tmp_path), pytest.raises(MoldauError):
+        Cluster(data_dir=tmp_path).start()
+
+
+def test_settings_are_kafkas_and_checked() -> None:
+    with Cluster(settings={"num.partitions": "4"}) as cluster:
+        write(cluster, "t", b"v")
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
+        assert len(consumer.list_topics("t", timeout=30).topics["t"].partitions) == 4
+        consumer.close()
+    with pytest.raises(MoldauError, match=r"num\.partitions"):
+        Cluster(settings={"num.partitions": "0"})
+
+
+def test_an_address_is_only_had_while_it_runs() -> None:
+    cluster = Cluster()
+    with pytest.raises(MoldauError, match="not running"):
+        _ = cluster.bootstrap_servers
+    with cluster:
+        assert cluster.bootstrap_servers
+    with pytest.raises(MoldauError, match="not running"):
+        _ = cluster.bootstrap_servers
+    cluster.stop()
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc, which only Linux has")
+def test_many_starts_and_stops_leak_no_descriptor_and_no_thread(tmp_path: Path) -> None:
+    with Cluster(data_dir=tmp_path / "first"):
+        pass
+    gc.collect()
+    descriptors, threads = open_descriptors(), threading.active_count()
+    for number in range(20):
+        with Cluster(data_dir=tmp_path / str(number) if number % 2 else None):
+            pass
+    gc.collect()
+    assert open_descriptors() == descriptors
+    assert threading.active_count() == threads
+
+
+def test_the_hosts_event_loop_is_left_alone() -> None:
+    async def host() -> bytes:
+        before = asyncio.get_running_loop()
+        with Cluster() as cluster:
+            # The host blocks its own loop; the broker has another one.
+            write(cluster, "t", b"blocked")
+            assert asyncio.get_running_loop() is before
+            return read(cluster, "t")
+
+    assert asyncio.run(host()) == b"blocked"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is what this is about")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_does_not_hold_the_port() -> None:
+    import socket
+
+    with Cluster() as cluster:
+        host, _, port = cluster.bootstrap_servers.partition(":")
+        read_end, write_end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(write_end)
+            os.read(read_end, 1)
+            os._exit(0)
+        os.close(read_end)
+    # The parent's broker is stopped and the child lives: nobody may answer any more.
+    with socket.socket() as probe:
+        assert probe.connect_ex((host, int(port))) != 0
+    os.close(write_end)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_fixture_is_a_running_cluster(moldau_cluster: Cluster) -> None:
+    write(moldau_cluster, "fixture", b"v")
+    assert read(moldau_cluster, "fixture") == b"v"
