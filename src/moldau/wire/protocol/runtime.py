@@ -49,8 +49,12 @@ def decode_uvarint(data: Buffer, position: int) -> tuple[int, int]:
 
 def finish_uvarint(data: Buffer, position: int, first: int) -> tuple[int, int]:
     """The varint whose first byte, `first`, stands before `position` and says that more follow."""
-    value = first & 0x7F
-    for shift in (7, 14, 21, 28):
+    byte = data[position]
+    position += 1
+    if byte < 0x80:  # two bytes are by far the most common here
+        return first & 0x7F | byte << 7, position
+    value = first & 0x7F | (byte & 0x7F) << 7
+    for shift in (14, 21, 28):
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
