@@ -111,6 +111,13 @@ class Disk(Protocol):
         """Writes `path` as a whole: temporary file, fsync, rename, fsync of the directory. Waits."""
         ...
 
+    def lock(self, path: str) -> Callable[[], None]:
+        """Holds the file `path` against other processes and nodes until the result is called, or the process ends.
+
+        Raises BlockingIOError if somebody else holds it.
+        """
+        ...
+
 
 class Workers(Protocol):
     """Threads for work that releases the GIL: fsync, compression, cold reads. Bounded; simulated: run in place."""

@@ -351,6 +351,11 @@ class MemoryDisk:
     def used_bytes(self) -> int:
         return _used_bytes(self._root)
 
+    def lock(self, path: str) -> Callable[[], None]:
+        """Only this process sees this disk, and a crash must free it: the file is made, nobody is kept out."""
+        self.open(path).close()
+        return lambda: None
+
     # --- crashes ---
 
     def crash_process(self) -> None:
