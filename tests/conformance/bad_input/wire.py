@@ -1,0 +1,100 @@
+"""A socket that says exactly what it is told, and what a broker answers to that."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+from typing import Any
+
+from moldau.wire.protocol.api_keys import API_VERSIONS, response_header_version
+from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
+
+TIMEOUT_S = 20.0
+
+
+class Closed(Exception):
+    """The broker ended the connection without an answer."""
+
+
+class RawConnection:
+    """One connection. `send` writes bytes as they are; `ask` sends a message and decodes the answer."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        host, _, port = bootstrap_servers.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_ids = itertools.count(1)
+
+    def __enter__(self) -> RawConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        try:
+            self.socket.sendall(data)
+        except (ConnectionResetError, BrokenPipeError) as error:
+            raise Closed from error
+
+    def send_frame(self, payload: bytes) -> None:
+        self.send(struct.pack(">i", len(payload)) + payload)
+
+    def receive_frame(self) -> bytes:
+        """The next answer without its length. Raises Closed at the end, TimeoutError where the broker is mute."""
+        return self._exactly(struct.unpack(">i", self._exactly(4))[0])
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            try:
+                part = self.socket.recv(size - len(data))
+            except ConnectionResetError as error:
+                raise Closed from error
+            if not part:
+                raise Closed
+            data += part
+        return data
+
+    def assert_closed(self) -> None:
+        try:
+            answer = self.receive_frame()
+        except Closed:
+            return
+        raise AssertionError(f"the connection stays open and answers {answer[:80]!r}")
+
+    def assert_alive(self) -> None:
+        """The connection still answers a request."""
+        from moldau.wire.protocol.messages.metadata import MetadataRequest
+
+        assert self.ask(MetadataRequest(topics=()), 1).brokers
+
+    def start(self, request: Any, version: int, **header: Any) -> int:
+        """Sends a request and gives its correlation id."""
+        correlation_id = header.pop("correlation_id", None) or next(self._correlation_ids)
+        self.send_frame(request_bytes(request, version, correlation_id=correlation_id, **header))
+        return correlation_id
+
+    def finish(self, request: Any, version: int, correlation_id: int) -> Any:
+        row = row_of(request)
+        answer = self.receive_frame()
+        seen, position = decode_response_header(answer, response_header_version(row[0], version))
+        assert seen == correlation_id
+        message, end = decode_message(row[1].response, version, answer, position)
+        assert end == len(answer)
+        return message
+
+    def ask(self, request: Any, version: int, **header: Any) -> Any:
+        return self.finish(request, version, self.start(request, version, **header))
+
+
+def row_of(request: Any):
+    return next((key, row) for key, row in API_VERSIONS.items() if row.request is type(request))
+
+
+def request_bytes(request: Any, version: int, *, correlation_id: int = 1, client_id: str | None = "raw") -> bytes:
+    """Header and body of a request, without the length before them."""
+    header = RequestHeader(row_of(request)[0], version, correlation_id, client_id)
+    return bytes(encode_request_header(header)) + bytes(encode_message(request, version))
