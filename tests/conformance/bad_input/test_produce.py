@@ -47,9 +47,12 @@ def request_of(topic: str, records: bytes | None, *, acks: int = -1, partition: 
 def produce(
     raw: RawConnection, topic: str, records: bytes | None, version: int = VERSION, **options: int
 ) -> tuple[int, int]:
-    """The error code and the base offset."""
-    answer = raw.ask(request_of(topic, records, **options), version)
-    partition = answer.responses[0].partition_responses[0]
+    """The error code and the base offset. A broker may need a moment to lead a new partition (6): asked again."""
+    for _ in range(100):
+        answer = raw.ask(request_of(topic, records, **options), version)
+        partition = answer.responses[0].partition_responses[0]
+        if partition.error_code != 6:
+            break
     return partition.error_code, partition.base_offset
 
 
