@@ -28,6 +28,10 @@ def encode_uvarint(value: int) -> bytes:
     """An unsigned varint: seven bits a byte, low bits first."""
     if value < 0x80:
         return SMALL_UVARINTS[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x20_0000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
