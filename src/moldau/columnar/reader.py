@@ -1,0 +1,407 @@
+"""Topics read into Arrow: `read_topic` for people, `RangeReader` for tasks that know their offsets.
+
+A reader stops by offsets, never by counts: a range may hold holes, control batches and aborted records. One request is
+always on its way while the last answer is decoded, so the broker and the socket work ahead; what a reader holds in
+memory is bounded by one answer (`batch_bytes`, or one larger batch), its expansion and the Arrow batch made of it.
+Works alike on Moldau and on Apache Kafka 2.8 and later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+
+from moldau.columnar.decode import AbortedTransaction, DecodeSettings, decode_records, next_fetch_offset
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.client_cluster import Backoff, ClusterClient
+from moldau.shell.network.client_connection import ClientConnection
+from moldau.shell.network.client_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    by_topic,
+    list_offsets,
+)
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+DEFAULT_BATCH_BYTES = 8 * 1024 * 1024
+MAX_WAIT_MS = 500
+_SLACK_BYTES = 64 * 1024
+_FETCH_BY_NAME = 12
+_OFFSET_OUT_OF_RANGE = 1
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+OffsetsSpec = Literal["earliest", "latest"] | Mapping[int, int]
+"""Where to start or to end: one word for all partitions, or an offset for each; in a mapping -2 is the earliest offset
+and -1 the latest, and partitions that it leaves out are not read."""
+
+ISOLATION_LEVELS: dict[str, int] = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
+
+
+class PartitionRange(msgspec.Struct, frozen=True):
+    """The offsets `start_offset <= offset < end_offset` of a partition.
+
+    A `topic_id` that is not zero must still be the topic's: a topic deleted and made again is refused.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    topic_id: Uuid = ZERO_UUID
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class ReaderSettings(msgspec.Struct, frozen=True):
+    """How to read. `batch_bytes` bounds one answer, so it sets the size of the Arrow batches too.
+
+    `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation);
+    "skip" goes on with what is left.
+    """
+
+    isolation: Isolation = "read_committed"
+    batch_bytes: int = DEFAULT_BATCH_BYTES
+    on_data_loss: Literal["fail", "skip"] = "fail"
+    decode: DecodeSettings = DecodeSettings()
+
+
+# --- for people ---
+
+
+def read_topic(
+    bootstrap_servers: str | Sequence[str],
+    topic: str,
+    *,
+    start: OffsetsSpec = "earliest",
+    end: OffsetsSpec = "latest",
+    isolation: Isolation = "read_committed",
+    batch_bytes: int = DEFAULT_BATCH_BYTES,
+    partitions: Iterable[int] | None = None,
+    include_headers: bool = True,
+    check_crcs: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """Reads a topic up to the end offsets taken at this call, as Arrow batches of `decode.TOPIC_SCHEMA`.
+
+    Records of one partition come in order; partitions are mixed batch by batch. `partitions` picks some of them.
+    Raises UNKNOWN_TOPIC_OR_PARTITION for what does not exist, ValueError for a wrong argument, both at the call;
+    the iterator raises KafkaError for a cluster that stays away and ProtocolError for a malformed batch.
+    """
+    settings = ReaderSettings(
+        isolation=isolation,
+        batch_bytes=batch_bytes,
+        decode=DecodeSettings(include_headers=include_headers, check_crcs=check_crcs),
+    )
+    client = ClusterClient(bootstrap_servers)
+    try:
+        ranges = resolve_ranges(client, topic, start=start, end=end, isolation=isolation, partitions=partitions)
+        reader = RangeReader(client, ranges, settings)
+    except BaseException:
+        client.close()
+        raise
+    return _close_after(client, reader)
+
+
+def _close_after(client: ClusterClient, reader: RangeReader) -> Iterator[pa.RecordBatch]:
+    with client, reader:
+        for _, batch in reader:
+            yield batch
+
+
+def read_range(
+    bootstrap_servers: str | Sequence[str],
+    ranges: PartitionRange | Sequence[PartitionRange],
+    settings: ReaderSettings = ReaderSettings(),  # noqa: B008  # a frozen value
+) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """Reads known ranges, of one topic or of several, with a client of its own: what a Spark task calls."""
+    with (
+        ClusterClient(bootstrap_servers) as client,
+        RangeReader(client, [ranges] if isinstance(ranges, PartitionRange) else ranges, settings) as reader,
+    ):
+        yield from reader
+
+
+def resolve_ranges(
+    client: ClusterClient,
+    topic: str,
+    *,
+    start: OffsetsSpec = "earliest",
+    end: OffsetsSpec = "latest",
+    isolation: Isolation = "read_committed",
+    partitions: Iterable[int] | None = None,
+) -> list[PartitionRange]:
+    """The ranges of a topic's partitions as they are now, sorted; empty ones too.
+
+    Raises ValueError for a partition without an offset or an end before the start.
+    """
+    metadata = client.topic(topic)
+    wanted = sorted(metadata.partitions) if partitions is None else sorted(dict.fromkeys(partitions))
+    for spec in (start, end):
+        if not isinstance(spec, str) and partitions is None:
+            wanted = [partition for partition in wanted if partition in spec]
+    unknown = [partition for partition in wanted if partition not in metadata.partitions]
+    if unknown:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"topic {topic!r} has no partition {unknown[0]}")
+    starts = _resolve(client, topic, wanted, start, isolation)
+    ends = _resolve(client, topic, wanted, end, isolation)
+    for partition in wanted:
+        if not isinstance(start, str) and not isinstance(end, str) and starts[partition] > ends[partition]:
+            raise ValueError(f"{topic}-{partition}: starts at {starts[partition]}, ends at {ends[partition]}")
+    return [
+        PartitionRange(topic, partition, starts[partition], max(ends[partition], starts[partition]), metadata.topic_id)
+        for partition in wanted
+    ]
+
+
+def _resolve(
+    client: ClusterClient, topic: str, partitions: Sequence[int], spec: OffsetsSpec, isolation: Isolation
+) -> dict[int, int]:
+    words = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
+    if isinstance(spec, str):
+        if spec not in words:
+            raise ValueError(f"offsets are 'earliest', 'latest' or a mapping, not {spec!r}")
+        spec = dict.fromkeys(partitions, words[spec])
+    missing = [partition for partition in partitions if partition not in spec]
+    if missing:
+        raise ValueError(f"no offset is given for partition {missing[0]} of {topic!r}")
+    asked = {TopicPartition(topic, partition): spec[partition] for partition in partitions if spec[partition] < 0}
+    wrong = [offset for offset in asked.values() if offset not in words.values()]
+    if wrong:
+        raise ValueError(f"offset {wrong[0]}: only -2 (earliest) and -1 (latest) are below 0")
+    found = list_offsets(client, asked, isolation_level=ISOLATION_LEVELS[isolation]) if asked else {}
+    return {
+        partition: spec[partition] if spec[partition] >= 0 else found[TopicPartition(topic, partition)].offset
+        for partition in partitions
+    }
+
+
+# --- for tasks ---
+
+
+class RangeReader:
+    """Reads ranges of partitions over connections of its own, one per leader: an iterator of (partition, batch).
+
+    `positions` says at any time up to where each partition was handed out. Use it as a context manager, or close it.
+    """
+
+    def __init__(self, client: ClusterClient, ranges: Iterable[PartitionRange], settings: ReaderSettings) -> None:
+        if settings.batch_bytes <= 0:
+            raise ValueError(f"batch_bytes is {settings.batch_bytes}")
+        self._client = client
+        self._settings = settings
+        self._isolation_level = ISOLATION_LEVELS[settings.isolation]
+        self._ends: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, Uuid] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        for row in ranges:
+            self.positions[row.topic_partition] = row.start_offset
+            self._ends[row.topic_partition] = row.end_offset
+            if row.topic_id != ZERO_UUID:
+                self._topic_ids[row.topic] = row.topic_id
+        self._unfinished = deque(tp for tp, end in self._ends.items() if self.positions[tp] < end)
+        self._connections: dict[int, ClientConnection] = {}
+        self._in_flight: dict[int, _Fetch] = {}
+        self._buffers: dict[int, bytearray] = {}
+        self._backoff = Backoff(client.retry_timeout_ms)
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._in_flight.clear()
+
+    def __enter__(self) -> RangeReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """Ends when every range is read. Raises KafkaError after `retry_timeout_ms` without progress."""
+        while self._unfinished:
+            try:
+                self._send_fetches()
+                for leader_id in list(self._in_flight):
+                    yield from self._receive(leader_id)
+            except KafkaError as error:
+                if not error.is_retriable:
+                    raise
+                self.close()
+                for topic in by_topic(self._unfinished):
+                    self._client.forget(topic)
+                self._backoff.wait(error)
+
+    # --- asking ---
+
+    def _send_fetches(self) -> None:
+        """One request to each leader that has none on its way."""
+        for leader_id, partitions in self._client.group_by_leader(self._unfinished).items():
+            if leader_id not in self._in_flight:
+                self._send_fetch(leader_id, partitions)
+
+    def _send_fetch(self, leader_id: int, partitions: Sequence[TopicPartition]) -> None:
+        connection = self._connection(leader_id)
+        topics: list[FetchTopic] = []
+        names: dict[Uuid, str] = {}
+        for topic, rows in by_topic(partitions).items():
+            topic_id = self._topic_id(topic)
+            names[topic_id] = topic
+            topics.append(
+                FetchTopic(
+                    topic=topic,
+                    topic_id=topic_id,
+                    partitions=tuple(
+                        FetchPartition(
+                            partition=row.partition,
+                            current_leader_epoch=self._client.leader_of(row).leader_epoch,
+                            fetch_offset=self.positions[row],
+                            partition_max_bytes=self._settings.batch_bytes,
+                        )
+                        for row in rows
+                    ),
+                )
+            )
+        version = connection.version_of(ApiKey.FETCH, max_version=_FETCH_BY_NAME if ZERO_UUID in names else None)
+        request = FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._settings.batch_bytes,
+            isolation_level=self._isolation_level,
+            topics=tuple(topics),
+        )
+        connection.send(ApiKey.FETCH, request, version)
+        self._in_flight[leader_id] = _Fetch(names if version > _FETCH_BY_NAME else {}, list(partitions))
+
+    def _connection(self, leader_id: int) -> ClientConnection:
+        connection = self._connections.get(leader_id)
+        if connection is None or not connection.is_open:
+            shared = self._client.connection_to(leader_id)
+            connection = self._client.open_connection(shared.host, shared.port)
+            self._connections[leader_id] = connection
+        return connection
+
+    def _topic_id(self, topic: str) -> Uuid:
+        """Raises TopicRecreatedError: what would be read now is not what the range meant."""
+        topic_id = self._client.topic(topic).topic_id
+        expected = self._topic_ids.setdefault(topic, topic_id)
+        if topic_id != expected:
+            raise TopicRecreatedError(f"topic {topic!r} was deleted and made again since its offsets were taken")
+        return topic_id
+
+    # --- answers ---
+
+    def _receive(self, leader_id: int) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        connection = self._connections[leader_id]
+        buffer = self._buffers.setdefault(leader_id, bytearray(self._settings.batch_bytes + _SLACK_BYTES))
+        response = connection.receive_message(FetchResponse, buffer)
+        fetch = self._in_flight.pop(leader_id)
+        if response.error_code:
+            raise kafka_error(response.error_code, f"fetch from {connection}")
+        rows = [
+            (TopicPartition(fetch.names.get(topic.topic_id) or topic.topic, row.partition_index), row)
+            for topic in response.responses
+            for row in topic.partitions
+        ]
+        is_empty = not any(row.records for _, row in rows)
+        parts: list[tuple[TopicPartition, int, PartitionData]] = []
+        first_error: KafkaError | None = None
+        for partition, row in rows:
+            before = self.positions[partition]
+            try:
+                self._advance(partition, row, is_empty)
+            except KafkaError as error:
+                first_error = first_error or error
+            if row.records and self.positions[partition] > before:
+                parts.append((partition, before, row))
+        if first_error is None:
+            mine = [partition for partition in fetch.partitions if self.positions[partition] < self._ends[partition]]
+            try:
+                if mine:
+                    self._send_fetch(leader_id, self._rotated(mine, parts))
+            except KafkaError as error:
+                # what came must be handed out first: the positions have passed it
+                first_error = error
+        for partition, before, row in parts:
+            yield from self._decode(partition, before, row)
+        if first_error is not None:
+            raise first_error
+
+    @staticmethod
+    def _rotated(
+        partitions: list[TopicPartition], served: list[tuple[TopicPartition, int, PartitionData]]
+    ) -> list[TopicPartition]:
+        """Those just served go to the end: a broker fills an answer in the order of the request."""
+        done = {partition: True for partition, _, _ in served}
+        return [row for row in partitions if row not in done] + [row for row in partitions if row in done]
+
+    def _advance(self, partition: TopicPartition, row: PartitionData, is_empty: bool) -> None:
+        """Moves the position behind what came. Raises the partition's error."""
+        if row.error_code == _OFFSET_OUT_OF_RANGE:
+            self._skip_lost(partition)
+            return
+        if row.error_code:
+            raise kafka_error(row.error_code, f"fetch of {partition} at {self.positions[partition]}")
+        end = self._ends[partition]
+        position = next_fetch_offset(row.records) if row.records else None
+        if position is None:
+            if row.records:
+                raise kafka_error("RECORD_LIST_TOO_LARGE", f"{partition}: no whole batch in {len(row.records)} bytes")
+            readable = row.last_stable_offset if self._isolation_level == READ_COMMITTED else row.high_watermark
+            if is_empty and max(readable, row.high_watermark if readable < 0 else readable) >= end:
+                # nothing is left where data would be readable: compaction took the tail of the range
+                position = end
+        if position is not None:
+            self.positions[partition] = max(position, self.positions[partition])
+            self._backoff.reset(self._client.retry_timeout_ms)
+        if self.positions[partition] >= end:
+            self._unfinished.remove(partition)
+
+    def _skip_lost(self, partition: TopicPartition) -> None:
+        position, end = self.positions[partition], self._ends[partition]
+        if self._settings.on_data_loss == "fail":
+            raise kafka_error("OFFSET_OUT_OF_RANGE", f"{partition}: offset {position} is gone, or not there yet")
+        earliest = list_offsets(self._client, {partition: EARLIEST_TIMESTAMP})[partition].offset
+        # behind the log's end (it was truncated) nothing of the range is left either
+        self.positions[partition] = earliest if position < earliest < end else end
+        if self.positions[partition] >= end:
+            self._unfinished.remove(partition)
+
+    def _decode(
+        self, partition: TopicPartition, start_offset: int, row: PartitionData
+    ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        aborted: list[AbortedTransaction] = []
+        if self._isolation_level == READ_COMMITTED and row.aborted_transactions:
+            aborted = [(entry.producer_id, entry.first_offset) for entry in row.aborted_transactions]
+        for batch in decode_records(
+            row.records or b"",
+            partition,
+            start_offset=start_offset,
+            end_offset=self._ends[partition],
+            aborted=aborted,
+            settings=self._settings.decode,
+        ):
+            yield partition, batch
+
+
+class TopicRecreatedError(KafkaError):
+    """The topic of a range has another id than when its offsets were taken."""
+
+    code = 103
+    name = "INCONSISTENT_TOPIC_ID"
+    is_retriable = False
+
+
+class _Fetch(msgspec.Struct, frozen=True):
+    """A request on its way: the topics' names by id (empty: the answer has names), and its partitions."""
+
+    names: dict[Uuid, str]
+    partitions: list[TopicPartition]
