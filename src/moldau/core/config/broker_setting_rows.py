@@ -444,7 +444,7 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
      HONOURED, "what a produced batch is checked for: its header, or every record"),
     ("moldau.request.memory.bytes", "long", "536870912", "[1048576,...]", READ_ONLY,
      HONOURED, "bytes of requests held at once; above it no socket is read"),
-    ("moldau.response.memory.bytes", "long", "536870912", "[1048576,...]", READ_ONLY,
+    ("moldau.response.memory.bytes", "long", "134217728", "[1048576,...]", READ_ONLY,
      HONOURED, "bytes of responses held at once; above it no fetch body is read"),
     ("moldau.frame.timeout.ms", "int", "30000", "[1,...]", READ_ONLY,
      HONOURED, "an incomplete frame fails after this long without frame.progress.bytes more"),

@@ -1,0 +1,117 @@
+"""A partition as its leader sees it: the log, the leader epoch, the high watermark, and how far a reader may read.
+
+High watermark rules on one node: it is the log end offset after every append, except where `flush.messages=1` asks
+that nothing counts before it is on the disk; then it is the offset up to which the log was flushed. It never goes
+back. A partition whose log failed is offline until a restart: every call raises KAFKA_STORAGE_ERROR (56).
+"""
+
+from __future__ import annotations
+
+from moldau.core.log.log import Appended, AppendOrigin, Log, Read
+from moldau.errors import StorageFailedError, StorageFullError, invariant, kafka_error
+from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
+
+CONSUMER_REPLICA_ID = -1
+
+
+class Partition:
+    """Synchronous; used from the node's loop only. `number` is unique within the node: a cheap key for waits."""
+
+    __slots__ = (
+        "appended_bytes",
+        "high_watermark",
+        "is_deleted",
+        "is_offline",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "number",
+        "topic_id",
+        "topic_partition",
+        "waits_for_flush",
+    )
+
+    def __init__(self, log: Log, number: int, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> None:
+        self.log = log
+        self.number = number
+        self.topic_partition: TopicPartition = log.topic_partition
+        self.topic_id: Uuid | None = log.topic_id
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.is_offline = False
+        self.is_deleted = False
+        self.appended_bytes = 0
+        """Bytes appended since the start: who waits for bytes compares two looks."""
+        self.waits_for_flush = log.settings.flush_messages == 1
+        # what recovery found in the log is all there is: with one replica it counts as committed
+        self.high_watermark: Offset = log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Without transactions everything below the high watermark is stable."""
+        return self.high_watermark
+
+    def settings_changed(self) -> None:
+        """To be called after `log.update_settings`."""
+        self.waits_for_flush = self.log.settings.flush_messages == 1
+        if not self.waits_for_flush:
+            self._advance(self.log.log_end_offset)
+
+    def append(self, batches: Buffer, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> Appended:
+        """Appends as leader. Raises KafkaError; a full or failed disk is 56, a failed one takes the partition offline."""
+        if self.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+        log = self.log
+        try:
+            appended = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        except StorageFullError:
+            raise kafka_error("KAFKA_STORAGE_ERROR", "no space left on the log directory") from None
+        except StorageFailedError:
+            self.is_offline = True
+            raise
+        self.appended_bytes += len(batches)
+        if not self.waits_for_flush:
+            self.high_watermark = log.log_end_offset
+        return appended
+
+    def flushed_to(self, end_offset: Offset) -> bool:
+        """The log is on the disk up to `end_offset`: gives whether the high watermark moved."""
+        return self.waits_for_flush and self._advance(end_offset)
+
+    def _advance(self, end_offset: Offset) -> bool:
+        if end_offset <= self.high_watermark:
+            return False
+        invariant(end_offset <= self.log.log_end_offset, "a high watermark past the log end")
+        self.high_watermark = end_offset
+        return True
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """KIP-320: 74 for a client that knows an older epoch, 75 for one that knows a newer; negative is not asked."""
+        if 0 <= current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise kafka_error("FENCED_LEADER_EPOCH")
+            raise kafka_error("UNKNOWN_LEADER_EPOCH")
+
+    def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> tuple[LeaderEpoch, Offset] | None:
+        """KIP-595: where a reader that last saw `last_fetched_epoch` parts from this log; None if it does not.
+
+        Raises OFFSET_OUT_OF_RANGE if the epoch is not known here.
+        """
+        epoch, end_offset = self.log.end_offset_for_epoch(LeaderEpoch(last_fetched_epoch))
+        if end_offset < 0:
+            raise kafka_error("OFFSET_OUT_OF_RANGE", "the last fetched epoch is not in the log")
+        if epoch < last_fetched_epoch or end_offset < fetch_offset:
+            return LeaderEpoch(epoch), Offset(end_offset)
+        return None
+
+    def read(self, offset: int, max_bytes: int, end_offset: Offset, *, at_least_one_batch: bool) -> Read:
+        """Whole batches from the one that holds `offset`, none past `end_offset`. Raises OFFSET_OUT_OF_RANGE, 56."""
+        if self.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+        return self.log.read(
+            Offset(offset), max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=at_least_one_batch
+        )
+
+    def read_bound(self, replica_id: int) -> Offset:
+        """How far `replica_id` may read: consumers (-1) up to the high watermark, debugging readers to the end."""
+        return self.high_watermark if replica_id == CONSUMER_REPLICA_ID else self.log.log_end_offset

@@ -1,0 +1,99 @@
+"""Group-committed fsync: all logs that asked while a flush was running share the next one.
+
+One flush runs at a time, in Workers. A failed one takes the log directory offline; it is never tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, StorageFailedError, kafka_error
+from moldau.types import Offset
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+
+class Flusher:
+    """Used from the node's loop only."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._asked: dict[int, Partition] = {}
+        self._is_running = False
+        self._waiters: dict[int, deque[tuple[Offset, asyncio.Future[None]]]] = {}
+
+    def request(self, partition: Partition) -> None:
+        """Asks that all that `partition` holds now be flushed."""
+        self._asked[partition.number] = partition
+        if not self._is_running:
+            self._is_running = True
+            self._broker.spawn(self._run())
+
+    async def wait(self, partition: Partition, end_offset: Offset) -> None:
+        """Until `partition` is on the disk up to `end_offset`. Raises 56 if that will not happen."""
+        if partition.high_watermark >= end_offset:
+            return
+        if partition.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+        waiter: asyncio.Future[None] = self._broker.loop.create_future()
+        self._waiters.setdefault(partition.number, deque()).append((end_offset, waiter))
+        await waiter
+
+    async def _run(self) -> None:
+        # one turn of patience: requests of the same read event join this flush instead of waiting for the next
+        await asyncio.sleep(0)
+        try:
+            while self._asked:
+                asked, self._asked = self._asked, {}
+                await self._flush(list(asked.values()))
+        finally:
+            self._is_running = False
+
+    async def _flush(self, partitions: list[Partition]) -> None:
+        live = [partition for partition in partitions if not partition.is_offline]
+        plans = [(partition, partition.log.unflushed()) for partition in live]
+
+        def run() -> None:
+            for _, plan in plans:
+                plan.run()
+
+        try:
+            await self._broker.workers.run(run)
+        except StorageFailedError:
+            self._broker.directory_failed()
+            return
+        for partition, plan in plans:
+            if partition.is_deleted:
+                continue
+            partition.log.mark_flushed(plan)
+            if partition.flushed_to(partition.log.recovery_point):
+                self._broker.partition_appended(partition)
+            self._release(partition)
+
+    def _release(self, partition: Partition) -> None:
+        waiters = self._waiters.get(partition.number)
+        while waiters and waiters[0][0] <= partition.high_watermark:
+            _, waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        if waiters is not None and not waiters:
+            del self._waiters[partition.number]
+
+    def fail(self, partition: Partition, error: KafkaError) -> None:
+        """`partition` is gone: whoever waits for it gets `error`."""
+        self._asked.pop(partition.number, None)
+        for _, waiter in self._waiters.pop(partition.number, ()):
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    def fail_all(self) -> None:
+        """The directory is offline: whoever waits gets 56."""
+        waiting, self._waiters = self._waiters, {}
+        for waiters in waiting.values():
+            for _, waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(kafka_error("KAFKA_STORAGE_ERROR"))

@@ -1,0 +1,95 @@
+"""FindCoordinator: which broker serves a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.errors import KafkaError
+from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.coordinators import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from moldau.shell.broker.role import Broker
+
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+MANY_KEYS_FROM = 4
+SHARE_FROM = 6
+COORDINATOR_NOT_AVAILABLE = 15
+INVALID_GROUP_ID = 24
+GROUP_AUTHORIZATION_FAILED = 30
+INVALID_REQUEST = 42
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+NO_NODE = -1
+
+
+def act_find_coordinator(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
+    """Versions 0-6. v1 key types (KIP-98), v3 flexible, v4 many keys (KIP-699), v5 TRANSACTION_ABORTABLE (KIP-890),
+    v6 share groups (KIP-932).
+
+    Groups only: another known type gets 15, an unknown one 42. The first question creates `__consumer_offsets` and
+    waits for it (Kafka answers 15 meanwhile, which costs the client a backoff). Ignored on purpose: nothing.
+    """
+    keys = request.coordinator_keys if context.api_version >= MANY_KEYS_FROM else (request.key,)
+    found = [_find(broker, context, request.key_type, key) for key in dict.fromkeys(keys)]
+    is_creation_due = any(not coordinator.error_code for coordinator in found) and not broker.coordinators.is_ready
+    if not is_creation_due:
+        return _response(context, found)
+
+    async def finish() -> FindCoordinatorResponse:
+        try:
+            await broker.coordinators.ensure_topic()
+        except KafkaError:
+            return _response(context, [_failed(one.key, one.error_code or COORDINATOR_NOT_AVAILABLE) for one in found])
+        return _response(context, found)
+
+    return finish()
+
+
+def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    if key_type not in (GROUP, TRANSACTION, SHARE) or (key_type == SHARE and context.api_version < SHARE_FROM):
+        return _failed(key, INVALID_REQUEST)
+    if key_type == GROUP and not context.authorize(Operation.DESCRIBE, Resource.GROUP, key):
+        return _failed(key, GROUP_AUTHORIZATION_FAILED)
+    if key_type == TRANSACTION and not context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
+        return _failed(key, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if key_type == SHARE and not _is_share_key(key):
+        return _failed(key, INVALID_REQUEST)
+    if key_type != GROUP:
+        return _failed(key, COORDINATOR_NOT_AVAILABLE)
+    host, port = broker.address_for(context)
+    return Coordinator(key, broker.node_id, host, port, 0, "")
+
+
+def _is_share_key(key: str) -> bool:
+    """group:topicId:partition"""
+    parts = key.rsplit(":", 2)
+    return len(parts) == 3 and all(parts) and parts[2].isdigit()
+
+
+def _failed(key: str, code: int) -> Coordinator:
+    return Coordinator(key, NO_NODE, "", NO_NODE, code, None)
+
+
+def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:
+    throttle_time_ms = context.throttle()
+    if context.api_version >= MANY_KEYS_FROM:
+        return FindCoordinatorResponse(throttle_time_ms=throttle_time_ms, coordinators=tuple(found))
+    one = found[0]
+    return FindCoordinatorResponse(
+        throttle_time_ms=throttle_time_ms,
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )

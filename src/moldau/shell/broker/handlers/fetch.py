@@ -1,0 +1,327 @@
+"""Fetch: read record batches, at once or as soon as there are enough."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, StorageFailedError, kafka_error
+from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.server_connection import Answer, PendingResponse
+from moldau.types import Buffer, Offset
+from moldau.wire.protocol.fast_fetch import (
+    FetchEntry,
+    FetchResult,
+    decode_fetch_request,
+    encode_fetch_response,
+)
+
+if TYPE_CHECKING:
+    from moldau.core.log.log import Read
+    from moldau.shell.broker.role import Broker
+
+TOPIC_IDS_FROM = 13
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_ISOLATION_LEVEL = 1
+FETCH_SESSION_ID_NOT_FOUND = 70
+INVALID_REQUEST = 42
+
+
+def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse:
+    """Versions 4-18. v4 isolation level (KIP-98), v5 log start offset, v7 fetch sessions (KIP-227), v9 leader epoch
+    (KIP-320), v11 rack (KIP-392), v12 last fetched epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state (KIP-903),
+    v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
+
+    Ignored on purpose: racks, leader hints and what followers tell (one node). Sessions are not kept: every answer has
+    session id 0, which clients take as "ask in full again". read_committed reads to the last stable offset, which is
+    the high watermark while no transactions are served.
+    """
+    version, correlation_id = context.api_version, context.correlation_id
+    question = decode_fetch_request(frame, position, version)
+    if question.session_epoch != FINAL_EPOCH and question.session_epoch != INITIAL_EPOCH:
+        return encode_fetch_response(version, correlation_id, [], error_code=FETCH_SESSION_ID_NOT_FOUND)
+    entries = question.entries
+    max_bytes = question.max_bytes
+    if not 0 <= question.isolation_level <= MAX_ISOLATION_LEVEL or max_bytes < 0:
+        refused = [FetchResult(entry.topic, entry.partition, INVALID_REQUEST) for entry in entries]
+        return encode_fetch_response(version, correlation_id, refused)
+    if len(entries) > 1:
+        # of a partition that stands twice the last one counts, in the place of the first
+        entries = list({(entry.topic, entry.partition): entry for entry in entries}.values())
+    min_bytes, max_wait_ms = question.min_bytes, question.max_wait_ms
+    fetch = ParkedFetch(
+        broker, context, question.replica_id, min(max_bytes, broker.fetch_max_bytes), min_bytes, entries
+    )
+    results = fetch.collect()
+    if fetch.is_cold:
+        return fetch.answer_from_disk()
+    if fetch.is_urgent or fetch.size >= min_bytes or max_wait_ms <= 0 or not entries:
+        return encode_fetch_response(version, correlation_id, results, throttle_time_ms=context.throttle(fetch.size))
+    return fetch.park(max_wait_ms)
+
+
+class ParkedFetch:
+    """One fetch from its first look to its answer. Holds no view of the frame."""
+
+    __slots__ = (
+        "_gathered",
+        "_is_answering",
+        "_partitions",
+        "_response",
+        "_seen",
+        "_timer",
+        "broker",
+        "context",
+        "entries",
+        "is_cold",
+        "is_urgent",
+        "max_bytes",
+        "min_bytes",
+        "replica_id",
+        "size",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        replica_id: int,
+        max_bytes: int,
+        min_bytes: int,
+        entries: list[FetchEntry],
+    ) -> None:
+        self.broker = broker
+        self.context = context
+        self.replica_id = replica_id
+        self.max_bytes = max_bytes
+        self.min_bytes = min_bytes
+        self.entries = entries
+        self.size = 0
+        self.is_urgent = False
+        self.is_cold = False
+        self._response: PendingResponse | None = None
+        self._partitions: list[Partition] = []
+        self._seen: dict[int, int] = {}
+        self._gathered = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_answering = False
+
+    # -- looking
+
+    def collect(self) -> list[FetchResult]:
+        """Reads what there is now. Sets `size` (bytes), `is_urgent` (must be answered now), `is_cold` (disk needed)."""
+        results: list[FetchResult] = []
+        self.size = 0
+        self.is_urgent = self.is_cold = False
+        budget = min(self.max_bytes, self.broker.response_memory.fetch_allowance_bytes())
+        for entry in self.entries:
+            try:
+                partition, read = self._read(entry, budget)
+            except KafkaError as error:
+                self.is_urgent = True
+                results.append(self._refused(entry, error))
+                continue
+            if isinstance(read, tuple):
+                self.is_urgent = True
+                results.append(self._found(entry, partition, None, read))
+                continue
+            if read is not None and read.is_cold:
+                self.is_cold = True
+                return results
+            records = None if read is None else read.records
+            if records:
+                self.size += len(records)
+                budget -= len(records)
+            results.append(self._found(entry, partition, records, None))
+        return results
+
+    def _read(self, entry: FetchEntry, budget: int) -> tuple[Partition, Read | tuple[int, int] | None]:
+        """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
+        partition = self._readable_partition(entry)
+        offset = entry.fetch_offset
+        partition_max_bytes = entry.partition_max_bytes
+        partition.check_leader_epoch(entry.current_leader_epoch)
+        if partition.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+        if partition_max_bytes < 0:
+            raise kafka_error("INVALID_REQUEST", "a negative partition_max_bytes")
+        if entry.last_fetched_epoch >= 0:
+            diverging = partition.diverging_epoch(offset, entry.last_fetched_epoch)
+            if diverging is not None:
+                return partition, diverging
+        log = partition.log
+        end_offset = partition.read_bound(self.replica_id)
+        if offset >= end_offset or offset < log.log_start_offset:
+            if not log.log_start_offset <= offset <= log.log_end_offset:
+                raise kafka_error("OFFSET_OUT_OF_RANGE")
+            return partition, None
+        is_first = self.size == 0
+        if budget <= 0 and not is_first:
+            return partition, None
+        try:
+            read = partition.read(offset, min(partition_max_bytes, budget), end_offset, at_least_one_batch=is_first)
+        except StorageFailedError:
+            self.broker.directory_failed()
+            raise kafka_error("KAFKA_STORAGE_ERROR") from None
+        return partition, read
+
+    def _readable_partition(self, entry: FetchEntry) -> Partition:
+        """Raises 100, 29, 3, 6."""
+        topic = entry.topic
+        if self.context.api_version >= TOPIC_IDS_FROM:
+            hosted = self.broker.partitions.by_id.get(topic)
+            if hosted is None:
+                raise kafka_error("UNKNOWN_TOPIC_ID")
+            if not self.context.authorize(Operation.READ, Resource.TOPIC, hosted.name):
+                raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+        else:
+            if not self.context.authorize(Operation.READ, Resource.TOPIC, topic):
+                raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+            hosted = self.broker.partitions.by_name.get(topic)
+            if hosted is None:
+                raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+        partition = hosted.partitions.get(entry.partition)
+        if partition is None:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+        if self.replica_id >= 0:
+            # the one replica is ourselves: nobody else is in the assignment
+            raise kafka_error("NOT_LEADER_OR_FOLLOWER")
+        return partition
+
+    def _found(
+        self, entry: FetchEntry, partition: Partition, records: Buffer | None, diverging: tuple[int, int] | None
+    ) -> FetchResult:
+        return FetchResult(
+            entry.topic,
+            entry.partition,
+            0,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.log.log_start_offset,
+            records or b"",
+            diverging_epoch=diverging,
+        )
+
+    def _refused(self, entry: FetchEntry, error: KafkaError) -> FetchResult:
+        return FetchResult(entry.topic, entry.partition, error.code)
+
+    # -- waiting
+
+    def park(self, max_wait_ms: int) -> PendingResponse | Answer:
+        """Reserves the place of the answer, and waits for enough bytes, an error, or `max_wait_ms`."""
+        broker = self.broker
+        context = self.context
+        if broker.parked_fetches >= broker.max_parked_fetches:
+            results = self.collect()
+            return encode_fetch_response(context.api_version, context.correlation_id, results)
+        response = self._response = context.connection.reserve()
+        response.on_abandoned = self._leave
+        topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
+        self._partitions = [topics[entry.topic].partitions[entry.partition] for entry in self.entries]
+        self._gathered = self.size
+        for partition in self._partitions:
+            self._seen[partition.number] = partition.appended_bytes
+        broker.parked_fetches += 1
+        broker.waits.add(self._partitions, self)
+        self._timer = broker.loop.call_later(max_wait_ms / 1000, self._answer_later)
+        return response
+
+    def partition_changed(self, partition: Partition) -> None:
+        appended_bytes = partition.appended_bytes
+        self._gathered += appended_bytes - self._seen.get(partition.number, appended_bytes)
+        self._seen[partition.number] = appended_bytes
+        if self._gathered >= self.min_bytes or partition.is_offline or partition.is_deleted:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        connection = self.context.connection
+        if connection.is_write_paused:
+            self._answer_later()
+            return
+        results = self.collect()
+        if self.is_cold:
+            self._leave()
+            self.broker.spawn(self._read_cold())
+        elif self.is_urgent or self.size >= self.min_bytes:
+            self._answer(results)
+        else:
+            # bytes that are not below the high watermark yet: they are counted again when it moves
+            self._gathered = self.size
+            if any(partition.waits_for_flush for partition in self._partitions):
+                self._gathered = self.min_bytes
+
+    def _answer_later(self) -> None:
+        """The wait is over, or there is enough: answers as soon as the transport takes more."""
+        if not self._is_answering:
+            self._is_answering = True
+            self._leave()
+            self.context.connection.when_writable(self._answer_now)
+
+    def _answer_now(self) -> None:
+        results = self.collect()
+        if self.is_cold:
+            self.broker.spawn(self._read_cold())
+        else:
+            self._answer(results)
+
+    def _answer(self, results: list[FetchResult]) -> None:
+        self._leave()
+        context = self.context
+        if self._response is not None:
+            answer = encode_fetch_response(
+                context.api_version,
+                context.correlation_id,
+                results,
+                throttle_time_ms=context.throttle(self.size),
+            )
+            self._response.complete(answer)
+
+    def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self.broker.parked_fetches -= 1
+            self.broker.waits.remove(self._partitions, self)
+
+    # -- reading what the page cache does not hold
+
+    def answer_from_disk(self) -> PendingResponse:
+        """Reads through Workers, so that a slow disk stalls this connection only."""
+        self._response = self.context.connection.reserve()
+        self.broker.spawn(self._read_cold())
+        return self._response
+
+    async def _read_cold(self) -> None:
+        results: list[FetchResult] = []
+        self.size = 0
+        budget = min(self.max_bytes, self.broker.response_memory.fetch_allowance_bytes())
+        for entry in self.entries:
+            try:
+                partition, read = self._read(entry, budget)
+                if read is None or isinstance(read, tuple):
+                    results.append(self._found(entry, partition, None, read))
+                    continue
+                records = read.records
+                if read.is_cold:
+                    records = await self._read_from_disk(partition, entry, min(entry.partition_max_bytes, budget))
+            except KafkaError as error:
+                results.append(self._refused(entry, error))
+                continue
+            if records:
+                self.size += len(records)
+                budget -= len(records)
+            results.append(self._found(entry, partition, records, None))
+        self._answer(results)
+
+    async def _read_from_disk(self, partition: Partition, entry: FetchEntry, max_bytes: int) -> bytes:
+        end_offset = partition.read_bound(self.replica_id)
+        plan = partition.log.read_cold_plan(
+            Offset(entry.fetch_offset), max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=self.size == 0
+        )
+        try:
+            return await self.broker.workers.run(plan.run)
+        except StorageFailedError:
+            self.broker.directory_failed()
+            raise kafka_error("KAFKA_STORAGE_ERROR") from None

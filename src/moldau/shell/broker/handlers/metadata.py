@@ -1,0 +1,124 @@
+"""Metadata: brokers, topics, partitions and their leaders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.core.config.topic_settings import INTERNAL_TOPICS
+from moldau.core.metadata.image import TopicImage
+from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.types import ZERO_UUID, Uuid
+from moldau.wire.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+ALL_BY_NULL_FROM = 1
+AUTO_CREATE_FLAG_FROM = 4
+UNKNOWN_TOPIC_OR_PARTITION = 3
+INVALID_TOPIC_EXCEPTION = 17
+TOPIC_AUTHORIZATION_FAILED = 29
+INVALID_REQUEST = 42
+UNKNOWN_TOPIC_ID = 100
+
+NO_OPERATIONS = -2147483648
+TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
+CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
+
+
+def act_metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """Versions 0-13. v1 null for all topics, v2 cluster id (KIP-78), v3 throttle time, v4 auto-creation flag (KIP-204),
+    v5 offline replicas (KIP-112), v7 leader epoch (KIP-320), v8 authorized operations (KIP-430), v10 topic ids and
+    v12 lookup by them (KIP-516), v11 no cluster operations (KIP-700), v13 an error of the whole (KIP-1102).
+
+    An unknown topic that may be created gets 3, and is created: the client asks again. Ignored on purpose: nothing.
+    """
+    version = context.api_version
+    if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
+        topics = [
+            _described(context, request, topic)
+            for name, topic in sorted(broker.image.topics_by_name.items())
+            if context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
+        ]
+    else:
+        asked = dict.fromkeys(request.topics)
+        topics = [_answer(broker, context, request, topic) for topic in asked]
+    host, port = broker.address_for(context)
+    cluster_operations = NO_OPERATIONS
+    if request.include_cluster_authorized_operations:
+        cluster_operations = _operations(context, CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME)
+    return MetadataResponse(
+        throttle_time_ms=context.throttle(),
+        brokers=(MetadataResponseBroker(broker.node_id, host, port, broker.settings.broker_rack),),
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=tuple(topics),
+        cluster_authorized_operations=cluster_operations,
+    )
+
+
+def _answer(
+    broker: Broker, context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic
+) -> MetadataResponseTopic:
+    if asked.name is None:
+        if asked.topic_id == ZERO_UUID:
+            return _error(None, ZERO_UUID, INVALID_REQUEST)
+        topic = broker.image.topics_by_id.get(asked.topic_id)
+        if topic is None or not context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+            return _error(None, asked.topic_id, UNKNOWN_TOPIC_ID)
+        return _described(context, request, topic)
+    name = asked.name
+    if not context.authorize(Operation.DESCRIBE, Resource.TOPIC, name):
+        return _error(name, ZERO_UUID, TOPIC_AUTHORIZATION_FAILED)
+    topic = broker.image.topics_by_name.get(name)
+    if topic is not None:
+        return _described(context, request, topic)
+    is_allowed = context.api_version < AUTO_CREATE_FLAG_FROM or request.allow_auto_topic_creation
+    if is_allowed and broker.settings.auto_create_topics_enable:
+        may_create = context.authorize(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME) or context.authorize(
+            Operation.CREATE, Resource.TOPIC, name
+        )
+        if not may_create:
+            return _error(name, ZERO_UUID, TOPIC_AUTHORIZATION_FAILED)
+        if not broker.topic_creation.begin(name):
+            return _error(name, ZERO_UUID, INVALID_TOPIC_EXCEPTION)
+    elif not broker.topic_creation.is_valid_name(name):
+        return _error(name, ZERO_UUID, INVALID_TOPIC_EXCEPTION)
+    return _error(name, ZERO_UUID, UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _error(name: str | None, topic_id: Uuid, code: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
+
+
+def _described(context: RequestContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
+    operations = NO_OPERATIONS
+    if request.include_topic_authorized_operations:
+        operations = _operations(context, TOPIC_OPERATIONS, Resource.TOPIC, topic.name)
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=tuple(
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+            )
+            for index, partition in topic.partitions.items()
+        ),
+        topic_authorized_operations=operations,
+    )
+
+
+def _operations(context: RequestContext, codes: tuple[int, ...], resource: int, name: str) -> int:
+    return sum(1 << code for code in codes if context.authorize(code, resource, name))

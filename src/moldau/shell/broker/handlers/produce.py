@@ -1,0 +1,164 @@
+"""Produce: append record batches to partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.server_connection import Answer, PendingResponse
+from moldau.types import Offset
+from moldau.wire.protocol.fast_produce import decode_produce_request, encode_produce_response
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+ALL_IN_SYNC_REPLICAS = -1
+TOPIC_IDS_FROM = 13
+ZSTD_FROM = 7
+_ZSTD = 4
+_CODEC_MASK = 0x07
+_TRANSACTIONAL_FLAG = 0x10
+_ATTRIBUTES_LOW_BYTE = 22
+_HEADER_SIZE = 61
+
+# topic, partition, error code, base offset, log append time, log start offset, error message
+Result = tuple[bytes, int, int, int, int, int, str | None]
+
+
+def act_produce(
+    broker: Broker, context: RequestContext, frame: memoryview, position: int
+) -> Answer | PendingResponse | None:
+    """Versions 3-13. v3 record batches v2 (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 record errors (KIP-467),
+    v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
+
+    Ignored on purpose: record errors and leader hints are never filled (an error concerns the whole batch, and one
+    node has no other leader). Transactions are not served: a transactional batch gets 48.
+
+    acks 0 and 1 are answered after the append. acks=all waits for the high watermark, which waits for the flush where
+    `flush.messages=1`. With acks=0 any error closes the connection, as nothing else can tell the client.
+    """
+    version = context.api_version
+    transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version)
+    results: list[Result] = []
+    waiting: list[tuple[int, Partition, Offset]] = []
+    if acks < -1 or acks > 1:
+        for topic, index, _ in entries:
+            results.append(_failed(topic, index, kafka_error("INVALID_REQUIRED_ACKS")))
+        return encode_produce_response(version, context.correlation_id, results)
+    if transactional_id is not None and not context.authorize(
+        Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id
+    ):
+        error = kafka_error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+        results = [_failed(topic, index, error) for topic, index, _ in entries]
+        return encode_produce_response(version, context.correlation_id, results)
+    repeated = _repeated(entries) if len(entries) > 1 else ()
+    now_ms = broker.clock.now_ms()
+    for topic, index, records in entries:
+        try:
+            if repeated and (topic, index) in repeated:
+                raise kafka_error("INVALID_REQUEST", "the partition stands twice in the request")
+            partition = _writable_partition(broker, context, topic, index, version)
+            if records is None or len(records) < _HEADER_SIZE:
+                raise kafka_error("INVALID_RECORD", "no record batch")
+            attributes = records[_ATTRIBUTES_LOW_BYTE]
+            if attributes & _TRANSACTIONAL_FLAG:
+                raise kafka_error("INVALID_TXN_STATE", "transactions are not served yet")
+            if attributes & _CODEC_MASK == _ZSTD and version < ZSTD_FROM:
+                raise kafka_error("UNSUPPORTED_COMPRESSION_TYPE", "zstd needs Produce version 7")
+            appended = partition.append(records, now_ms)
+        except KafkaError as error:
+            results.append(_failed(topic, index, error))
+        except StorageFailedError:
+            broker.directory_failed()
+            results.append(_failed(topic, index, kafka_error("KAFKA_STORAGE_ERROR")))
+        else:
+            results.append(
+                (topic, index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset, None)
+            )
+            if partition.waits_for_flush:
+                broker.flusher.request(partition)
+                waiting.append((len(results) - 1, partition, Offset(appended.last_offset + 1)))
+            else:
+                broker.partition_appended(partition)
+    if acks == 0:
+        _close_on_error(results)
+        return None
+    if waiting and acks == ALL_IN_SYNC_REPLICAS:
+        return _answer_when_flushed(broker, context, results, waiting, timeout_ms)
+    return encode_produce_response(version, context.correlation_id, results)
+
+
+def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int, version: int) -> Partition:
+    """Raises what a target that may not be written gets: 100, 3, 29, 17."""
+    if version >= TOPIC_IDS_FROM:
+        hosted = broker.partitions.by_id.get(topic)
+        if hosted is None:
+            raise kafka_error("UNKNOWN_TOPIC_ID")
+        if not context.authorize(Operation.WRITE, Resource.TOPIC, hosted.name):
+            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+    else:
+        if not context.authorize(Operation.WRITE, Resource.TOPIC, topic):
+            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+        hosted = broker.partitions.by_name.get(topic)
+        if hosted is None:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+    if hosted.is_internal:
+        raise kafka_error("INVALID_TOPIC_EXCEPTION", "an internal topic is written by the broker only")
+    partition = hosted.partitions.get(index)
+    if partition is None:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+    return partition
+
+
+def _repeated(entries: list[tuple[bytes, int, memoryview | None]]) -> dict[tuple[bytes, int], None]:
+    """Partitions that stand more than once: Kafka appends the last and loses the others in silence, we append none."""
+    seen: dict[tuple[bytes, int], None] = {}
+    repeated: dict[tuple[bytes, int], None] = {}
+    for topic, index, _ in entries:
+        key = (topic, index)
+        if key in seen:
+            repeated[key] = None
+        seen[key] = None
+    return repeated
+
+
+def _failed(topic: bytes, index: int, error: KafkaError) -> Result:
+    return (topic, index, error.code, -1, -1, -1, error.message)
+
+
+def _close_on_error(results: list[Result]) -> None:
+    for topic, index, code, *_ in results:
+        if code:
+            raise ProtocolError(f"produce with acks=0 to {topic!r}-{index} failed with error {code}")
+
+
+def _answer_when_flushed(
+    broker: Broker,
+    context: RequestContext,
+    results: list[Result],
+    waiting: list[tuple[int, Partition, Offset]],
+    timeout_ms: int,
+) -> PendingResponse:
+    response = context.connection.reserve()
+
+    async def finish() -> None:
+        deadline = broker.loop.time() + max(0, timeout_ms) / 1000
+        for place, partition, end_offset in waiting:
+            error: KafkaError | None = None
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await broker.flusher.wait(partition, end_offset)
+            except TimeoutError:
+                error = kafka_error("REQUEST_TIMED_OUT")
+            except KafkaError as failure:
+                error = failure
+            if error is not None:
+                topic, index = results[place][:2]
+                results[place] = _failed(topic, index, error)
+        response.complete(encode_produce_response(context.api_version, context.correlation_id, results))
+
+    broker.spawn(finish())
+    return response

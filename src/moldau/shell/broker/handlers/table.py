@@ -1,0 +1,48 @@
+"""Which module serves which API. Versions come from `wire.protocol.api_keys`, the one place that knows them."""
+
+from __future__ import annotations
+
+from moldau.shell.network.dispatch import HandlerSpec
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+
+_PACKAGE = "moldau.shell.broker.handlers."
+_RAW = (ApiKey.PRODUCE, ApiKey.FETCH)
+
+# key, module, function
+_ROWS: tuple[tuple[ApiKey, str, str], ...] = (
+    (ApiKey.PRODUCE, "produce", "act_produce"),
+    (ApiKey.FETCH, "fetch", "act_fetch"),
+    (ApiKey.LIST_OFFSETS, "list_offsets", "act_list_offsets"),
+    (ApiKey.METADATA, "metadata", "act_metadata"),
+    (ApiKey.OFFSET_COMMIT, "group_offsets", "act_offset_commit"),
+    (ApiKey.OFFSET_FETCH, "group_offsets", "act_offset_fetch"),
+    (ApiKey.FIND_COORDINATOR, "coordinators", "act_find_coordinator"),
+    (ApiKey.JOIN_GROUP, "group_membership", "act_join_group"),
+    (ApiKey.HEARTBEAT, "group_membership", "act_heartbeat"),
+    (ApiKey.LEAVE_GROUP, "group_membership", "act_leave_group"),
+    (ApiKey.SYNC_GROUP, "group_membership", "act_sync_group"),
+    (ApiKey.DESCRIBE_GROUPS, "group_admin", "act_describe_groups"),
+    (ApiKey.LIST_GROUPS, "group_admin", "act_list_groups"),
+    (ApiKey.API_VERSIONS, "api_versions", "act_api_versions"),
+    (ApiKey.CREATE_TOPICS, "topics", "act_create_topics"),
+    (ApiKey.DELETE_TOPICS, "topics", "act_delete_topics"),
+    (ApiKey.INIT_PRODUCER_ID, "producer_ids", "act_init_producer_id"),
+)
+
+
+def handler_specs() -> dict[int, HandlerSpec]:
+    """The handlers of a broker's listener, by key."""
+    specs: dict[int, HandlerSpec] = {}
+    for key, module, function in _ROWS:
+        versions = API_VERSIONS[key]
+        specs[int(key)] = HandlerSpec(
+            api_key=int(key),
+            name=key.name,
+            min_version=versions.min_version,
+            max_version=versions.max_version,
+            flexible_from=versions.flexible_from,
+            module=_PACKAGE + module,
+            function=function,
+            request=None if key in _RAW else versions.request,
+        )
+    return specs

@@ -1,0 +1,134 @@
+"""CreateTopics and DeleteTopics: asked of the active controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.types import ZERO_UUID
+from moldau.wire.protocol.messages.topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from moldau.shell.broker.role import Broker
+
+TOPIC_IDS_FROM = 6
+UNKNOWN_TOPIC_OR_PARTITION = 3
+TOPIC_AUTHORIZATION_FAILED = 29
+UNKNOWN_TOPIC_ID = 100
+TOPIC_DELETION_DISABLED = 73
+
+
+def act_create_topics(
+    broker: Broker, context: RequestContext, request: CreateTopicsRequest
+) -> Coroutine[object, object, CreateTopicsResponse]:
+    """Versions 2-7. v4 default counts (KIP-464), v5 configs in the answer (KIP-525), v6 throttling (KIP-599), v7 topic
+    ids (KIP-516).
+
+    Answered once the records are committed and this broker serves the partitions. Ignored on purpose: the timeout
+    beyond its sign (one node decides at once), and configs hidden for want of DESCRIBE_CONFIGS (no ACLs yet).
+    """
+    may_create_any = context.authorize(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+    refused = [
+        topic.name
+        for topic in request.topics
+        if not may_create_any and not context.authorize(Operation.CREATE, Resource.TOPIC, topic.name)
+    ]
+    return _create(broker, context, request, refused)
+
+
+async def _create(
+    broker: Broker, context: RequestContext, request: CreateTopicsRequest, refused: list[str]
+) -> CreateTopicsResponse:
+    allowed = tuple(topic for topic in request.topics if topic.name not in refused)
+    results = [
+        CreatableTopicResult(
+            name=name, error_code=TOPIC_AUTHORIZATION_FAILED, error_message="Authorization failed.", configs=None
+        )
+        for name in dict.fromkeys(refused)
+    ]
+    if allowed:
+        try:
+            answer = await broker.create_topics(msgspec.structs.replace(request, topics=allowed))
+            results = [*answer.topics, *results]
+        except KafkaError as error:
+            names = dict.fromkeys(topic.name for topic in allowed)
+            results = [
+                *(CreatableTopicResult(name, ZERO_UUID, error.code, error.message) for name in names),
+                *results,
+            ]
+    return CreateTopicsResponse(throttle_time_ms=context.throttle(), topics=tuple(results))
+
+
+def act_delete_topics(
+    broker: Broker, context: RequestContext, request: DeleteTopicsRequest
+) -> Coroutine[object, object, DeleteTopicsResponse]:
+    """Versions 1-6. v4 flexible (KIP-482), v5 error message (KIP-599), v6 by topic id (KIP-516).
+
+    Ignored on purpose: the timeout beyond its sign (one node decides at once).
+    """
+    states = request.topics
+    if context.api_version < TOPIC_IDS_FROM:
+        states = tuple(DeleteTopicState(name=name) for name in request.topic_names)
+    allowed: list[DeleteTopicState] = []
+    refused: list[DeletableTopicResult] = []
+    for state in states:
+        code = _refusal(broker, context, state)
+        if code:
+            refused.append(_refused(state, code))
+        else:
+            allowed.append(state)
+    return _delete(broker, context, request, allowed, refused)
+
+
+def _refusal(broker: Broker, context: RequestContext, state: DeleteTopicState) -> int:
+    if not broker.settings.delete_topic_enable:
+        return TOPIC_DELETION_DISABLED
+    name = state.name
+    if name is None:
+        topic = broker.image.topics_by_id.get(state.topic_id)
+        if topic is None:
+            return 0
+        name = topic.name
+    if context.authorize(Operation.DELETE, Resource.TOPIC, name):
+        return 0
+    return TOPIC_AUTHORIZATION_FAILED
+
+
+def _refused(state: DeleteTopicState, code: int) -> DeletableTopicResult:
+    return DeletableTopicResult(state.name, state.topic_id, code, kafka_error(code).message)
+
+
+async def _delete(
+    broker: Broker,
+    context: RequestContext,
+    request: DeleteTopicsRequest,
+    allowed: list[DeleteTopicState],
+    refused: list[DeletableTopicResult],
+) -> DeleteTopicsResponse:
+    results = list(refused)
+    if allowed:
+        names = tuple(state.name for state in allowed if state.name is not None)
+        try:
+            answer = await broker.delete_topics(
+                msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names)
+            )
+            results = [*answer.responses, *results]
+        except KafkaError as error:
+            results = [
+                *(DeletableTopicResult(state.name, state.topic_id, error.code, error.message) for state in allowed),
+                *results,
+            ]
+    return DeleteTopicsResponse(throttle_time_ms=context.throttle(), responses=tuple(results))

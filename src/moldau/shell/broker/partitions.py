@@ -1,0 +1,152 @@
+"""The partitions that this broker leads: found by topic name or id, started and ended as the metadata says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.topic_settings import INTERNAL_TOPICS, effective_topic_settings
+from moldau.core.log.settings import LogSettings
+from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage, ResourceType, TopicImage
+from moldau.core.replication.partition import Partition
+from moldau.errors import StorageFailedError, StorageFullError, kafka_error
+from moldau.types import BrokerId, TopicPartition, Uuid
+
+if TYPE_CHECKING:
+    from moldau.core.log.directory import LogDirectory
+    from moldau.shell.broker.role import Broker
+
+
+class HostedTopic:
+    """A topic with the partitions of it that are here."""
+
+    __slots__ = ("is_internal", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: Uuid) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.is_internal = name in INTERNAL_TOPICS
+        self.partitions: dict[int, Partition] = {}
+
+
+class Partitions:
+    """`by_name` is keyed by the utf-8 of the name, `by_id` by the 16 bytes: what Produce and Fetch look up."""
+
+    def __init__(self, broker: Broker, logs: LogDirectory) -> None:
+        self._broker = broker
+        self.logs = logs
+        self.by_name: dict[bytes, HostedTopic] = {}
+        self.by_id: dict[bytes, HostedTopic] = {}
+        self._next_number = 0
+
+    def __iter__(self) -> Iterator[Partition]:
+        for topic in self.by_id.values():
+            yield from topic.partitions.values()
+
+    def find(self, topic: str, index: int) -> Partition:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        hosted = self.by_name.get(topic.encode())
+        partition = None if hosted is None else hosted.partitions.get(index)
+        if partition is None:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+        return partition
+
+    # -- following the metadata
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Does what `delta` asks of this broker; `image` holds it already."""
+        for topic in delta.deleted_topics.values():
+            self._end(topic)
+        for topic_id, touched in delta.topics.items():
+            if touched is None:
+                continue
+            for index, partition in touched.partitions.items():
+                if TopicPartition(touched.name, index) in delta.partitions:
+                    self._start_or_update(image, touched, topic_id, index, partition)
+        for resource in delta.configs:
+            if resource.resource_type == ResourceType.TOPIC:
+                self._update_settings(image, resource.name)
+            elif resource.resource_type == ResourceType.BROKER:
+                for name in list(image.topics_by_name):
+                    self._update_settings(image, name)
+
+    def _start_or_update(
+        self, image: MetadataImage, topic: TopicImage, topic_id: Uuid, index: int, partition: PartitionImage
+    ) -> None:
+        hosted = self.by_id.get(topic_id)
+        if hosted is None:
+            hosted = HostedTopic(topic.name, topic_id)
+            self.by_id[topic_id] = self.by_name[topic.name.encode()] = hosted
+        known = hosted.partitions.get(index)
+        if known is not None:
+            known.leader_id, known.leader_epoch = partition.leader, partition.leader_epoch
+            return
+        topic_partition = TopicPartition(topic.name, index)
+        log = self.logs.log(topic_partition)
+        try:
+            if log is None:
+                log = self.logs.create(
+                    topic_partition, topic_id, self.log_settings(image, topic.name), self._broker.clock.now_ms()
+                )
+        except (StorageFullError, StorageFailedError) as error:
+            self._broker.log.error("partition start", f"{topic_partition} could not be started: {error}")
+            if isinstance(error, StorageFailedError):
+                self._broker.directory_failed()
+            return
+        self._next_number += 1
+        hosted.partitions[index] = Partition(log, self._next_number, BrokerId(partition.leader), partition.leader_epoch)
+
+    def _end(self, topic: TopicImage) -> None:
+        hosted = self.by_id.pop(topic.topic_id, None)
+        if hosted is None:
+            return
+        if self.by_name.get(topic.name.encode()) is hosted:
+            del self.by_name[topic.name.encode()]
+        for partition in hosted.partitions.values():
+            partition.is_deleted = True
+            self._broker.waits.changed(partition)
+            self._broker.flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
+            try:
+                self.logs.delete(partition.topic_partition, self._broker.clock.now_ms())
+            except StorageFailedError:
+                self._broker.directory_failed()
+
+    def _update_settings(self, image: MetadataImage, name: str) -> None:
+        hosted = self.by_name.get(name.encode())
+        if hosted is None:
+            return
+        settings = self.log_settings(image, name)
+        for partition in hosted.partitions.values():
+            partition.log.update_settings(settings)
+            partition.settings_changed()
+            self._broker.waits.changed(partition)
+
+    def log_settings(self, image: MetadataImage, name: str) -> LogSettings:
+        """What the log of a partition of topic `name` works by."""
+        return log_settings(self._broker.settings, image.topic_configs(name))
+
+
+def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSettings:
+    """The settings of a topic, and those of the broker that act on its logs, as the log takes them."""
+    topic = effective_topic_settings(overrides, broker)
+    return LogSettings(
+        cleanup_policy=topic.cleanup_policy,
+        file_delete_delay_ms=topic.file_delete_delay_ms,
+        flush_messages=topic.flush_messages,
+        flush_ms=topic.flush_ms,
+        index_interval_bytes=topic.index_interval_bytes,
+        max_message_bytes=topic.max_message_bytes,
+        message_timestamp_after_max_ms=topic.message_timestamp_after_max_ms,
+        message_timestamp_before_max_ms=topic.message_timestamp_before_max_ms,
+        message_timestamp_type="LogAppendTime" if topic.message_timestamp_type == "LogAppendTime" else "CreateTime",
+        retention_bytes=topic.retention_bytes,
+        retention_ms=topic.retention_ms,
+        segment_bytes=topic.segment_bytes,
+        segment_index_bytes=topic.segment_index_bytes,
+        segment_jitter_ms=topic.segment_jitter_ms,
+        segment_ms=topic.segment_ms,
+        producer_id_expiration_ms=broker.producer_id_expiration_ms,
+        max_producer_ids=broker.moldau_producer_ids,
+        is_record_validation_full=broker.moldau_record_validation == "full",
+    )

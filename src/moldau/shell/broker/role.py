@@ -1,0 +1,185 @@
+"""The broker of a node: what its handlers work with, and what happens to it as a whole.
+
+It owns the partitions, the waits, the flusher and the coordinators; the quorum gives it the metadata and takes what it
+asks of the controller. It lives on one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.core.replication.partition import Partition
+from moldau.errors import InvariantError, KafkaError, MoldauError, invariant
+from moldau.ports import Clock, Disk, Random, Workers
+from moldau.shell.broker.flusher import Flusher
+from moldau.shell.broker.partitions import Partitions
+from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
+from moldau.shell.broker.waits import PartitionWaits
+from moldau.shell.network.bounds import ResponseMemory
+from moldau.shell.network.context import RequestContext
+from moldau.shell.network.event_log import EventLog
+from moldau.telemetry import Telemetry
+from moldau.types import BrokerId, Uuid
+from moldau.wire.protocol.messages.topics import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.core.log.directory import LogDirectory
+    from moldau.shell.broker.coordinators import Coordinators
+
+
+class Controller(Protocol):
+    """What the broker asks of the active controller."""
+
+    async def submit(self, request: Any) -> Any: ...
+
+
+class Broker:
+    """One per node. `image` is the metadata that this broker has acted on."""
+
+    def __init__(
+        self,
+        *,
+        settings: BrokerSettings,
+        node_id: BrokerId,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        random: Random,
+        disk: Disk,
+        workers: Workers,
+        telemetry: Telemetry,
+        log: EventLog,
+        logs: LogDirectory,
+        controller: Controller,
+        on_invariant_broken: Callable[[InvariantError], None],
+    ) -> None:
+        self.settings = settings
+        self.node_id = node_id
+        self.loop = loop
+        self.clock = clock
+        self.random = random
+        self.disk = disk
+        self.workers = workers
+        self.telemetry = telemetry
+        self.log = log
+        self.controller = controller
+        self.image = MetadataImage()
+        self.cluster_id = ""
+        self.broker_epoch = -1
+        self.incarnation_id = Uuid(random.random_bytes(16))
+        self.fetch_max_bytes = settings.fetch_max_bytes
+        self.max_parked_fetches = settings.moldau_parked_fetches
+        self.parked_fetches = 0
+        self.response_memory = ResponseMemory(settings.moldau_response_memory_bytes)
+        self.waits = PartitionWaits(loop)
+        self.flusher = Flusher(self)
+        self.partitions = Partitions(self, logs)
+        self.topic_creation = TopicCreation(self)
+        self.producer_ids = ProducerIds(self)
+        self.is_directory_offline = False
+        self._coordinators: Coordinators | None = None
+        self._on_invariant_broken = on_invariant_broken
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    @property
+    def coordinators(self) -> Coordinators:
+        """Made at first use: a broker that serves no group loads nothing for it."""
+        if self._coordinators is None:
+            from moldau.shell.broker.coordinators import Coordinators
+
+            self._coordinators = Coordinators(self)
+        return self._coordinators
+
+    # -- metadata
+
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The quorum committed `delta`, which `image` holds already."""
+        self.image = image
+        self.cluster_id = image.cluster_id
+        self.partitions.apply(image, delta)
+        if self._coordinators is not None:
+            self._coordinators.metadata_changed(delta)
+
+    def address_for(self, context: RequestContext) -> tuple[str, int]:
+        """Where the client that asks reaches us: what is advertised, else our end of its own connection."""
+        advertised = self.settings.advertised_listener(context.listener_name)
+        if advertised is not None:
+            return advertised.host, advertised.port
+        return context.local_address or ("localhost", 0)
+
+    # -- what the handlers report
+
+    def partition_appended(self, partition: Partition) -> None:
+        """The high watermark of `partition` moved: wakes who waits for it."""
+        self.waits.changed(partition)
+        if self._coordinators is not None:
+            self._coordinators.partition_committed(partition)
+
+    def directory_failed(self) -> None:
+        """The device failed: everything in the log directory is offline until a restart (answered as 56)."""
+        if self.is_directory_offline:
+            return
+        self.is_directory_offline = True
+        self.telemetry.set("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", 1)
+        self.log.error("log directory offline", f"node {self.node_id}: the log directory failed and is offline")
+        for partition in self.partitions:
+            partition.is_offline = True
+            self.waits.changed(partition)
+        self.flusher.fail_all()
+        if self._coordinators is not None:
+            self._coordinators.directory_failed()
+
+    # -- asking the controller
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        """Returns when the topics are committed and served here. Raises KafkaError."""
+        return cast(CreateTopicsResponse, await self.controller.submit(request))
+
+    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        """As `create_topics`."""
+        return cast(DeleteTopicsResponse, await self.controller.submit(request))
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """Raises KafkaError."""
+        request = AllocateProducerIds(self.node_id, self.broker_epoch)
+        return cast(ProducerIdBlock, await self.controller.submit(request))
+
+    # -- work beside the connections
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` on the loop; a broken invariant stops the node, any other error is logged."""
+        task = self.loop.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, InvariantError):
+            self._on_invariant_broken(error)
+        elif isinstance(error, MoldauError) and not isinstance(error, KafkaError):
+            self.log.error(f"task {type(error).__name__}", f"node {self.node_id}: {error}")
+        elif isinstance(error, Exception):
+            self.log.unforeseen(f"task {type(error).__name__}", f"node {self.node_id}: a task failed", error)
+
+    def cancel_tasks(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+    def check(self) -> None:
+        """The cheap invariants, for the simulator: after every event."""
+        for partition in self.partitions:
+            log = partition.log
+            invariant(
+                partition.last_stable_offset <= partition.high_watermark <= log.log_end_offset,
+                f"{partition.topic_partition}: offsets out of order",
+            )

@@ -1,0 +1,99 @@
+"""Automatic creation of topics, as Metadata asks for it: begun at once, answered by nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC, internal_topic_settings
+from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
+from moldau.errors import MoldauError, kafka_error
+from moldau.shell.network.event_log import escape
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+MAX_PENDING = 1_000
+DEFAULT_INTERNAL_PARTITIONS = 50
+TIMEOUT_MS = 30_000
+TOPIC_ALREADY_EXISTS = 36
+
+
+class TopicCreation:
+    """At most one creation per name is under way, and MAX_PENDING in all: a client that asks again does no harm."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._pending: dict[str, None] = {}
+
+    def is_valid_name(self, name: str) -> bool:
+        return topic_name_fault(name) is None
+
+    def begin(self, name: str) -> bool:
+        """Starts the creation of `name` unless it is under way; False if no topic may have that name."""
+        if not self.is_valid_name(name):
+            return False
+        if name not in self._pending and name != CLUSTER_METADATA_TOPIC and len(self._pending) < MAX_PENDING:
+            self._pending[name] = None
+            self._broker.spawn(self._create(name))
+        return True
+
+    async def _create(self, name: str) -> None:
+        try:
+            await self.create(name)
+        except MoldauError as error:
+            self._broker.log.info(
+                "automatic topic creation", f"topic {escape(name)} was not created: {escape(str(error))}"
+            )
+        finally:
+            self._pending.pop(name, None)
+
+    async def create(self, name: str) -> None:
+        """Creates `name` with the broker's defaults, or the shape of an internal topic; silent if it exists.
+
+        Raises KafkaError.
+        """
+        request = CreateTopicsRequest(topics=(self._shape(name),), timeout_ms=TIMEOUT_MS)
+        response = await self._broker.create_topics(request)
+        for result in response.topics:
+            if result.error_code not in (0, TOPIC_ALREADY_EXISTS):
+                raise kafka_error(result.error_code, result.error_message)
+
+    def _shape(self, name: str) -> CreatableTopic:
+        if name not in INTERNAL_TOPICS:
+            return CreatableTopic(name, num_partitions=-1, replication_factor=-1)
+        settings = self._broker.settings
+        partitions = settings.offsets_topic_num_partitions if name == OFFSETS_TOPIC else DEFAULT_INTERNAL_PARTITIONS
+        configs = internal_topic_settings(name, settings)
+        return CreatableTopic(
+            name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=tuple(CreatableTopicConfig(key, value) for key, value in configs.items()),
+        )
+
+
+class ProducerIds:
+    """Producer ids from the block that the controller gave us; a block is never given back."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._next = 0
+        self._end = 0
+
+    def take(self) -> int | None:
+        """An id of the current block, None if it is used up."""
+        if self._next >= self._end:
+            return None
+        self._next += 1
+        return self._next - 1
+
+    async def allocate(self) -> int:
+        """An id, from a new block if need be. Raises KafkaError."""
+        while (producer_id := self.take()) is None:
+            block = await self._broker.allocate_producer_ids()
+            # whoever waited beside us may have brought a block: two blocks are not two problems, ids are many
+            if self._next >= self._end:
+                self._next = block.first_producer_id
+                self._end = block.first_producer_id + block.count
+        return producer_id

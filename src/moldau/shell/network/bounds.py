@@ -1,0 +1,78 @@
+"""What one node's connections may hold in memory together, and for how long.
+
+Requests: bytes of incomplete frames and of frames that wait their turn. Over the limit, sockets that need more are not
+read until others give back. Responses: bytes that a peer has not read yet; near the limit, fetches get smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+MAX_REQUEST_MEMORY_BYTES = 512 << 20
+RESPONSE_MEMORY_BYTES = 128 << 20
+MIN_FETCH_BYTES = 1 << 20
+
+
+class ConnectionLimits(msgspec.Struct, frozen=True):
+    """Bounds of one connection; the defaults are architecture.md's, tests make them small."""
+
+    max_request_bytes: int = 104_857_600
+    max_idle_ms: int = 600_000
+    frame_timeout_ms: int = 30_000
+    frame_progress_bytes: int = 64 << 10
+    max_pending_responses: int = 64
+    max_pending_response_bytes: int = 8 << 20
+    write_high_water_bytes: int = 1 << 20
+    sweep_interval_ms: int = 1_000
+
+
+class RequestMemory:
+    """The bytes that requests in arrival hold, over all connections of a loop."""
+
+    __slots__ = ("_waiting", "limit_bytes", "used_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        self._waiting: dict[int, Callable[[], None]] = {}
+
+    def try_take(self, count: int) -> bool:
+        """Takes `count` bytes, or says no. The first taker always gets its bytes, so that no frame waits for itself."""
+        if self.used_bytes + count > self.limit_bytes and self.used_bytes > 0:
+            return False
+        self.used_bytes += count
+        return True
+
+    def take(self, count: int) -> None:
+        """Takes `count` bytes that are there already (a backlog that was received)."""
+        self.used_bytes += count
+
+    def give_back(self, count: int) -> None:
+        """Gives `count` bytes back, and lets those who wait try again, in the order in which they came."""
+        self.used_bytes -= count
+        if self._waiting and self.used_bytes < self.limit_bytes:
+            waiting, self._waiting = self._waiting, {}
+            for resume in waiting.values():
+                resume()
+
+    def wait(self, connection_id: int, resume: Callable[[], None]) -> None:
+        self._waiting[connection_id] = resume
+
+    def forget(self, connection_id: int) -> None:
+        self._waiting.pop(connection_id, None)
+
+
+class ResponseMemory:
+    """The bytes of responses that peers have not read yet, over the connections whose transport is above high water."""
+
+    __slots__ = ("limit_bytes", "unsent_bytes")
+
+    def __init__(self, limit_bytes: int = RESPONSE_MEMORY_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.unsent_bytes = 0
+
+    def fetch_allowance_bytes(self) -> int:
+        """The most that one fetch may bring into memory now: a quarter of what is left, and never less than 1 MiB."""
+        return max(MIN_FETCH_BYTES, (self.limit_bytes - self.unsent_bytes) // 4)

@@ -1,0 +1,112 @@
+"""What a handler knows of the request besides its body: who asks, from where, on which listener, in which version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from moldau.shell.network.server_connection import ServerConnection
+
+
+class Operation:
+    """Kafka's ACL operations (codes of the protocol)."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    IDEMPOTENT_WRITE = 12
+
+
+class Resource:
+    """Kafka's ACL resource types (codes of the protocol)."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+CLUSTER_NAME = "kafka-cluster"
+
+
+class Authorizer(Protocol):
+    """Decides whether `principal` at `host` may do `operation` to a resource."""
+
+    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool: ...
+
+
+class AllowAll:
+    """The authorizer of a cluster without ACLs."""
+
+    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
+        return True
+
+
+class Quotas(Protocol):
+    """Decides how long a client has to wait for what it used."""
+
+    def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int: ...
+
+
+class NoQuotas:
+    """The quotas of a cluster without quotas."""
+
+    def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int:
+        return 0
+
+
+class RequestContext:
+    """One request's surroundings. Lives as long as its handler; holds no view of the receive buffer."""
+
+    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection", "correlation_id", "quotas")
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str,
+        authorizer: Authorizer,
+        quotas: Quotas,
+    ) -> None:
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.authorizer = authorizer
+        self.quotas = quotas
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    @property
+    def listener_name(self) -> str:
+        return self.connection.listener_name
+
+    @property
+    def client_host(self) -> str:
+        """The peer's address, as Kafka shows it in groups: with a leading slash."""
+        return "/" + self.connection.client_address
+
+    @property
+    def local_address(self) -> tuple[str, int] | None:
+        """Our end of the connection: an address under which this client reaches us."""
+        return self.connection.local_address
+
+    def authorize(self, operation: int, resource_type: int, name: str | bytes) -> bool:
+        """Whether the principal may do `operation` to the resource (`name` may be utf-8 bytes on hot paths)."""
+        connection = self.connection
+        return self.authorizer.authorize(
+            connection.principal, connection.client_address, operation, resource_type, name
+        )
+
+    def throttle(self, size: int = 0) -> int:
+        """The milliseconds that the client has to wait after this request of `size` bytes."""
+        return self.quotas.throttle_ms(self.connection.principal, self.client_id, self.api_key, size)

@@ -1,0 +1,291 @@
+"""From a whole frame to a handler and back: header, key and version, context, metric, encoding of the answer.
+
+A handler has up to three parts (architecture.md, Contracts):
+
+    prepare   a coroutine that may wait before the decision; optional; gets a decoded request of its own
+    act       synchronous, in connection order. A raw act gets the frame itself (Produce, Fetch) and keeps no view of
+              it; any other gets the decoded request.
+    finish    what act gives back when the answer must wait: a coroutine, whose result is the response
+
+Errors: ProtocolError closes the connection. Anything unforeseen is logged once with its trace and closes the
+connection; an InvariantError stops the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Coroutine, Mapping
+from struct import Struct, pack
+from struct import error as StructError  # noqa: N812
+from types import CoroutineType
+from typing import Any, cast
+
+import msgspec
+
+from moldau.errors import InvariantError, KafkaError, ProtocolError
+from moldau.shell.network.context import AllowAll, Authorizer, NoQuotas, Quotas, RequestContext
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.server_connection import Answer, PendingResponse, ServerConnection
+from moldau.telemetry import Telemetry
+from moldau.types import Buffer
+from moldau.wire.protocol.codec import decode_message, encode_message
+
+API_VERSIONS_KEY = 18
+UNSUPPORTED_VERSION = 35
+MAX_TAGGED_FIELDS = 10_000
+
+_read_header = Struct(">hhih").unpack_from
+
+RawAct = Callable[[RequestContext, memoryview, int], "Answer | PendingResponse | None"]
+
+
+class HandlerSpec(msgspec.Struct, frozen=True):
+    """Where the handler of one API is found: imported when its first request comes (a fast start)."""
+
+    api_key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible_from: int
+    module: str
+    function: str
+    request: type | None = None
+    """The message to decode; None for a raw handler."""
+    prepare: str | None = None
+
+
+class _Entry:
+    __slots__ = ("act", "api_key", "count", "flexible_from", "max_version", "min_version", "name", "prepare", "spec")
+
+    def __init__(self, spec: HandlerSpec) -> None:
+        self.spec = spec
+        self.api_key = spec.api_key
+        self.name = spec.name
+        self.min_version = spec.min_version
+        self.max_version = spec.max_version
+        self.flexible_from = spec.flexible_from
+        self.act: RawAct | None = None
+        self.count = 0
+        self.prepare: Callable[[RequestContext, Any], Coroutine[Any, Any, None]] | None = None
+
+
+class Dispatcher:
+    """The table of handlers of one node. `owner` is what every handler function gets first: the broker."""
+
+    def __init__(
+        self,
+        owner: object,
+        loop: asyncio.AbstractEventLoop,
+        specs: Mapping[int, HandlerSpec],
+        telemetry: Telemetry,
+        log: EventLog,
+        *,
+        authorizer: Authorizer | None = None,
+        quotas: Quotas | None = None,
+        on_invariant_broken: Callable[[InvariantError], None],
+    ) -> None:
+        self.owner = owner
+        self.loop = loop
+        self.telemetry = telemetry
+        self.log = log
+        self.authorizer = authorizer or AllowAll()
+        self.quotas = quotas or NoQuotas()
+        self._entries = {key: _Entry(spec) for key, spec in specs.items()}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._on_invariant_broken = on_invariant_broken
+
+    # -- the way in
+
+    def handle(self, connection: ServerConnection, frame: memoryview) -> Answer | PendingResponse | None:
+        """Handles one whole frame (without its length), in connection order. Raises ProtocolError."""
+        try:
+            api_key, version, correlation_id, id_length = _read_header(frame, 0)
+        except StructError:
+            if len(frame) >= 8:
+                raise ProtocolError("the request header ends before the client id") from None
+            raise ProtocolError(f"a frame of {len(frame)} bytes holds no request header") from None
+        entry = self._entries.get(api_key)
+        if entry is None or not entry.min_version <= version <= entry.max_version:
+            return self._refuse(api_key, version, correlation_id)
+        position = 10
+        if id_length > 0:
+            position += id_length
+            if position > len(frame):
+                raise ProtocolError("the client id is longer than the frame")
+            client_id_bytes = frame[10:position]
+            if client_id_bytes != connection.client_id_bytes:
+                connection.client_id_bytes = bytes(client_id_bytes)
+                connection.client_id = connection.client_id_bytes.decode("utf-8", "replace")
+            client_id = connection.client_id
+        else:
+            client_id = ""
+        if version >= entry.flexible_from:
+            if position >= len(frame):
+                raise ProtocolError("the request header ends before its tagged fields")
+            position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+        entry.count += 1
+        act = entry.act or self._resolve(entry)
+        context = RequestContext(connection, api_key, version, correlation_id, client_id, self.authorizer, self.quotas)
+        try:
+            return act(context, frame, position)
+        except ProtocolError as error:
+            raise ProtocolError(f"{entry.name} v{version}: {error}") from None
+        except Exception as error:
+            self._unforeseen(connection, entry.name, error)
+            return None
+
+    def _refuse(self, api_key: int, version: int, correlation_id: int) -> Answer:
+        if api_key == API_VERSIONS_KEY and API_VERSIONS_KEY in self._entries:
+            # KIP-511: the body of version 0, with the one row that lets the client try again
+            entry = self._entries[API_VERSIONS_KEY]
+            row = pack(">hhh", API_VERSIONS_KEY, entry.min_version, entry.max_version)
+            return pack(">iihi", 16, correlation_id, UNSUPPORTED_VERSION, 1) + row
+        self.telemetry.count("kafka.server:type=RequestRefused", str(api_key))
+        raise ProtocolError(f"key {api_key} version {version} is not served")
+
+    def _resolve(self, entry: _Entry) -> RawAct:
+        spec = entry.spec
+        module = importlib.import_module(spec.module)
+        function = getattr(module, spec.function)
+        owner = self.owner
+        if spec.request is None:
+
+            def act(context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse | None:
+                return cast("Answer | PendingResponse | None", function(owner, context, frame, position))
+
+        else:
+            prepare = getattr(module, spec.prepare) if spec.prepare else None
+            act = self._decoding(entry, spec.request, function, prepare)
+        entry.act = act
+        return act
+
+    def _decoding(
+        self, entry: _Entry, request_type: type, function: Callable[..., Any], prepare: Callable[..., Any] | None
+    ) -> RawAct:
+        owner = self.owner
+
+        def act(context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse | None:
+            request, _ = decode_message(request_type, context.api_version, frame, position)
+            if prepare is not None and (waiting := prepare(owner, context, request)) is not None:
+                return self._prepare(entry, context, request, waiting, function)
+            result = function(owner, context, request)
+            if isinstance(result, CoroutineType):
+                return self._finish(entry, context, cast("Coroutine[Any, Any, object]", result))
+            return self.encode(context, result)
+
+        return act
+
+    # -- the ways out
+
+    def encode(self, context: RequestContext, response: Any) -> bytes | None:
+        """The whole framed response, or None where `response` is None."""
+        if response is None:
+            return None
+        entry = self._entries[context.api_key]
+        body = encode_message(response, context.api_version)
+        # ApiVersions keeps response header 0 in every version, so that any client can read it (KIP-511)
+        if context.api_version >= entry.flexible_from and context.api_key != API_VERSIONS_KEY:
+            return b"%b%b\x00%b" % (_pack_int(5 + len(body)), _pack_int(context.correlation_id), body)
+        return b"%b%b%b" % (_pack_int(4 + len(body)), _pack_int(context.correlation_id), body)
+
+    def _finish(self, entry: _Entry, context: RequestContext, waiting: Coroutine[Any, Any, object]) -> PendingResponse:
+        response = context.connection.reserve()
+        self.spawn(self._complete(entry, context, response, waiting))
+        return response
+
+    async def _complete(
+        self, entry: _Entry, context: RequestContext, response: PendingResponse, waiting: Coroutine[Any, Any, object]
+    ) -> None:
+        try:
+            result = await waiting
+            response.complete(self.encode(context, result))
+        except Exception as error:
+            self._unforeseen(context.connection, entry.name, error)
+
+    def _prepare(
+        self,
+        entry: _Entry,
+        context: RequestContext,
+        request: object,
+        waiting: Coroutine[Any, Any, None],
+        function: Callable[..., Any],
+    ) -> PendingResponse:
+        connection = context.connection
+        response = connection.reserve()
+        connection.begin_prepare()
+
+        async def run() -> None:
+            try:
+                try:
+                    await waiting
+                    result = function(self.owner, context, request)
+                finally:
+                    connection.end_prepare()
+                if isinstance(result, CoroutineType):
+                    result = await result
+                response.complete(self.encode(context, result))
+            except Exception as error:
+                self._unforeseen(connection, entry.name, error)
+
+        self.spawn(run())
+        return response
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` beside the connections; `close` cancels what still runs."""
+        task = self.loop.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+
+    def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _unforeseen(self, connection: ServerConnection, name: str, error: Exception) -> None:
+        if isinstance(error, InvariantError):
+            self._on_invariant_broken(error)
+            return
+        if isinstance(error, ProtocolError):
+            connection.close_for(error)
+            return
+        kind = error.name if isinstance(error, KafkaError) else type(error).__name__
+        self.telemetry.count("moldau.server:type=UnforeseenErrors", name)
+        self.log.unforeseen(f"unforeseen {name} {kind}", f"{name} failed: {escape(repr(error))}", error)
+        connection.close()
+
+    def request_counts(self) -> dict[str, int]:
+        """Requests by API name since the start: the metric of every handler."""
+        return {entry.name: entry.count for entry in self._entries.values()}
+
+
+_pack_int = Struct(">i").pack
+
+
+def skip_tagged_fields(buffer: Buffer, position: int) -> int:
+    """The position after the tagged fields that begin at `position`. Raises ProtocolError."""
+    count, position = _read_unsigned_varint(buffer, position)
+    if count > MAX_TAGGED_FIELDS:
+        raise ProtocolError(f"{count} tagged fields in a request header")
+    for _ in range(count):
+        _, position = _read_unsigned_varint(buffer, position)
+        size, position = _read_unsigned_varint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise ProtocolError("a tagged field is longer than the frame")
+    return position
+
+
+def _read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= len(buffer):
+            raise ProtocolError("a varint runs past the frame")
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ProtocolError("a varint of more than 5 bytes")

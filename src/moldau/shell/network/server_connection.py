@@ -1,0 +1,590 @@
+"""One client's connection, as the broker sees it: bytes in, whole frames to the dispatcher, responses out in order.
+
+Receiving. All connections of a loop share one receive buffer: the transport asks for it (`get_buffer`), fills it and
+calls `buffer_updated` before it serves anyone else, so it is free again when that call returns. Whole frames are
+handled where they lie. What remains of an incomplete frame is carried over: a short remainder (< 16 KiB) is put back
+in front of the shared buffer for the next read; a longer one moves to a private buffer that grows at most fourfold of
+what arrived, so announcing a size costs nothing.
+
+Answering. A request that is answered at once while nothing is owed adds to the batch of this read event, which is one
+write. Any other reserves its place (`PendingResponse`) and completes later; responses leave in request order.
+
+Holding. While the transport is above its high water, too many responses are owed, or a handler prepares, no further
+frame is begun: the rest is kept and reading stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, cast
+
+from moldau.errors import ProtocolError
+from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.types import Buffer
+
+if TYPE_CHECKING:
+    from moldau.shell.network.dispatch import Dispatcher
+
+RECEIVE_BUFFER_BYTES = 256 << 10
+CARRY_BYTES = 16 << 10
+FIRST_FRAME_BYTES = 64 << 10
+SPARE_BYTES = 1 << 20
+MAX_SPARES = 4
+JOIN_BYTES = 64 << 10
+CLOSE_TIMEOUT_MS = 10_000
+"""How long a peer of a closed connection may take to read what was answered before."""
+
+_read_length = Struct(">i").unpack_from
+
+Answer = bytes | list[Buffer]
+
+
+class ConnectionGroup:
+    """What the connections of one node on one loop share: buffers, budgets, the sweep over idle and stuck ones."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limits: ConnectionLimits,
+        request_memory: RequestMemory,
+        response_memory: ResponseMemory,
+        log: EventLog,
+    ) -> None:
+        self.loop = loop
+        self.dispatcher: Dispatcher | None = None
+        """None until `open`: connections that come earlier wait, unread."""
+        self.limits = limits
+        self.request_memory = request_memory
+        self.response_memory = response_memory
+        self.log = log
+        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.spares: list[bytearray] = []
+        self.connections: dict[int, ServerConnection] = {}
+        self._next_id = 0
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    def add(self, connection: ServerConnection) -> int:
+        self._next_id += 1
+        self.connections[self._next_id] = connection
+        if self._sweep_timer is None:
+            self._arm_sweep()
+        return self._next_id
+
+    def remove(self, connection_id: int) -> None:
+        self.connections.pop(connection_id, None)
+        if not self.connections and self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+
+    def open(self, dispatcher: Dispatcher) -> None:
+        """Begins to serve, also those who came while the node was starting."""
+        self.dispatcher = dispatcher
+        for connection in list(self.connections.values()):
+            connection.begin()
+
+    def close(self) -> None:
+        """Closes every connection after what is written; what is still owed is dropped."""
+        for connection in list(self.connections.values()):
+            connection.close()
+
+    def abort(self) -> None:
+        """Drops every connection at once, as a crash does."""
+        for connection in list(self.connections.values()):
+            connection.abort()
+
+    def _arm_sweep(self) -> None:
+        interval_ms = min(self.limits.sweep_interval_ms, max(1, self.limits.max_idle_ms // 4))
+        self._sweep_timer = self.loop.call_later(interval_ms / 1000, self._sweep)
+
+    def _sweep(self) -> None:
+        now_ms = int(self.loop.time() * 1000)
+        for connection in list(self.connections.values()):
+            connection.sweep(now_ms)
+        self._sweep_timer = None
+        if self.connections:
+            self._arm_sweep()
+
+
+class PendingResponse:
+    """A place in the order of responses. `complete` fills it, once; a lost connection makes that a no-op."""
+
+    __slots__ = ("answer", "connection", "is_complete", "on_abandoned", "size")
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.connection = connection
+        self.answer: Answer | None = None
+        self.is_complete = False
+        self.size = 0
+        self.on_abandoned: Callable[[], None] | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.connection.is_closed
+
+    def complete(self, answer: Answer | None) -> None:
+        """`answer` is a whole framed response, or None where the request gets none (acks=0)."""
+        if self.is_complete or self.connection.is_closed:
+            return
+        self.answer = answer
+        self.is_complete = True
+        if answer is not None:
+            self.size = len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
+        self.connection.response_completed(self)
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    """See the head of the module. All methods run on the node's loop."""
+
+    __slots__ = (
+        "_blocked_bytes",
+        "_carry",
+        "_frame",
+        "_frame_filled",
+        "_frame_size",
+        "_held",
+        "_is_in_event",
+        "_is_paused",
+        "_is_preparing",
+        "_out",
+        "_out_bytes",
+        "_responses",
+        "_resume_queued",
+        "_stopped",
+        "_swept",
+        "_transport",
+        "_unsent_bytes",
+        "_wait_for_write",
+        "client_address",
+        "client_id",
+        "client_id_bytes",
+        "frames_received",
+        "group",
+        "id",
+        "is_closed",
+        "is_write_paused",
+        "listener_name",
+        "local_address",
+        "principal",
+        "received_bytes",
+        "software",
+    )
+
+    def __init__(self, group: ConnectionGroup, listener_name: str) -> None:
+        self.group = group
+        self.listener_name = listener_name
+        self.principal = "User:ANONYMOUS"
+        self.client_address = ""
+        self.local_address: tuple[str, int] | None = None
+        self.client_id_bytes = b""
+        self.client_id = ""
+        self.software = ""
+        self.is_closed = False
+        self.is_write_paused = False
+        self.received_bytes = 0
+        self.frames_received = 0
+        self.id = 0
+        self._transport: asyncio.Transport | None = None
+        self._carry: bytes | bytearray = b""
+        self._frame: bytearray | None = None
+        self._frame_filled = 0
+        self._frame_size = 0
+        self._held: bytearray | None = None
+        self._responses: deque[PendingResponse] = deque()
+        self._blocked_bytes = 0
+        self._out: list[Buffer] = []
+        self._out_bytes = 0
+        self._is_in_event = False
+        self._is_paused = False
+        self._is_preparing = False
+        self._stopped = False
+        self._resume_queued = False
+        self._unsent_bytes = 0
+        self._wait_for_write: list[Callable[[], None]] = []
+        # (received bytes, frames, when bytes last came, when the open frame last progressed, bytes at that progress)
+        self._swept = (0, 0, 0, 0, 0)
+
+    # -- transport callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self.group.limits.write_high_water_bytes)
+        peer = transport.get_extra_info("peername")
+        self.client_address = str(peer[0]) if peer else ""
+        local = transport.get_extra_info("sockname")
+        self.local_address = (str(local[0]), int(local[1])) if local else None
+        now_ms = int(self.group.loop.time() * 1000)
+        self._swept = (0, 0, now_ms, now_ms, 0)
+        self.id = self.group.add(self)
+        if self.group.dispatcher is None:
+            self._pause_reading()
+
+    def begin(self) -> None:
+        """The node serves from now on."""
+        self._resume_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        group = self.group
+        group.remove(self.id)
+        group.request_memory.forget(self.id)
+        self._drop_frame()
+        self._set_held(None)
+        group.response_memory.unsent_bytes -= self._unsent_bytes
+        self._unsent_bytes = 0
+        self._wait_for_write.clear()
+        responses, self._responses = self._responses, deque()
+        for response in responses:
+            if response.on_abandoned is not None:
+                response.on_abandoned()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self.is_write_paused = True
+        self._count_unsent()
+
+    def resume_writing(self) -> None:
+        self.is_write_paused = False
+        self._count_unsent()
+        waiting, self._wait_for_write = self._wait_for_write, []
+        for index, resume in enumerate(waiting):
+            if self.is_write_paused:
+                self._wait_for_write = waiting[index:] + self._wait_for_write
+                break
+            resume()
+        self._resume_later()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        frame = self._frame
+        if frame is not None:
+            return memoryview(frame)[self._frame_filled : self._frame_size]
+        carry = self._carry
+        if carry:
+            buffer = self.group.receive_buffer
+            buffer[: len(carry)] = carry
+            return memoryview(buffer)[len(carry) :]
+        return memoryview(self.group.receive_buffer)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received_bytes += nbytes
+        if self._frame is not None:
+            self._frame_filled += nbytes
+            self._continue_frame()
+            return
+        carry_size = len(self._carry)
+        if carry_size:
+            self._carry = b""
+            nbytes += carry_size
+        buffer = self.group.receive_buffer
+        with memoryview(buffer) as whole, whole[:nbytes] as view:
+            self._receive(view, nbytes)
+
+    # -- frames
+
+    def _receive(self, view: memoryview, end: int) -> None:
+        """Handles the whole frames of `view[:end]`, and keeps what remains of an incomplete or held one."""
+        self._is_in_event = True
+        try:
+            position = self._handle_frames(view, end)
+        except ProtocolError as error:
+            self._flush_out()
+            self.close_for(error)
+            return
+        finally:
+            self._is_in_event = False
+        if self._out:
+            self._flush_out()
+        if position == end or self.is_closed:
+            return
+        if self._stopped:
+            self._set_held(bytearray(view[position:end]))
+            self._pause_reading()
+            if not self.is_holding():
+                self._resume_later()  # the reason went away meanwhile: nobody else would call
+        else:
+            self._begin_frame(view, position, end)
+
+    def _handle_frames(self, view: memoryview, end: int) -> int:
+        """Hands each whole frame to the dispatcher; gives the position of the first byte that was not handled."""
+        dispatcher = self.group.dispatcher
+        self._stopped = dispatcher is None
+        if dispatcher is None:
+            return 0
+        handle = dispatcher.handle
+        max_bytes = self.group.limits.max_request_bytes
+        position = 0
+        while end - position >= 4:
+            length = _read_length(view, position)[0]
+            if not 0 <= length <= max_bytes:
+                raise ProtocolError(f"frame length {length} is outside 0..{max_bytes}")
+            frame_end = position + 4 + length
+            if frame_end > end:
+                break
+            if (self._responses or self.is_write_paused or self._is_preparing) and self.is_holding():
+                self._stopped = True
+                break
+            self.frames_received += 1
+            answer = handle(self, view[position + 4 : frame_end])
+            position = frame_end
+            if answer is not None:
+                self._answer(answer)
+            if self.is_closed:
+                return end
+        return position
+
+    def _answer(self, answer: Answer | PendingResponse) -> None:
+        if answer.__class__ is PendingResponse:
+            return
+        if self._responses:
+            PendingResponse.complete(self.reserve(), cast(Answer, answer))
+        elif answer.__class__ is bytes:
+            self._out.append(cast(bytes, answer))
+            self._out_bytes += len(cast(bytes, answer))
+        else:
+            parts = cast("list[Buffer]", answer)
+            self._out += parts
+            self._out_bytes += sum(map(len, parts))
+        if self._out_bytes > self.group.limits.write_high_water_bytes:
+            self._flush_out()
+
+    def _begin_frame(self, view: memoryview, position: int, end: int) -> None:
+        """Keeps an incomplete frame: short ones as they are, long ones in a buffer of their own."""
+        available = end - position
+        if available < CARRY_BYTES:
+            self._carry = bytes(view[position:end])
+            return
+        self._frame_size = _read_length(view, position)[0] + 4
+        spares = self.group.spares
+        memory = self.group.request_memory
+        if spares and self._frame_size <= SPARE_BYTES and memory.try_take(SPARE_BYTES):
+            frame = spares.pop()
+        else:
+            capacity = min(self._frame_size, max(FIRST_FRAME_BYTES, available * 4))
+            if not memory.try_take(capacity):
+                # what arrived is in memory anyway: keep it, and read no more until others give back
+                capacity = available
+                memory.take(capacity)
+            frame = bytearray(capacity)
+        frame[:available] = view[position:end]
+        self._frame = frame
+        self._frame_filled = available
+        if available == len(frame):
+            self._continue_frame()
+
+    def _continue_frame(self) -> None:
+        """After bytes came into the private buffer: handles the frame if it is whole, else makes room for more."""
+        frame = self._frame
+        if frame is None:
+            return
+        if self._frame_filled == self._frame_size:
+            if self.is_holding():
+                self._pause_reading()
+                return
+            self._frame = None
+            with memoryview(frame) as whole, whole[: self._frame_size] as view:
+                self._receive(view, self._frame_size)
+            self._release_frame(frame)
+        elif self._frame_filled == len(frame):
+            self._grow_frame()
+
+    def _grow_frame(self) -> None:
+        frame = self._frame
+        if frame is None or self._frame_filled < len(frame):
+            return
+        capacity = min(self._frame_size, max(FIRST_FRAME_BYTES, len(frame) * 4))
+        if not self.group.request_memory.try_take(capacity - len(frame)):
+            self._pause_reading()
+            self.group.request_memory.wait(self.id, self._resume_later)
+            return
+        grown = bytearray(capacity)
+        grown[: self._frame_filled] = frame
+        self._frame = grown
+
+    def _release_frame(self, frame: bytearray) -> None:
+        spares = self.group.spares
+        if len(frame) == SPARE_BYTES and len(spares) < MAX_SPARES:
+            spares.append(frame)
+        elif len(frame) > SPARE_BYTES // 4 and len(frame) <= SPARE_BYTES and len(spares) < MAX_SPARES:
+            spares.append(bytearray(SPARE_BYTES))
+        self.group.request_memory.give_back(len(frame))
+
+    def _drop_frame(self) -> None:
+        frame, self._frame = self._frame, None
+        self._carry = b""
+        if frame is not None:
+            self.group.request_memory.give_back(len(frame))
+
+    def _set_held(self, held: bytearray | None) -> None:
+        old, self._held = self._held, held
+        if held is not None:
+            self.group.request_memory.take(len(held))
+        if old is not None:
+            self.group.request_memory.give_back(len(old))
+
+    # -- holding and resuming
+
+    def is_holding(self) -> bool:
+        """Whether no further frame may begin now."""
+        limits = self.group.limits
+        return (
+            self.is_write_paused
+            or self._is_preparing
+            or self.group.dispatcher is None
+            or len(self._responses) >= limits.max_pending_responses
+            or self._blocked_bytes >= limits.max_pending_response_bytes
+        )
+
+    def begin_prepare(self) -> None:
+        """A handler waits before it acts: no further request begins until `end_prepare`."""
+        self._is_preparing = True
+
+    def end_prepare(self) -> None:
+        self._is_preparing = False
+        self._resume_later()
+
+    def _pause_reading(self) -> None:
+        if not self._is_paused and self._transport is not None and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _resume_later(self) -> None:
+        if self._is_paused and not self._resume_queued:
+            self._resume_queued = True
+            self.group.loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        """Goes on where holding stopped: first with what is kept, then with the socket."""
+        self._resume_queued = False
+        if self.is_closed or self.is_holding() or not self._is_paused:
+            return
+        held = self._held
+        if held is not None:
+            self._set_held(None)
+            with memoryview(held) as view:
+                self._receive(view, len(held))
+        elif self._frame is not None:
+            self._continue_frame()
+        frame = self._frame
+        is_stuck = self._held is not None or (frame is not None and self._frame_filled == len(frame))
+        if not is_stuck and not self.is_closed and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    # -- responses
+
+    def reserve(self) -> PendingResponse:
+        """The next place in the order of responses."""
+        response = PendingResponse(self)
+        self._responses.append(response)
+        return response
+
+    def response_completed(self, response: PendingResponse) -> None:
+        """Sends `response` and those behind it that are complete, if it is the first that is owed."""
+        responses = self._responses
+        if responses[0] is not response:
+            self._blocked_bytes += response.size
+            return
+        was_first = True
+        while responses and responses[0].is_complete:
+            ready = responses.popleft()
+            if not was_first:
+                self._blocked_bytes -= ready.size
+            was_first = False
+            answer = ready.answer
+            if answer is None:
+                continue
+            self._out_bytes += ready.size
+            if isinstance(answer, bytes):
+                self._out.append(answer)
+            else:
+                self._out += answer
+        if not self._is_in_event:
+            self._flush_out()
+        if self._is_paused:
+            self._resume_later()
+
+    def _flush_out(self) -> None:
+        out, self._out = self._out, []
+        size, self._out_bytes = self._out_bytes, 0
+        transport = self._transport
+        if not out or transport is None or transport.is_closing():
+            return
+        if len(out) == 1:
+            transport.write(out[0])
+        elif size <= JOIN_BYTES:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(out)
+
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Calls `resume` now, or when the transport has fallen below its low water."""
+        if self.is_write_paused:
+            self._wait_for_write.append(resume)
+        else:
+            resume()
+
+    def _count_unsent(self) -> None:
+        unsent = 0
+        if self.is_write_paused and self._transport is not None:
+            unsent = self._transport.get_write_buffer_size()
+        self.group.response_memory.unsent_bytes += unsent - self._unsent_bytes
+        self._unsent_bytes = unsent
+
+    # -- ending
+
+    def close_for(self, error: ProtocolError) -> None:
+        """Ends the connection because of what the peer sent."""
+        self.group.log.warn(
+            f"bad request {error.__class__.__name__}",
+            f"closed the connection of {escape(self.client_address)} on {self.listener_name}: {escape(str(error))}",
+        )
+        self.close()
+
+    def close(self) -> None:
+        """Writes what was answered, then ends the connection. What is still owed is dropped."""
+        self._flush_out()
+        self.is_closed = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self.is_closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def sweep(self, now_ms: int) -> None:
+        """Once a second: ends what is idle, and what announced a frame and does not send it."""
+        limits = self.group.limits
+        received, frames, active_ms, progress_ms, progress_bytes = self._swept
+        if self.is_closed:
+            if now_ms - active_ms >= CLOSE_TIMEOUT_MS:
+                self.abort()
+            return
+        if self.received_bytes != received or self._responses or self._held is not None:
+            active_ms = now_ms
+        is_incomplete = bool(self._carry) or self._frame is not None
+        is_whole = self._frame is not None and self._frame_filled == self._frame_size
+        if (
+            not is_incomplete
+            or is_whole
+            or self.frames_received != frames
+            or self.received_bytes - progress_bytes >= limits.frame_progress_bytes
+        ):
+            progress_ms, progress_bytes = now_ms, self.received_bytes
+        self._swept = (self.received_bytes, self.frames_received, active_ms, progress_ms, progress_bytes)
+        if now_ms - progress_ms >= limits.frame_timeout_ms:
+            self.group.log.info(
+                "incomplete frame",
+                f"closed the connection of {escape(self.client_address)}: "
+                f"a frame stayed incomplete for {limits.frame_timeout_ms} ms",
+            )
+            self.abort()
+        elif now_ms - active_ms >= limits.max_idle_ms:
+            self.close()
+        elif self.is_write_paused:
+            self._count_unsent()
