@@ -76,10 +76,12 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         topic_partition: TopicPartition,
         *,
         end_offset: int = 0,
+        state: State | None = None,
     ) -> None:
+        """`state`: what a snapshot up to `end_offset` gave; without it, that of an empty log."""
         self.machine = machine
         self.topic_partition = topic_partition
-        self.state: State = machine.new_state()
+        self.state: State = machine.new_state() if state is None else state
         self.stopped: str | None = None
         """Why this shard decides nothing any more, with the address of the record; None while it runs."""
         self.end_offset = end_offset
@@ -117,6 +119,11 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
             self._stop(item.offset, item, error)
             return
         self.end_offset = self.committed_offset = item.offset + 1
+
+    def advance_to(self, end_offset: int) -> None:
+        """The owner appended something that is no record of the machine (a control batch): the log ends here now."""
+        invariant(end_offset >= self.end_offset and self._pending is None, "a log does not go back")
+        self.end_offset = end_offset
 
     def loaded(self, now_ms: int) -> HostOutput[Response, Record]:
         """To be called once, when the whole log was given to `load`."""

@@ -1,0 +1,28 @@
+"""Settings as the controller sees them: a topic's own, the cluster's dynamic defaults, the node's file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.metadata.image import MetadataImage, ResourceType
+from moldau.wire.protocol.messages.metadata_records import ConfigRecord
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+
+def topic_config_records(topic: str, configs: Mapping[str, str]) -> list[ConfigRecord]:
+    """One record per setting of a topic, in the order given."""
+    return [ConfigRecord(ResourceType.TOPIC, topic, name, value) for name, value in configs.items()]
+
+
+def min_insync_replicas(image: MetadataImage, topic: str, settings: BrokerSettings) -> int:
+    """What is in force for a topic: its own value, else the cluster's (KIP-966), else the node's.
+
+    A text that is no number was written by somebody else; it counts as not set.
+    """
+    for values in (image.topic_configs(topic), image.cluster_defaults()):
+        text = values.get(MIN_INSYNC_REPLICAS, "").strip()
+        if text.isascii() and text.isdigit():
+            return int(text[:10])
+    return settings.min_insync_replicas

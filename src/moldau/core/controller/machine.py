@@ -1,0 +1,125 @@
+"""The controller: the log-backed machine whose log is `__cluster_metadata`."""
+
+from __future__ import annotations
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.brokers import (
+    register_broker,
+    register_controller,
+    shut_down_broker,
+    unfence_broker,
+)
+from moldau.core.controller.configs import MIN_INSYNC_REPLICAS
+from moldau.core.controller.producer_ids import allocate_producer_ids
+from moldau.core.controller.requests import (
+    ActivateController,
+    AllocateProducerIds,
+    ControllerReady,
+    ControllerRequest,
+    ControllerResponse,
+    RegisterBroker,
+    RegisterController,
+    ShutDownBroker,
+    UnfenceBroker,
+)
+from moldau.core.controller.topics import create_topics, delete_topics
+from moldau.core.coordination.machine import Decision
+from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
+from moldau.core.metadata.fold import MetadataFold, MetadataRecord
+from moldau.core.metadata.image import CLUSTER_DEFAULTS
+from moldau.ports import Random
+from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.wire.protocol.messages.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+from moldau.wire.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+
+ControllerDecision = Decision[ControllerRequest, ControllerResponse, MetadataRecord]
+
+
+class ControllerMachine:
+    """See `moldau.core.coordination.machine.Machine`. Answers every request in the decision that takes it."""
+
+    def __init__(self, cluster_id: str, settings: BrokerSettings, random: Random) -> None:
+        self._cluster_id = cluster_id
+        self._settings = settings
+        self._random = random
+
+    def new_state(self) -> MetadataFold:
+        return MetadataFold(self._cluster_id)
+
+    def decide(
+        self, state: MetadataFold, request_id: int, request: ControllerRequest, now_ms: int
+    ) -> ControllerDecision:
+        """One request: its records and its answer. Raises KafkaError where the answer has no place for it."""
+        records, response = self._answer(state, request)
+        return Decision(tuple(records), ((request_id, response),))
+
+    def _answer(
+        self, state: MetadataFold, request: ControllerRequest
+    ) -> tuple[list[MetadataRecord], ControllerResponse]:
+        image = state.image
+        match request:
+            case CreateTopicsRequest():
+                return create_topics(state, self._settings, self._random, request)
+            case DeleteTopicsRequest():
+                return delete_topics(image, self._settings, request)
+            case AllocateProducerIds():
+                return allocate_producer_ids(image, request)
+            case RegisterBroker():
+                return register_broker(image, self._settings, request)
+            case UnfenceBroker():
+                return unfence_broker(image, self._settings, request)
+            case ShutDownBroker():
+                return shut_down_broker(image, self._settings, request)
+            case RegisterController():
+                return register_controller(request), ControllerReady()
+            case ActivateController():
+                return self._activate(state, request), ControllerReady()
+
+    def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
+        """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""
+        records: list[MetadataRecord] = []
+        if state.is_in_transaction:
+            records.append(AbortTransactionRecord("controller restarted"))
+        if METADATA_VERSION in state.image.features:
+            return records
+        records.append(BeginTransactionRecord("Bootstrap records"))
+        records += request.bootstrap_records
+        if any(_enables_elr(record) for record in request.bootstrap_records):
+            # with ELR the minimum is one value for the whole cluster, so that brokers cannot disagree (KIP-966)
+            resource, minimum = CLUSTER_DEFAULTS, str(self._settings.min_insync_replicas)
+            records.append(ConfigRecord(resource.resource_type, resource.name, MIN_INSYNC_REPLICAS, minimum))
+        records.append(EndTransactionRecord())
+        return records
+
+    def decide_loaded(self, state: MetadataFold, now_ms: int) -> ControllerDecision:
+        """Nothing: activation is a request of the role, which knows the bootstrap file."""
+        return Decision()
+
+    def apply(
+        self,
+        state: MetadataFold,
+        offset: Offset,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        record: MetadataRecord,
+    ) -> None:
+        """Folds one record. Raises ValueError for one that contradicts the image."""
+        state.apply(record)
+
+    def apply_end_transaction(
+        self, state: MetadataFold, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
+    ) -> None:
+        """The metadata log has no producers: its transactions are records of their own."""
+        raise ValueError("an end-transaction marker in the metadata log")
+
+
+def _enables_elr(record: MetadataRecord) -> bool:
+    if not isinstance(record, FeatureLevelRecord):
+        return False
+    return record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0

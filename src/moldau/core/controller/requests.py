@@ -1,0 +1,98 @@
+"""What the controller can be asked, beside the protocol's own CreateTopicsRequest and DeleteTopicsRequest."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.image import BrokerListener
+from moldau.types import BrokerId, ProducerId, Uuid
+from moldau.wire.protocol.messages.topics import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+
+class ActivateController(msgspec.Struct, frozen=True):
+    """The controller became active: an empty log gets the cluster's first records, an open transaction is aborted."""
+
+    bootstrap_records: tuple[MetadataRecord, ...]
+    """What `bootstrap.checkpoint` holds, in its order."""
+
+
+class RegisterController(msgspec.Struct, frozen=True):
+    """A controller of the quorum says what it supports and where it listens."""
+
+    controller_id: BrokerId
+    incarnation_id: Uuid
+    listeners: tuple[BrokerListener, ...]
+
+
+class RegisterBroker(msgspec.Struct, frozen=True):
+    """A broker starts. Answered with a Step: asked again while it is not done, then with the broker's epoch.
+
+    `previous_broker_epoch`: the epoch in the mark of its last clean stop, -1 without one. `broker_epoch` is filled in
+    by the role of the quorum: the offset at which the records will stand.
+    """
+
+    broker_id: BrokerId
+    incarnation_id: Uuid
+    listeners: tuple[BrokerListener, ...]
+    log_directories: tuple[Uuid, ...]
+    rack: str | None = None
+    previous_broker_epoch: int = -1
+    broker_epoch: int = -1
+
+
+class UnfenceBroker(msgspec.Struct, frozen=True):
+    """A registered broker has caught up and serves: it leads what it can. Asked again while the Step is not done."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+
+
+class ShutDownBroker(msgspec.Struct, frozen=True):
+    """A broker wants to stop: its partitions get other leaders, then it is fenced. Asked again until done."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One batch of a change that may need several (a batch holds at most 10,000 records)."""
+
+    is_done: bool
+    broker_epoch: int
+
+
+class AllocateProducerIds(msgspec.Struct, frozen=True):
+    """A broker needs producer ids to give to clients."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+
+
+class ProducerIdBlock(msgspec.Struct, frozen=True):
+    """`count` ids from `first_producer_id` on, never given to anybody else."""
+
+    first_producer_id: ProducerId
+    count: int
+
+
+class ControllerReady(msgspec.Struct, frozen=True):
+    """The answer to ActivateController and RegisterController."""
+
+
+ControllerRequest = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | AllocateProducerIds
+    | RegisterBroker
+    | UnfenceBroker
+    | ShutDownBroker
+    | RegisterController
+    | ActivateController
+)
+ControllerResponse = CreateTopicsResponse | DeleteTopicsResponse | ProducerIdBlock | Step | ControllerReady

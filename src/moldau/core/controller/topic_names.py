@@ -1,0 +1,27 @@
+"""Which names a topic may have, in Kafka's sentences."""
+
+from __future__ import annotations
+
+MAX_NAME_LENGTH = 249
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+_ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def topic_name_fault(name: str) -> str | None:
+    """Why `name` is refused (error 17, or 3 where Kafka answers that), or None if it is a legal topic name."""
+    if name == "":
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return (
+            f"Topic name is invalid: the length of '{name[:MAX_NAME_LENGTH]}...' is longer than the max allowed length "
+            f"{MAX_NAME_LENGTH}"
+        )
+    if not _ALLOWED.issuperset(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    return None

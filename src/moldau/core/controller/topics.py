@@ -1,0 +1,356 @@
+"""Creating and deleting topics: every answer of Apache Kafka, and the records of what is granted.
+
+One refused topic never hinders another one of the same request; a refused topic leaves nothing. Only what concerns the
+request as a whole (its deadline, its size) refuses all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.topic_settings import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    describe_topic_settings,
+    internal_topic_settings,
+    validate_topic_settings,
+)
+from moldau.core.controller.configs import topic_config_records
+from moldau.core.controller.placement import place_replicas
+from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
+from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataFold, MetadataRecord
+from moldau.core.metadata.image import MetadataImage, TopicImage
+from moldau.core.metadata.random_uuid import random_uuid
+from moldau.errors import KafkaError, kafka_error
+from moldau.ports import Random
+from moldau.types import ZERO_UUID, Uuid
+from moldau.wire.protocol.messages.metadata_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from moldau.wire.protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+MAX_RECORDS_PER_REQUEST = 10_000
+USE_DEFAULT = -1
+
+Item = TypeVar("Item")
+
+
+class NewTopic(msgspec.Struct, frozen=True):
+    """A topic that may be created: its replicas by partition, and the settings of its own."""
+
+    name: str
+    placements: tuple[tuple[int, ...], ...]
+    configs: dict[str, str]
+
+
+def create_topics(
+    state: MetadataFold, settings: BrokerSettings, random: Random, request: CreateTopicsRequest
+) -> tuple[list[MetadataRecord], CreateTopicsResponse]:
+    """The records of all topics that may be created (none if only validating), and the answer for each topic."""
+    image = state.image
+    asked, repeated = _split_repeated(request.topics, lambda topic: topic.name)
+    results: list[CreatableTopicResult] = []
+    records: list[MetadataRecord] = []
+    try:
+        _check_request(asked, settings, request.timeout_ms)
+        for topic in asked:
+            try:
+                new_topic = _check_topic(state, settings, random, topic)
+            except KafkaError as error:
+                results.append(_refused(topic.name, error))
+                continue
+            topic_id = _unused_topic_id(image, random)
+            records += _records(image, new_topic, topic_id)
+            results.append(_created(image, settings, new_topic, topic_id))
+        if len(records) > MAX_RECORDS_PER_REQUEST:
+            raise _too_large()
+    except KafkaError as error:
+        records, results = [], [_refused(topic.name, error) for topic in asked]
+    duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
+    results += [_refused(topic.name, duplicate) for topic in repeated]
+    return [] if request.validate_only else records, CreateTopicsResponse(topics=tuple(results))
+
+
+def _split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> tuple[list[Item], list[Item]]:
+    """(items whose key comes once, one item for each key that comes more often), in the order given."""
+    counts: dict[object, int] = {}
+    for item in items:
+        counts[key(item)] = counts.get(key(item), 0) + 1
+    repeated = {key(item): item for item in items if counts[key(item)] > 1}
+    return [item for item in items if counts[key(item)] == 1], list(repeated.values())
+
+
+def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name, error_code=error.code, error_message=error.message)
+
+
+def _check_request(topics: Sequence[CreatableTopic], settings: BrokerSettings, timeout_ms: int) -> None:
+    if timeout_ms <= 0:
+        raise kafka_error("REQUEST_TIMED_OUT")
+    total = 0
+    for topic in topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        else:
+            default = settings.num_partitions
+            total += default if topic.num_partitions == USE_DEFAULT else max(0, topic.num_partitions)
+    if total > MAX_PARTITIONS_PER_REQUEST:
+        raise kafka_error("POLICY_VIOLATION", "Excessively large number of partitions per request.")
+
+
+def _check_topic(state: MetadataFold, settings: BrokerSettings, random: Random, topic: CreatableTopic) -> NewTopic:
+    """What `topic` asks for, complete; raises KafkaError for the first thing that is wrong, in Kafka's order."""
+    image = state.image
+    if topic.name == CLUSTER_METADATA_TOPIC:
+        raise kafka_error("INVALID_REQUEST", f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.")
+    fault = topic_name_fault(topic.name)
+    if fault is not None:
+        raise kafka_error("INVALID_TOPIC_EXCEPTION", fault)
+    if topic.name in image.topics_by_name:
+        raise kafka_error("TOPIC_ALREADY_EXISTS", f"Topic '{topic.name}' already exists.")
+    collisions = state.colliding_names(topic.name)
+    if collisions:
+        others = ", ".join(collisions)
+        raise kafka_error("INVALID_TOPIC_EXCEPTION", f"Topic '{topic.name}' collides with existing topic: {others}")
+    requested = {config.name: config.value for config in topic.configs}
+    validate_topic_settings(topic.name, requested, settings)
+    configs = {name: value for name, value in requested.items() if value is not None}
+    partitions, replication_factor = settings.num_partitions, settings.default_replication_factor
+    if topic.name in INTERNAL_TOPICS:
+        partitions, replication_factor = _internal_shape(topic.name, settings)
+        configs = _check_internal(topic, configs, partitions, settings)
+    if topic.assignments:
+        placements = _check_assignments(image, topic)
+    else:
+        placements = _place(image, random, topic, partitions, replication_factor)
+    return NewTopic(topic.name, tuple(placements), configs)
+
+
+def _internal_shape(name: str, settings: BrokerSettings) -> tuple[int, int]:
+    """(partitions, replication factor) of an internal topic."""
+    partitions, replication_factor = {
+        OFFSETS_TOPIC: ("offsets.topic.num.partitions", "offsets.topic.replication.factor"),
+        TRANSACTION_STATE_TOPIC: ("transaction.state.log.num.partitions", "transaction.state.log.replication.factor"),
+        SHARE_STATE_TOPIC: (
+            "share.coordinator.state.topic.num.partitions",
+            "share.coordinator.state.topic.replication.factor",
+        ),
+    }[name]
+    return int(str(settings.get(partitions))), int(str(settings.get(replication_factor)))
+
+
+def _check_internal(
+    topic: CreatableTopic, configs: dict[str, str], partitions: int, settings: BrokerSettings
+) -> dict[str, str]:
+    """The settings an internal topic is created with. Kafka lets a client create it in any shape, and then fails on it.
+
+    Raises INVALID_REQUEST for another number of partitions (groups would be looked for in the wrong ones), for an
+    assignment, and for a setting that contradicts its own.
+    """
+    own = internal_topic_settings(topic.name, settings)
+    asks_shape = topic.num_partitions not in (USE_DEFAULT, partitions) or len(topic.assignments) not in (0, partitions)
+    if asks_shape or any(own.get(name, value) != value for name, value in configs.items()):
+        raise kafka_error(
+            "INVALID_REQUEST",
+            f"Internal topic {topic.name} is created with {partitions} partitions and its own configs.",
+        )
+    return {**own, **configs}
+
+
+def _place(
+    image: MetadataImage, random: Random, topic: CreatableTopic, partitions: int, replication_factor: int
+) -> list[tuple[int, ...]]:
+    if topic.replication_factor == 0 or topic.replication_factor < USE_DEFAULT:
+        raise kafka_error(
+            "INVALID_REPLICATION_FACTOR", "Replication factor must be larger than 0, or -1 to use the default value."
+        )
+    if topic.num_partitions == 0 or topic.num_partitions < USE_DEFAULT:
+        raise kafka_error("INVALID_PARTITIONS", "Number of partitions was set to an invalid non-positive value.")
+    if topic.num_partitions != USE_DEFAULT:
+        partitions = topic.num_partitions
+    if topic.replication_factor != USE_DEFAULT:
+        replication_factor = topic.replication_factor
+    return place_replicas(partitions, replication_factor, list(image.brokers.values()), random)
+
+
+def _check_assignments(image: MetadataImage, topic: CreatableTopic) -> list[tuple[int, ...]]:
+    """The replicas that a manual assignment names, by partition."""
+    for field, value in (("replication factor", topic.replication_factor), ("numPartitions", topic.num_partitions)):
+        if value != USE_DEFAULT:
+            raise kafka_error(
+                "INVALID_REQUEST", f"A manual partition assignment was specified, but {field} was not set to -1."
+            )
+    by_partition: dict[int, tuple[int, ...]] = {}
+    for assignment in topic.assignments:
+        if assignment.partition_index in by_partition:
+            raise _bad_assignment(
+                f"Found multiple manual partition assignments for partition {assignment.partition_index}"
+            )
+        expected = len(next(iter(by_partition.values()))) if by_partition else None
+        _check_assignment(image, assignment, expected)
+        by_partition[assignment.partition_index] = assignment.broker_ids
+    if sorted(by_partition) != list(range(len(by_partition))):
+        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    return [by_partition[index] for index in range(len(by_partition))]
+
+
+def _check_assignment(image: MetadataImage, assignment: CreatableReplicaAssignment, expected: int | None) -> None:
+    broker_ids = assignment.broker_ids
+    if not broker_ids:
+        raise _bad_assignment("The manual partition assignment includes an empty replica list.")
+    for position, broker_id in enumerate(sorted(broker_ids)):
+        if broker_id not in image.brokers:
+            raise _bad_assignment(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+            )
+        if position and sorted(broker_ids)[position - 1] == broker_id:
+            raise _bad_assignment(f"The manual partition assignment includes the broker {broker_id} more than once.")
+    if expected is not None and len(broker_ids) != expected:
+        raise _bad_assignment(
+            f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {expected} replica(s)."
+        )
+    if not any(image.brokers[broker_id].is_active for broker_id in broker_ids):
+        raise _bad_assignment(
+            "All brokers specified in the manual partition assignment for partition "
+            f"{assignment.partition_index} are fenced or in controlled shutdown."
+        )
+
+
+def _bad_assignment(message: str) -> KafkaError:
+    return kafka_error("INVALID_REPLICA_ASSIGNMENT", message)
+
+
+def _unused_topic_id(image: MetadataImage, random: Random) -> Uuid:
+    while True:
+        topic_id = random_uuid(random)
+        if topic_id not in image.topics_by_id:
+            return topic_id
+
+
+def _records(image: MetadataImage, topic: NewTopic, topic_id: Uuid) -> list[MetadataRecord]:
+    records: list[MetadataRecord] = [TopicRecord(topic.name, topic_id)]
+    records += topic_config_records(topic.name, topic.configs)
+    for partition_id, replicas in enumerate(topic.placements):
+        isr = tuple(replica for replica in replicas if image.brokers[replica].is_active)
+        records.append(
+            PartitionRecord(
+                partition_id=partition_id,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=isr,
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=tuple(_default_directory(image, replica) for replica in replicas),
+            )
+        )
+    return records
+
+
+def _default_directory(image: MetadataImage, broker_id: int) -> Uuid:
+    """The only log directory of a broker; with several it chooses itself, and tells later (KIP-858)."""
+    directories = image.brokers[broker_id].log_directories
+    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
+
+
+def _created(image: MetadataImage, settings: BrokerSettings, topic: NewTopic, topic_id: Uuid) -> CreatableTopicResult:
+    described = describe_topic_settings(topic.configs, settings, image.cluster_defaults())
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(topic.placements),
+        replication_factor=len(topic.placements[0]),
+        configs=tuple(
+            CreatableTopicConfigs(
+                setting.name, setting.value, setting.is_read_only, setting.source, setting.is_sensitive
+            )
+            for setting in described
+        ),
+    )
+
+
+def delete_topics(
+    image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest
+) -> tuple[list[MetadataRecord], DeleteTopicsResponse]:
+    """The records that remove the topics named, and the answer for each."""
+    states = request.topics or tuple(DeleteTopicState(name) for name in request.topic_names)
+    asked, repeated = _split_repeated(states, _deletion_key)
+    records: list[MetadataRecord] = []
+    results: list[DeletableTopicResult] = []
+    removed: dict[Uuid, None] = {}
+    for state in asked:
+        try:
+            _check_deletion(settings, request.timeout_ms)
+            topic = _topic_to_delete(image, state)
+            if topic.topic_id in removed:
+                raise kafka_error("INVALID_REQUEST", "The provided topic name maps to an ID that was already supplied.")
+        except KafkaError as error:
+            results.append(_deletion_refused(state, error))
+            continue
+        removed[topic.topic_id] = None
+        records.append(RemoveTopicRecord(topic.topic_id))
+        results.append(DeletableTopicResult(topic.name, topic.topic_id))
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        records, results = [], [_deletion_refused(state, _too_large()) for state in asked]
+    results += [_repeated_deletion(state) for state in repeated]
+    return records, DeleteTopicsResponse(responses=tuple(results))
+
+
+def _too_large() -> KafkaError:
+    return kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+
+
+def _deletion_refused(state: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:
+    return _deletion_refused(state, error)
+
+
+def _deletion_key(state: DeleteTopicState) -> object:
+    return (state.name, state.topic_id)
+
+
+def _check_deletion(settings: BrokerSettings, timeout_ms: int) -> None:
+    if not settings.delete_topic_enable:
+        raise kafka_error("TOPIC_DELETION_DISABLED", "Topic deletion is disabled.")
+    if timeout_ms <= 0:
+        raise kafka_error("REQUEST_TIMED_OUT")
+
+
+def _topic_to_delete(image: MetadataImage, state: DeleteTopicState) -> TopicImage:
+    if state.name is None and state.topic_id == ZERO_UUID:
+        raise kafka_error("INVALID_REQUEST", "Neither topic name nor id were specified.")
+    if state.name is not None and state.topic_id != ZERO_UUID:
+        raise kafka_error("INVALID_REQUEST", "You may not specify both topic name and topic id.")
+    if state.name is not None:
+        topic = image.topics_by_name.get(state.name)
+        if topic is None:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")
+        return topic
+    topic = image.topics_by_id.get(state.topic_id)
+    if topic is None:
+        raise kafka_error("UNKNOWN_TOPIC_ID", "This server does not host this topic ID.")
+    return topic
+
+
+def _repeated_deletion(state: DeleteTopicState) -> DeletableTopicResult:
+    if state.name is None and state.topic_id == ZERO_UUID:
+        return _deletion_refused(state, kafka_error("INVALID_REQUEST", "Neither topic name nor id were specified."))
+    kind = "id" if state.name is None else "name"
+    return _deletion_refused(state, kafka_error("INVALID_REQUEST", f"Duplicate topic {kind}."))

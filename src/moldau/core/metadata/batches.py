@@ -1,0 +1,71 @@
+"""Metadata records to record batches and back: one frame per record's value, no keys (KIP-631)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from moldau.core.metadata.features import RecordVersions
+from moldau.core.metadata.fold import MetadataRecord, UnknownRecord
+from moldau.errors import ProtocolError
+from moldau.types import Buffer
+from moldau.wire.protocol.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+)
+from moldau.wire.protocol.record_codec import decode_metadata_record, encode_metadata_record
+from moldau.wire.records.builder import build_batch
+
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+"""Kafka's bound on a batch of the metadata log."""
+
+
+def encode_record(record: MetadataRecord, versions: RecordVersions) -> bytes:
+    """The value of one record, in the version that the finalized levels ask for."""
+    if isinstance(record, UnknownRecord):
+        return record.frame
+    return encode_metadata_record(record, _version(record, versions))
+
+
+def _version(record: MetadataRecord, versions: RecordVersions) -> int:
+    match record:
+        case PartitionRecord():
+            return versions.partition
+        case PartitionChangeRecord():
+            return versions.partition_change
+        case RegisterBrokerRecord():
+            return versions.register_broker
+        case BrokerRegistrationChangeRecord():
+            # the lowest that can say it, as Kafka does: a fence is understood by all
+            if record.cordoned_log_dirs is not None:
+                return 3
+            if record.log_dirs:
+                return 2
+            return 1 if record.in_controlled_shutdown else 0
+        case _:
+            return 0
+
+
+def build_metadata_batch(
+    records: Sequence[MetadataRecord],
+    levels: Mapping[str, int],
+    *,
+    now_ms: int,
+    leader_epoch: int,
+    base_offset: int = 0,
+) -> bytes:
+    """One batch of `records`. Raises ProtocolError for a value that its field cannot hold."""
+    versions = RecordVersions.for_levels(levels)
+    rows = [(None, encode_record(record, versions), now_ms, ()) for record in records]
+    return build_batch(rows, base_offset=base_offset, leader_epoch=leader_epoch)
+
+
+def decode_record(value: Buffer | None) -> MetadataRecord:
+    """One record; what a later Kafka may have written comes out as UnknownRecord. Raises ProtocolError for null."""
+    if value is None:
+        raise ProtocolError("a metadata record without a value")
+    try:
+        return decode_metadata_record(value)[0]
+    except ProtocolError:
+        return UnknownRecord(bytes(value))

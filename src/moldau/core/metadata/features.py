@@ -1,0 +1,71 @@
+"""Feature levels: what a fresh cluster is formatted with, what a registration declares, what clients are shown.
+
+On disk the levels are those of Apache Kafka 4.3 with default settings, so that it can open the directory again. Clients
+are shown only the features that are served: a client that sees `transaction.version` 2 begins to rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+
+METADATA_VERSION_4_0 = 25
+METADATA_VERSION_4_3 = 30
+
+
+class FeatureRange(msgspec.Struct, frozen=True):
+    """The levels of one feature that a node can work with, both inclusive."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
+SUPPORTED_FEATURES: tuple[FeatureRange, ...] = (
+    FeatureRange(METADATA_VERSION, 7, METADATA_VERSION_4_3),
+    FeatureRange(ELIGIBLE_LEADER_REPLICAS, 0, 1),
+    FeatureRange("group.version", 0, 1),
+    FeatureRange(KRAFT_VERSION, 0, 1),
+    FeatureRange("share.version", 0, 1),
+    FeatureRange("streams.version", 0, 1),
+    FeatureRange("transaction.version", 0, 2),
+)
+"""What brokers and controllers register with: Kafka 4.3's own ranges. A controller refuses a broker whose range does
+not hold the finalized level, so leaving one out would lock the directory against Apache Kafka."""
+
+FORMATTED_LEVELS: tuple[tuple[str, int], ...] = (
+    (METADATA_VERSION, METADATA_VERSION_4_3),
+    (ELIGIBLE_LEADER_REPLICAS, 1),
+    ("group.version", 1),
+    ("share.version", 1),
+    ("streams.version", 1),
+    ("transaction.version", 2),
+)
+"""What `kafka-storage format` finalizes by default, in its order; `kraft.version` 1 stands in a control record."""
+
+SERVED_FEATURES = (METADATA_VERSION, KRAFT_VERSION, ELIGIBLE_LEADER_REPLICAS)
+
+
+def served_features(levels: Mapping[str, int]) -> dict[str, int]:
+    """The finalized features that clients are shown, sorted by name; level 0 is left out, as Kafka does."""
+    return {name: levels[name] for name in sorted(SERVED_FEATURES) if levels.get(name, 0) > 0}
+
+
+class RecordVersions(msgspec.Struct, frozen=True):
+    """The versions in which records are written at the finalized levels, so that every reader of them understands."""
+
+    register_broker: int
+    partition: int
+    partition_change: int
+    can_cordon: bool
+
+    @staticmethod
+    def for_levels(levels: Mapping[str, int]) -> RecordVersions:
+        can_cordon = levels.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3
+        partition = 2 if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 else 1
+        return RecordVersions(4 if can_cordon else 3, partition, partition, can_cordon)

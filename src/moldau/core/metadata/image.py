@@ -1,0 +1,210 @@
+"""What the metadata log says: brokers, topics, partitions, configs, features; and what one batch of it changed.
+
+The values in an image are frozen and replaced when they change, so images share them. An image itself moves on in
+place: whoever needs yesterday's topic keeps the `TopicImage`, not the image.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeVar
+
+import msgspec
+
+from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+NO_LEADER = BrokerId(-1)
+NO_BROKER_EPOCH = -1
+
+
+class ResourceType(enum.IntEnum):
+    """What a config record is about. Source: Kafka's ConfigResource.Type."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(msgspec.Struct, frozen=True, order=True):
+    """One thing with configs; the broker resource named "" holds the defaults of all brokers."""
+
+    resource_type: int
+    name: str
+
+
+CLUSTER_DEFAULTS = ConfigResource(ResourceType.BROKER, "")
+
+
+class LeaderRecoveryState(enum.IntEnum):
+    """RECOVERING: the leader was elected although records may be missing, and nobody has said since that it is well."""
+
+    RECOVERED = 0
+    RECOVERING = 1
+
+
+class PartitionImage(msgspec.Struct, frozen=True):
+    """One partition. `directories` stand in the order of `replicas` (KIP-858); ELR: KIP-966."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    directories: tuple[Uuid, ...] = ()
+    leader_recovery_state: int = LeaderRecoveryState.RECOVERED
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+
+class TopicImage(msgspec.Struct, frozen=True):
+    """One topic with its partitions, by index."""
+
+    name: str
+    topic_id: Uuid
+    partitions: dict[int, PartitionImage]
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of partition 0; 0 for a topic without partitions."""
+        return len(self.partitions[0].replicas) if 0 in self.partitions else 0
+
+
+class BrokerListener(msgspec.Struct, frozen=True):
+    """Where clients reach a broker. `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+class BrokerImage(msgspec.Struct, frozen=True):
+    """One registered broker. Its epoch is the offset of its registration."""
+
+    broker_id: BrokerId
+    epoch: int
+    incarnation_id: Uuid
+    listeners: tuple[BrokerListener, ...]
+    features: tuple[tuple[str, int, int], ...] = ()
+    """(name, min level, max level)"""
+    rack: str | None = None
+    is_fenced: bool = True
+    is_in_controlled_shutdown: bool = False
+    log_directories: tuple[Uuid, ...] = ()
+    cordoned_log_directories: tuple[Uuid, ...] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """May lead and take new replicas."""
+        return not self.is_fenced and not self.is_in_controlled_shutdown
+
+
+class MetadataDelta(msgspec.Struct):
+    """What changed between two offsets of the metadata log. A value of None: it is gone."""
+
+    end_offset: Offset = Offset(0)
+    """The offset after the last record in this delta."""
+    leader_epoch: int = 0
+    topics: dict[Uuid, TopicImage | None] = {}
+    """Topics created or touched, and those deleted."""
+    deleted_topics: dict[Uuid, TopicImage] = {}
+    """Deleted topics as they were (not those that this same delta created)."""
+    partitions: dict[TopicPartition, PartitionImage] = {}
+    """Partitions created or changed, of topics that still exist."""
+    brokers: dict[int, BrokerImage | None] = {}
+    configs: dict[ConfigResource, dict[str, str] | None] = {}
+    features: dict[str, int] = {}
+    """Level 0: gone."""
+    controllers: dict[int, Uuid] = {}
+    next_producer_id: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing that a broker acts on changed (no-op records, records of what is not served)."""
+        return not (
+            self.topics
+            or self.deleted_topics
+            or self.brokers
+            or self.configs
+            or self.features
+            or self.controllers
+            or self.next_producer_id is not None
+        )
+
+
+class MetadataImage:
+    """The metadata as of `end_offset`. Reading only; `apply_delta` is for its owner."""
+
+    def __init__(self, cluster_id: str = "") -> None:
+        self.cluster_id = cluster_id
+        self.end_offset = Offset(0)
+        self.leader_epoch = 0
+        self.topics_by_id: dict[Uuid, TopicImage] = {}
+        self.topics_by_name: dict[str, TopicImage] = {}
+        self.brokers: dict[int, BrokerImage] = {}
+        self.configs: dict[ConfigResource, dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.controllers: dict[int, Uuid] = {}
+        """Registered controllers by id, with their incarnation."""
+        self.next_producer_id = 0
+
+    def topic(self, name: str) -> TopicImage | None:
+        return self.topics_by_name.get(name)
+
+    def topic_id(self, name: str) -> Uuid:
+        """The id of a topic, zero if there is none of that name."""
+        topic = self.topics_by_name.get(name)
+        return ZERO_UUID if topic is None else topic.topic_id
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
+        topic = self.topics_by_name.get(topic_partition.topic)
+        return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def topic_configs(self, name: str) -> dict[str, str]:
+        """What was set on the topic itself."""
+        return self.configs.get(ConfigResource(ResourceType.TOPIC, name), {})
+
+    def cluster_defaults(self) -> dict[str, str]:
+        """The dynamic broker settings that hold for all brokers."""
+        return self.configs.get(CLUSTER_DEFAULTS, {})
+
+    def apply_delta(self, delta: MetadataDelta) -> None:
+        """Moves this image on; its values are shared with `delta`, and never copied."""
+        for topic_id, topic in delta.topics.items():
+            if topic is not None:
+                self.topics_by_id[topic_id] = topic
+                continue
+            old = self.topics_by_id.pop(topic_id, None)
+            if old is not None:
+                self.topics_by_name.pop(old.name, None)
+        for topic in delta.topics.values():
+            # after all removals: a name may have been deleted and created again, under another id
+            if topic is not None:
+                self.topics_by_name[topic.name] = topic
+        _replace(self.brokers, delta.brokers)
+        _replace(self.configs, delta.configs)
+        for name, level in delta.features.items():
+            if level == 0:
+                self.features.pop(name, None)
+            else:
+                self.features[name] = level
+        self.controllers.update(delta.controllers)
+        if delta.next_producer_id is not None:
+            self.next_producer_id = delta.next_producer_id
+        self.end_offset = delta.end_offset
+        self.leader_epoch = delta.leader_epoch
+
+
+def _replace(current: dict[_Key, _Value], changes: dict[_Key, _Value | None]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            current.pop(key, None)
+        else:
+            current[key] = value

@@ -1,0 +1,136 @@
+"""Snapshots of the metadata log, as bytes: what `NNN-EEE.checkpoint` and `bootstrap.checkpoint` hold (KIP-630, 853).
+
+A control batch with the snapshot's header (and the voters, where they are kept in the log), batches of records, a
+control batch with the footer. Without a footer the file was cut while it was written, and counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record, encode_record
+from moldau.core.metadata.features import RecordVersions
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.errors import ProtocolError
+from moldau.types import Buffer, Offset
+from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.messages.raft_records import (
+    KRaftVersionRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from moldau.wire.records.batch import is_crc_valid, iterate_batches
+from moldau.wire.records.builder import RecordTuple, build_batch
+from moldau.wire.records.control import ControlType, build_control_batch, decode_control_key
+from moldau.wire.records.record import read_records
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+"""Beside the metadata log's directory: the first records of a new cluster."""
+
+MAX_RECORDS_PER_BATCH = 10_000
+
+
+class QuorumControl(msgspec.Struct, frozen=True):
+    """What control records say of the quorum; `voters` is None where they are configured, not kept in the log."""
+
+    kraft_version: int = 0
+    voters: VotersRecord | None = None
+
+    def records(self) -> list[tuple[ControlType, bytes]]:
+        """The control records that say this, for a snapshot's head or a log's begin."""
+        if self.voters is None:
+            return []
+        version = KRaftVersionRecord(kraft_version=self.kraft_version)
+        return [
+            (ControlType.KRAFT_VERSION, encode_message(version, 0)),
+            (ControlType.KRAFT_VOTERS, encode_message(self.voters, 0)),
+        ]
+
+    def after(self, key: Buffer | None, value: Buffer | None) -> QuorumControl:
+        """This, changed by one control record; other control records change nothing."""
+        kind = decode_control_key(key)
+        if kind is ControlType.KRAFT_VERSION and value is not None:
+            version = decode_message(KRaftVersionRecord, 0, value)[0].kraft_version
+            return QuorumControl(version, self.voters)
+        if kind is ControlType.KRAFT_VOTERS and value is not None:
+            return QuorumControl(self.kraft_version, decode_message(VotersRecord, 0, value)[0])
+        return self
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A decoded snapshot. `last_contained_log_timestamp_ms`: when the last record it stands for was appended."""
+
+    records: tuple[MetadataRecord, ...]
+    control: QuorumControl
+    last_contained_log_timestamp_ms: int
+
+
+def encode_snapshot(snapshot: Snapshot, levels: Mapping[str, int], *, now_ms: int, leader_epoch: int = 0) -> bytes:
+    """The bytes of a snapshot file; record versions are those of the finalized `levels`."""
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=snapshot.last_contained_log_timestamp_ms)
+    head = [(ControlType.SNAPSHOT_HEADER, encode_message(header, 0)), *snapshot.control.records()]
+    parts = [build_control_batch(head, timestamp=now_ms, leader_epoch=leader_epoch)]
+    offset = len(head)
+    for rows in _rows(snapshot.records, RecordVersions.for_levels(levels), now_ms):
+        parts.append(build_batch(rows, base_offset=offset, leader_epoch=leader_epoch))
+        offset += len(rows)
+    footer = [(ControlType.SNAPSHOT_FOOTER, encode_message(SnapshotFooterRecord(), 0))]
+    parts.append(build_control_batch(footer, timestamp=now_ms, base_offset=offset, leader_epoch=leader_epoch))
+    return b"".join(parts)
+
+
+def _rows(records: Sequence[MetadataRecord], versions: RecordVersions, now_ms: int) -> list[list[RecordTuple]]:
+    """The records in batches that keep Kafka's bounds."""
+    batches: list[list[RecordTuple]] = []
+    size = 0
+    for record in records:
+        value = encode_record(record, versions)
+        if not batches or len(batches[-1]) == MAX_RECORDS_PER_BATCH or size + len(value) > MAX_BATCH_BYTES // 2:
+            batches.append([])
+            size = 0
+        batches[-1].append((None, value, now_ms, ()))
+        size += len(value) + 32
+    return batches
+
+
+def decode_snapshot(data: Buffer) -> Snapshot:
+    """Reads a snapshot file. Raises ProtocolError for broken bytes, and for one that was never finished."""
+    control = QuorumControl()
+    records: list[MetadataRecord] = []
+    timestamp_ms: int | None = None
+    is_finished = False
+    for position, header in iterate_batches(data):
+        batch = memoryview(data)[position : position + header.size]
+        if not is_crc_valid(batch, 0, header.size):
+            raise ProtocolError(f"snapshot: the batch at byte {position} fails its checksum")
+        for record in read_records(batch):
+            if not header.is_control:
+                records.append(decode_record(record.value))
+                continue
+            kind = decode_control_key(record.key)
+            if kind is ControlType.SNAPSHOT_HEADER and record.value is not None:
+                timestamp_ms = decode_message(SnapshotHeaderRecord, 0, record.value)[0].last_contained_log_timestamp
+            is_finished = kind is ControlType.SNAPSHOT_FOOTER
+            control = control.after(record.key, record.value)
+    if timestamp_ms is None or not is_finished:
+        raise ProtocolError("snapshot: header or footer missing")
+    return Snapshot(tuple(records), control, timestamp_ms)
+
+
+def snapshot_file_name(end_offset: Offset, leader_epoch: int) -> str:
+    """The file of the snapshot that stands for all records below `end_offset`."""
+    return f"{end_offset:020d}-{leader_epoch:010d}.checkpoint"
+
+
+def parse_snapshot_file_name(name: str) -> tuple[Offset, int] | None:
+    """(end offset, leader epoch), or None for a file that is no finished snapshot."""
+    stem, _, suffix = name.partition(".")
+    offset, dash, epoch = stem.partition("-")
+    is_number = len(offset) == 20 and len(epoch) == 10 and (offset + epoch).isdigit() and stem.isascii()
+    if suffix != "checkpoint" or not dash or not is_number:
+        return None
+    return Offset(int(offset)), int(epoch)

@@ -1,0 +1,141 @@
+"""Formats a log directory, file for file as `kafka-storage format --standalone` of Apache Kafka 4.3 does.
+
+    meta.properties                                                      whose directory this is, and of which cluster
+    bootstrap.checkpoint                                                 the feature levels of a new cluster
+    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint      the first voters: this node alone (KIP-853)
+
+`meta.properties` is written last: a directory without it is not formatted, whatever else it holds.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from moldau.core.metadata.features import FORMATTED_LEVELS
+from moldau.core.metadata.image import BrokerListener
+from moldau.core.metadata.random_uuid import random_uuid
+from moldau.core.metadata.snapshot import (
+    BOOTSTRAP_CHECKPOINT,
+    METADATA_DIRECTORY,
+    QuorumControl,
+    Snapshot,
+    encode_snapshot,
+    snapshot_file_name,
+)
+from moldau.errors import MoldauError
+from moldau.ports import Disk, Random
+from moldau.types import BrokerId, Offset, Uuid, uuid_from_text, uuid_to_text
+from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
+from moldau.wire.protocol.messages.raft_records import (
+    Endpoint,
+    KRaftVersionFeature,
+    VotersRecord,
+    VotersRecordVoter,
+)
+
+META_PROPERTIES = "meta.properties"
+KRAFT_VERSION = 1
+
+# strftime's %a and %b speak the language of the host
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class StorageFormatError(MoldauError):
+    """The directory is not what it must be; the message is one sentence for the operator."""
+
+
+class MetaProperties(msgspec.Struct, frozen=True):
+    """What `meta.properties` says: which node of which cluster this directory belongs to."""
+
+    node_id: BrokerId
+    cluster_id: str
+    directory_id: Uuid
+
+
+def format_directory(
+    disk: Disk,
+    random: Random,
+    *,
+    now_ms: int,
+    node_id: BrokerId,
+    controller_listener: BrokerListener,
+    cluster_id: str | None = None,
+) -> MetaProperties:
+    """Makes the root of `disk` the directory of a new one-node cluster, durably; a cluster id is made up if not given.
+
+    Raises StorageFormatError if the directory is formatted already, or `cluster_id` is no uuid's text.
+    """
+    if disk.exists(META_PROPERTIES):
+        raise StorageFormatError("the directory is formatted already")
+    properties = MetaProperties(
+        node_id,
+        uuid_to_text(random_uuid(random)) if cluster_id is None else cluster_id,
+        random_uuid(random),
+    )
+    disk.make_directory(METADATA_DIRECTORY)
+    disk.flush_directory("")
+    levels = dict(FORMATTED_LEVELS)
+    records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
+    bootstrap = Snapshot(records, QuorumControl(), 0)
+    disk.replace_file(BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, levels, now_ms=now_ms))
+    voters = Snapshot((), QuorumControl(KRAFT_VERSION, _voters(properties, controller_listener)), now_ms)
+    disk.replace_file(
+        f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}", encode_snapshot(voters, levels, now_ms=now_ms)
+    )
+    disk.replace_file(META_PROPERTIES, _meta_properties_text(properties, now_ms).encode("ascii"))
+    return properties
+
+
+def _voters(properties: MetaProperties, listener: BrokerListener) -> VotersRecord:
+    voter = VotersRecordVoter(
+        voter_id=properties.node_id,
+        voter_directory_id=properties.directory_id,
+        endpoints=(Endpoint(listener.name, listener.host, listener.port),),
+        kraft_version_feature=KRaftVersionFeature(0, KRAFT_VERSION),
+    )
+    return VotersRecord(voters=(voter,))
+
+
+def _meta_properties_text(properties: MetaProperties, now_ms: int) -> str:
+    """As java.util.Properties writes it, with the empty comment and the date that Kafka's file has."""
+    date = datetime.fromtimestamp(now_ms // 1000, UTC)
+    day, month = _DAYS[date.weekday()], _MONTHS[date.month - 1]
+    lines = (
+        "#",
+        f"#{day} {month} {date:%d %H:%M:%S} UTC {date.year}",
+        f"node.id={properties.node_id}",
+        f"directory.id={uuid_to_text(properties.directory_id)}",
+        "version=1",
+        f"cluster.id={properties.cluster_id}",
+    )
+    return "".join(line + "\n" for line in lines)
+
+
+def read_meta_properties(disk: Disk) -> MetaProperties | None:
+    """Whose directory this is; None if it is not formatted. Raises StorageFormatError if the file cannot be that."""
+    if not disk.exists(META_PROPERTIES):
+        return None
+    values = _parse_properties(disk.read_file(META_PROPERTIES).decode("latin-1"))
+    version = values.get("version")
+    if version != "1":
+        raise StorageFormatError(f"{META_PROPERTIES}: version {version} is not served, only 1")
+    try:
+        return MetaProperties(
+            BrokerId(int(values["node.id"])), values["cluster.id"], uuid_from_text(values["directory.id"])
+        )
+    except (KeyError, ValueError) as error:
+        raise StorageFormatError(f"{META_PROPERTIES}: {error} is missing or no value") from error
+
+
+def _parse_properties(text: str) -> dict[str, str]:
+    """The lines `name=value`; comments and blank lines passed over, backslashes before a character taken away."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped and stripped[0] not in "#!":
+            name, _, value = stripped.partition("=")
+            values[name.strip()] = value.strip().replace("\\", "")
+    return values

@@ -1,0 +1,83 @@
+"""The file `quorum-state`: which epoch this voter has reached, whom it voted for, and who leads (KIP-595, 853)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.ports import Disk
+from moldau.types import ZERO_UUID, uuid_to_text
+
+NOBODY = -1
+
+
+class QuorumError(MoldauError):
+    """This node cannot take its place in the quorum; the message is one sentence for the operator."""
+
+
+class QuorumState(msgspec.Struct, frozen=True):
+    """`voter_ids`: only data version 0 keeps them here; None where they are records of the log."""
+
+    leader_id: int = NOBODY
+    leader_epoch: int = 0
+    voted_id: int = NOBODY
+    voted_directory_id: str = uuid_to_text(ZERO_UUID)
+    voter_ids: tuple[int, ...] | None = None
+
+
+class _Voter(msgspec.Struct, frozen=True, rename="camel"):
+    voter_id: int
+
+
+class _FileVersion0(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of version 0, in Kafka's order."""
+
+    cluster_id: str
+    leader_id: int
+    leader_epoch: int
+    voted_id: int
+    applied_offset: int
+    current_voters: tuple[_Voter, ...] | None
+    data_version: int = msgspec.field(name="data_version")
+
+
+class _FileVersion1(msgspec.Struct, frozen=True, rename="camel"):
+    leader_id: int
+    leader_epoch: int
+    voted_id: int
+    voted_directory_id: str
+    data_version: int = msgspec.field(name="data_version")
+
+
+class _FileVersion(msgspec.Struct, frozen=True):
+    data_version: int
+
+
+def read_quorum_state(disk: Disk, path: str) -> QuorumState | None:
+    """None if there is no such file yet. Raises QuorumError for one that cannot be read."""
+    if not disk.exists(path):
+        return None
+    text = disk.read_file(path)
+    try:
+        version = msgspec.json.decode(text, type=_FileVersion).data_version
+        if version == 0:
+            old = msgspec.json.decode(text, type=_FileVersion0)
+            voters = tuple(voter.voter_id for voter in old.current_voters or ())
+            return QuorumState(old.leader_id, old.leader_epoch, old.voted_id, voter_ids=voters)
+        if version == 1:
+            new = msgspec.json.decode(text, type=_FileVersion1)
+            return QuorumState(new.leader_id, new.leader_epoch, new.voted_id, new.voted_directory_id)
+    except msgspec.MsgspecError as error:
+        raise QuorumError(f"{path} cannot be read: {error}") from error
+    raise QuorumError(f"{path}: version {version} is not served, only 0 and 1")
+
+
+def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:
+    """Durable when it returns: a vote, and an epoch, must never be forgotten. Waits, as `Disk.replace_file`."""
+    content: _FileVersion0 | _FileVersion1
+    if state.voter_ids is not None:
+        voters = tuple(_Voter(voter_id) for voter_id in state.voter_ids)
+        content = _FileVersion0("", state.leader_id, state.leader_epoch, state.voted_id, 0, voters, 0)
+    else:
+        content = _FileVersion1(state.leader_id, state.leader_epoch, state.voted_id, state.voted_directory_id, 1)
+    disk.replace_file(path, msgspec.json.encode(content))

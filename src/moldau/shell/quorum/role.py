@@ -1,0 +1,428 @@
+"""The quorum of one voter: the metadata log, durable before anything is answered, and the controller on top of it.
+
+    submit -> decide -> append (page cache) -> apply -> flush (Workers) -> committed -> image, subscribers -> reply
+
+Requests that are decided while a flush runs wait for the next one together. Each start is a new leader epoch, written
+to `quorum-state` before the log says so (a voter must not forget an epoch), and begins with a LeaderChange record.
+
+What the disk does to us. No space: the request is refused with KAFKA_STORAGE_ERROR, the log ends where it ended, the
+next request tries again. A failed device: the role is offline until a restart, every request gets KAFKA_STORAGE_ERROR,
+and the image stays as it was last committed; the process lives on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.machine import ControllerMachine
+from moldau.core.controller.requests import (
+    ActivateController,
+    ControllerRequest,
+    ControllerResponse,
+    RegisterBroker,
+    RegisterController,
+    ShutDownBroker,
+    Step,
+    UnfenceBroker,
+)
+from moldau.core.coordination.host import CoordinatorHost, HostOutput
+from moldau.core.log.flush import FlushPlan
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.settings import LogSettings
+from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch
+from moldau.core.metadata.features import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSION_4_0,
+    METADATA_VERSION_4_3,
+)
+from moldau.core.metadata.fold import MetadataFold, MetadataRecord
+from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
+from moldau.core.metadata.random_uuid import random_uuid
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
+from moldau.errors import (
+    InvariantError,
+    KafkaError,
+    MoldauError,
+    ProtocolError,
+    StorageFailedError,
+    StorageFullError,
+    kafka_error,
+)
+from moldau.ports import Clock, Disk, Random, Workers
+from moldau.shell.quorum.metadata_log import (
+    LogReplay,
+    fold_snapshot,
+    load_bootstrap_records,
+    load_snapshot,
+)
+from moldau.shell.quorum.quorum_state import QuorumError, QuorumState, read_quorum_state, write_quorum_state
+from moldau.types import METADATA_TOPIC_ID, BrokerId, Offset, TopicPartition, Uuid
+from moldau.wire.protocol.codec import encode_message
+from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, LeaderChangeMessageVoter
+from moldau.wire.records.control import ControlType, build_control_batch
+
+METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
+PARTITION_METADATA = f"{METADATA_DIRECTORY}/partition.metadata"
+FULL_RETRY_S = 0.5
+MAX_PENDING_REQUESTS = 10_000
+"""Requests that wait for a flush; one more is refused with REQUEST_TIMED_OUT, which clients try again."""
+
+LOG_SETTINGS = LogSettings(
+    cleanup_policy=("delete",),
+    max_message_bytes=MAX_BATCH_BYTES + 1024 * 1024,
+    retention_ms=-1,
+    retention_bytes=-1,
+)
+
+Subscriber = Callable[[MetadataImage, MetadataDelta], None]
+Host = CoordinatorHost[MetadataFold, ControllerRequest, ControllerResponse, MetadataRecord]
+
+
+class VoterIdentity(msgspec.Struct, frozen=True):
+    """Who this voter is: from `meta.properties`, and where its controller listener is."""
+
+    node_id: BrokerId
+    cluster_id: str
+    directory_id: Uuid
+    controller_listener: BrokerListener
+
+
+class QuorumRole:
+    """One per node; lives on one loop. `image` is what is committed, and what subscribers are told."""
+
+    def __init__(
+        self,
+        *,
+        identity: VoterIdentity,
+        settings: BrokerSettings,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        workers: Workers,
+        health: DirectoryHealth | None = None,
+    ) -> None:
+        self.identity = identity
+        self.health = health or DirectoryHealth()
+        """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
+        self.image = MetadataImage(identity.cluster_id)
+        self.leader_epoch = 0
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._workers = workers
+        self._machine = ControllerMachine(identity.cluster_id, settings, random)
+        self._subscribers: list[Subscriber] = []
+        self._deltas: deque[MetadataDelta] = deque()
+        self._waiting: dict[int, asyncio.Future[ControllerResponse]] = {}
+        self._last_request_id = 0
+        self._flushing: asyncio.Task[None] | None = None
+        self._is_stopping = False
+        self._control = QuorumControl()
+        self._log: Log | None = None
+        self._host: Host | None = None
+
+    # what others see
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is flushed, and in `image`."""
+        return self.image.end_offset
+
+    @property
+    def log(self) -> Log:
+        """The metadata log; after `start`."""
+        if self._log is None:
+            raise InvariantError("the quorum was not started, or is stopped")
+        return self._log
+
+    @property
+    def is_offline(self) -> bool:
+        """The device failed: nothing is decided until a restart."""
+        return self.health.is_offline
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is
+        answered. The first call tells all there is."""
+        self._subscribers.append(subscriber)
+        if self.image.end_offset:
+            subscriber(self.image, delta_of(self.image))
+
+    # start and stop
+
+    async def start(self) -> None:
+        """Folds the log, opens a new leader epoch, writes a new cluster's first records. Returns when all is durable.
+
+        Raises QuorumError (one sentence: the directory belongs to a larger quorum, to a later Kafka, is broken),
+        StorageFullError, StorageFailedError.
+        """
+        host, fold = self._load()
+        self._host = host
+        self._open_epoch(host)
+        self._deltas.append(fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
+        await self._flush_all()
+        await self.submit(ActivateController(load_bootstrap_records(self._disk)))
+        self._check_levels(self.image)
+        incarnation_id = random_uuid(self._random)
+        listeners = (self.identity.controller_listener,)
+        await self.submit(RegisterController(self.identity.node_id, incarnation_id, listeners))
+
+    async def stop(self) -> None:
+        """Flushes and closes the log; what is submitted afterwards is refused with NOT_CONTROLLER."""
+        self._is_stopping = True
+        if self._flushing is not None:
+            await self._flushing
+        if self._log is not None:
+            if not self.is_offline:
+                self._log.close(self._clock.now_ms())
+            self._log = None
+        self._fail_waiting(kafka_error("NOT_CONTROLLER"))
+
+    def abort(self) -> None:
+        """As a crash: nothing is flushed or closed, nobody gets an answer."""
+        self._is_stopping = True
+        if self._flushing is not None:
+            self._flushing.cancel()
+        for future in self._waiting.values():
+            future.cancel()
+        self._waiting.clear()
+        self._log = None
+
+    def _load(self) -> tuple[Host, MetadataFold]:
+        """Folds snapshot and log. Waits for the disk."""
+        loaded = load_snapshot(self._disk)
+        fold = self._machine.new_state()
+        fold_snapshot(fold, loaded)
+        log = Log.open(
+            self._disk,
+            METADATA_DIRECTORY,
+            METADATA_PARTITION,
+            METADATA_TOPIC_ID,
+            LOG_SETTINGS,
+            now_ms=self._clock.now_ms(),
+            is_clean=False,
+            recovery_point=0,
+            log_start_offset=0,
+            health=self.health,
+        )
+        if not log.log_start_offset <= loaded.end_offset <= log.log_end_offset:
+            raise QuorumError(
+                f"{METADATA_DIRECTORY}: the newest snapshot ends at {loaded.end_offset}, the log holds "
+                f"{log.log_start_offset} to {log.log_end_offset}"
+            )
+        self._log = log
+        host: Host = CoordinatorHost(self._machine, METADATA_PARTITION, end_offset=loaded.end_offset, state=fold)
+        replay = LogReplay(log, loaded.end_offset, loaded.snapshot.control)
+        host.load(replay.records())
+        if host.stopped is not None:
+            raise QuorumError(host.stopped)
+        self._control = replay.control
+        return host, fold
+
+    def _open_epoch(self, host: Host) -> None:
+        """Makes this node the leader of a new epoch, in `quorum-state` and then in the log (not yet flushed)."""
+        state = read_quorum_state(self._disk, QUORUM_STATE)
+        voters = self._check_voters(state)
+        last_epoch = max(self.log.leader_epochs.latest_epoch, 0 if state is None else state.leader_epoch)
+        self.leader_epoch = last_epoch + 1
+        is_version_0 = self._control.voters is None
+        write_quorum_state(
+            self._disk,
+            QUORUM_STATE,
+            QuorumState(self.identity.node_id, self.leader_epoch, voter_ids=voters if is_version_0 else None),
+        )
+        if not self._disk.exists(PARTITION_METADATA):
+            self._disk.replace_file(PARTITION_METADATA, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+        voter = LeaderChangeMessageVoter(self.identity.node_id)
+        change = LeaderChangeMessage(0, self.identity.node_id, (voter,), (voter,))
+        records = [(ControlType.LEADER_CHANGE, encode_message(change, 0))]
+        if self.log.log_end_offset == 0:
+            # the first voters stand in a snapshot of nothing; the first leader writes them into the log (KIP-853)
+            records += self._control.records()
+        now_ms = self._clock.now_ms()
+        batch = build_control_batch(records, timestamp=now_ms, leader_epoch=self.leader_epoch)
+        self.log.append(bytearray(batch), leader_epoch=self.leader_epoch, now_ms=now_ms, origin=AppendOrigin.CONTROLLER)
+        host.advance_to(self.log.log_end_offset)
+
+    def _check_voters(self, state: QuorumState | None) -> tuple[int, ...]:
+        """The ids of the voters, if they are this node alone. Raises QuorumError otherwise."""
+        node_id = self.identity.node_id
+        if self._control.voters is not None:
+            voters = tuple(voter.voter_id for voter in self._control.voters.voters)
+            is_this_directory = all(
+                voter.voter_directory_id == self.identity.directory_id for voter in self._control.voters.voters
+            )
+        else:
+            voters = (node_id,) if state is None or state.voter_ids is None else state.voter_ids
+            is_this_directory = True
+        if voters != (node_id,) or not is_this_directory:
+            names = ", ".join(str(voter) for voter in voters)
+            raise QuorumError(f"the voters of this cluster are {names}: only node {node_id} alone is served yet")
+        return voters
+
+    def _check_levels(self, image: MetadataImage) -> None:
+        level = image.features.get(METADATA_VERSION, 0)
+        if not METADATA_VERSION_4_0 <= level <= METADATA_VERSION_4_3:
+            raise QuorumError(
+                f"metadata.version is {level}: served are {METADATA_VERSION_4_0} (Kafka 4.0) to "
+                f"{METADATA_VERSION_4_3} (Kafka 4.3)"
+            )
+
+    def finalized_features(self) -> dict[str, int]:
+        """All levels in force, also those that clients are not shown."""
+        return {**self.image.features, KRAFT_VERSION: self._control.kraft_version}
+
+    # requests
+
+    async def submit(self, request: ControllerRequest) -> ControllerResponse:
+        """Decides `request` and answers when its records are flushed and the subscribers know.
+
+        Raises KafkaError: what the controller refuses as a whole; KAFKA_STORAGE_ERROR if the records cannot be stored;
+        NOT_CONTROLLER when stopping.
+        """
+        host = self._host
+        if self._is_stopping or self._log is None or host is None:
+            raise kafka_error("NOT_CONTROLLER")
+        if self.is_offline:
+            raise _storage_error(StorageFailedError(self.health.failure or ""))
+        if len(self._waiting) >= MAX_PENDING_REQUESTS:
+            raise kafka_error("REQUEST_TIMED_OUT", "the controller has too many requests waiting")
+        if isinstance(request, RegisterBroker):
+            request = msgspec.structs.replace(request, broker_epoch=self.log.log_end_offset)
+        self._last_request_id += 1
+        request_id = self._last_request_id
+        future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
+        self._take(host, host.submit(request_id, request, self._clock.now_ms()))
+        return await future
+
+    async def register_broker(self, request: RegisterBroker) -> int:
+        """Registers this node's broker, fenced, and gives its epoch. Raises KafkaError as `submit`."""
+        return await self._repeat(request)
+
+    async def unfence_broker(self, broker_epoch: int) -> None:
+        """The broker serves: it becomes leader of its partitions. Raises KafkaError as `submit`."""
+        await self._repeat(UnfenceBroker(self.identity.node_id, broker_epoch))
+
+    async def shut_down_broker(self, broker_epoch: int) -> None:
+        """The broker stops cleanly: its partitions lose their leader, it is fenced. Raises KafkaError as `submit`."""
+        await self._repeat(ShutDownBroker(self.identity.node_id, broker_epoch))
+
+    async def _repeat(self, request: ControllerRequest) -> int:
+        while True:
+            step = await self.submit(request)
+            if isinstance(step, Step) and step.is_done:
+                return step.broker_epoch
+
+    def _take(self, host: Host, output: HostOutput[ControllerResponse, MetadataRecord]) -> None:
+        if output.records:
+            self._append(host, output.records)
+        self._reply(output.replies)
+
+    def _append(self, host: Host, records: tuple[MetadataRecord, ...]) -> None:
+        now_ms = self._clock.now_ms()
+        fold = host.state
+        try:
+            batch = build_metadata_batch(records, fold.image.features, now_ms=now_ms, leader_epoch=self.leader_epoch)
+            if len(batch) > MAX_BATCH_BYTES:
+                raise kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+            appended = self.log.append(
+                bytearray(batch), leader_epoch=self.leader_epoch, now_ms=now_ms, origin=AppendOrigin.CONTROLLER
+            )
+        except ProtocolError as error:
+            self._reply(host.append_failed(kafka_error("INVALID_REQUEST", str(error))))
+        except (KafkaError, StorageFullError, StorageFailedError) as error:
+            self._reply(host.append_failed(error))
+            if self.is_offline:
+                self._fail_waiting(error)
+        else:
+            self._reply(host.appended(appended.last_offset))
+            self._deltas.append(fold.take_delta(Offset(appended.last_offset + 1), self.leader_epoch))
+            self._begin_flush()
+
+    def _reply(self, replies: tuple[tuple[int, ControllerResponse | MoldauError], ...]) -> None:
+        for request_id, reply in replies:
+            future = self._waiting.pop(request_id, None)
+            if future is None or future.done():
+                continue
+            if isinstance(reply, KafkaError):
+                future.set_exception(reply)
+            elif isinstance(reply, MoldauError):
+                future.set_exception(_storage_error(reply))
+            else:
+                future.set_result(reply)
+
+    def _fail_waiting(self, error: MoldauError) -> None:
+        if self._host is not None:
+            self._reply(self._host.drop(error))
+        self._reply(tuple((request_id, error) for request_id in list(self._waiting)))
+
+    # durability
+
+    def _begin_flush(self) -> None:
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
+
+    async def _flush_all(self) -> None:
+        """Flushes until the log end is durable; what is appended meanwhile goes with the next round."""
+        while self._log is not None and self.high_watermark < self._log.log_end_offset:
+            plan = self._log.unflushed()
+            try:
+                await self._workers.run(plan.run)
+            except StorageFullError as error:
+                # no room for a file beside the log: what waits is told, what is written is flushed when there is room
+                self._fail_waiting(error)
+                if self._is_stopping:
+                    return
+                await asyncio.sleep(FULL_RETRY_S)
+                continue
+            except StorageFailedError as error:
+                self.health.fail(error)
+                self._fail_waiting(error)
+                return
+            self._flushed(plan)
+
+    def _flushed(self, plan: FlushPlan) -> None:
+        if self._log is not None:
+            self._log.mark_flushed(plan)
+            self._commit(plan.end_offset)
+
+    def _commit(self, end_offset: int) -> None:
+        """Everything below `end_offset` is durable: the image moves, subscribers hear, requests are answered."""
+        while self._deltas and self._deltas[0].end_offset <= end_offset:
+            delta = self._deltas.popleft()
+            self.image.apply_delta(delta)
+            for subscriber in self._subscribers:
+                subscriber(self.image, delta)
+        if self._host is not None:
+            self._reply(self._host.committed(end_offset))
+
+
+def _storage_error(error: MoldauError) -> KafkaError:
+    return kafka_error("KAFKA_STORAGE_ERROR", str(error))
+
+
+def delta_of(image: MetadataImage) -> MetadataDelta:
+    """All of `image` as one delta, for a subscriber that comes late."""
+    return MetadataDelta(
+        end_offset=image.end_offset,
+        leader_epoch=image.leader_epoch,
+        topics=dict(image.topics_by_id),
+        partitions={
+            TopicPartition(topic.name, partition_id): partition
+            for topic in image.topics_by_id.values()
+            for partition_id, partition in topic.partitions.items()
+        },
+        brokers=dict(image.brokers),
+        configs=dict(image.configs),
+        features=dict(image.features),
+        controllers=dict(image.controllers),
+        next_producer_id=image.next_producer_id,
+    )
