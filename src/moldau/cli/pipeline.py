@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 

@@ -1,0 +1,24 @@
+"""Topics in Apache Spark: the one room that imports pyspark.
+
+`local_session()` gives a SparkSession with no Java to install; `register(spark)` makes `format("moldau")` known to any
+session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+from moldau.spark.session import local_session
+
+__all__ = ["local_session", "register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `format("moldau")` known to this session, for reading and writing."""
+    # pyspark takes a while to import: only whoever asks pays for it
+    from moldau.spark import source
+
+    source.register(spark)

@@ -1,0 +1,65 @@
+"""`moldau demo`: the whole way once, from this machine's metrics or a log file through Spark and back, and counted."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
+
+SHORTEST_SECONDS = 10
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "demo",
+        help="a broker, a pipeline on Spark, a live table, and a count that must come out",
+        description="Starts a broker, sends this machine's metrics (or the lines of a log file) through a pipeline on "
+        "Spark into a topic and Parquet files, counts everything again, draws a chart, and stops by itself.",
+    )
+    parser.add_argument(
+        "--seconds", type=_seconds, default=60, help=f"how long records are sent, from {SHORTEST_SECONDS} (default 60)"
+    )
+    parser.add_argument("--file", type=Path, metavar="PATH", help="send the lines of this file instead of the metrics")
+    parser.add_argument(
+        "--output", type=Path, default=Path("demo-output"), metavar="DIR", help="made anew (default %(default)s)"
+    )
+    parser.add_argument(
+        "--bootstrap-servers", metavar="HOST:PORT", help="use this cluster instead of starting a broker"
+    )
+    parser.set_defaults(run=run_demo)
+
+
+def run_demo(arguments: argparse.Namespace) -> int:
+    """0 if everything that was sent came out, 1 with the difference if not, 2 if the demo cannot start."""
+    from importlib.util import find_spec
+
+    needed = ("pyspark", "pyarrow", "numpy", "pandas", "matplotlib", "psutil", "yaml")
+    missing = ", ".join(name for name in needed if find_spec(name) is None)
+    if missing:
+        print(f"moldau demo needs {missing}: pip install 'moldau[spark]'", file=sys.stderr)
+        return 2
+    if arguments.file is not None and not arguments.file.is_file():
+        print(f"moldau demo: there is no file {arguments.file}", file=sys.stderr)
+        return 2
+    from moldau.errors import MoldauError
+    from moldau.products.demo.job import DemoSettings, run
+
+    settings = DemoSettings(
+        seconds=arguments.seconds,
+        output=arguments.output,
+        file=arguments.file,
+        bootstrap_servers=arguments.bootstrap_servers,
+    )
+    try:
+        return run(settings)
+    except MoldauError as error:
+        print(f"moldau demo: {error}", file=sys.stderr)
+        return 1
+
+
+def _seconds(text: str) -> int:
+    if not text.isdigit() or not SHORTEST_SECONDS <= int(text) <= 86_400:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {SHORTEST_SECONDS} to 86400, not {text!r}")
+    return int(text)

@@ -1,0 +1,199 @@
+"""What goes in: this machine's metrics and a replay of them, or the lines of a file, as records at a steady pace.
+
+Each feed counts what it has sent, for the count at the end: what comes out of Spark must be the same, to the record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+from collections import Counter, deque
+from pathlib import Path
+from typing import Protocol
+
+from confluent_kafka import Producer
+
+from moldau.errors import MoldauError
+from moldau.products.demo.metrics import MachineMetrics
+from moldau.products.demo.planted import SOURCE, Plant, PlantedSeries
+
+TICKS_A_SECOND = 10
+REPLAY_RECORDS_A_SECOND = 4_000
+MACHINE = "machine"
+NO_LEVEL = "-"
+
+_LEVEL = re.compile(
+    rb"(?<![A-Z])(TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|SEVERE|CRITICAL|FATAL)(?![A-Z])", re.IGNORECASE
+)
+_FLUSH_SECONDS = 30.0
+
+
+class FeedError(MoldauError):
+    """A record was not taken by the cluster."""
+
+
+class Feed(Protocol):
+    """Runs in a thread of its own until it is through or `stop` is set."""
+
+    sent: int
+    counts: Counter[str]
+
+    def run(self, stop: threading.Event) -> None: ...
+
+
+class _Sender:
+    """An idempotent producer, and the first error that it met."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._topic = topic
+        self._failed: str | None = None
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "compression.type": "lz4",
+                "queue.buffering.max.messages": 200_000,
+                "client.id": "moldau-demo",
+            },
+            logger=logging.getLogger("moldau.demo"),
+        )
+
+    def send(self, key: str | None, value: bytes, timestamp_ms: int, partition: int = -1) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, value, key, partition, timestamp=timestamp_ms, on_delivery=self._delivered
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                return
+
+    def poll(self) -> None:
+        """Takes what was acknowledged. Raises FeedError for what was refused."""
+        self._producer.poll(0)
+        if self._failed is not None:
+            raise FeedError(self._failed)
+
+    def flush(self) -> None:
+        left = self._producer.flush(_FLUSH_SECONDS)
+        if left:
+            raise FeedError(f"{left} records were not acknowledged in {_FLUSH_SECONDS:.0f} s")
+        self.poll()
+
+    def _delivered(self, error: object, _message: object) -> None:
+        if error is not None and self._failed is None:
+            self._failed = f"a record was not taken: {error}"
+
+
+class MetricsFeed:
+    """Ten samples a second of this machine, of the planted keys, and of older samples under other names.
+
+    `counts`: records per key. `history`: (seconds since the start, key, value) of the planted keys, for the chart.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str, seconds: int) -> None:
+        self.sent = 0
+        self.counts: Counter[str] = Counter()
+        self.history: list[tuple[float, str, float]] = []
+        self._ticks = seconds * TICKS_A_SECOND
+        self._planted = PlantedSeries(self._ticks)
+        self._sender = _Sender(bootstrap_servers, topic)
+        self._metrics = MachineMetrics()
+        self._older: deque[dict[str, float]] = deque(maxlen=1)
+
+    @property
+    def plants(self) -> tuple[Plant, ...]:
+        return self._planted.plants
+
+    def run(self, stop: threading.Event) -> None:
+        """Raises FeedError."""
+        began = time.monotonic()
+        for tick in range(self._ticks):
+            if stop.wait(max(0.0, began + tick / TICKS_A_SECOND - time.monotonic())):
+                break
+            self._send_tick(tick)
+            self._sender.poll()
+        self._sender.flush()
+
+    def _send_tick(self, tick: int) -> None:
+        timestamp_ms = time.time_ns() // 1_000_000
+        values = self._metrics.sample(time.monotonic())
+        replays = max(1, round(REPLAY_RECORDS_A_SECOND / TICKS_A_SECOND / len(values)))
+        if self._older.maxlen != replays:
+            self._older = deque(self._older, maxlen=replays)
+        self._older.appendleft(dict(values))
+        if tick % TICKS_A_SECOND == 0:
+            values |= self._metrics.processes()
+        self._send_all(MACHINE, values, timestamp_ms)
+        for number in range(1, replays + 1):
+            # replay 7 shows what the machine did 7 ticks ago
+            older = self._older[min(number, len(self._older) - 1)]
+            self._send_all(f"replay-{number:03}", older, timestamp_ms)
+        for key, value in self._planted.sample(tick).items():
+            self.history.append((tick / TICKS_A_SECOND, key, value))
+            self._send_all(SOURCE, {key.removeprefix(f"{SOURCE}/"): value}, timestamp_ms)
+
+    def _send_all(self, source: str, values: dict[str, float], timestamp_ms: int) -> None:
+        for metric, value in values.items():
+            key = f"{source}/{metric}"
+            record = json.dumps({"source": source, "metric": metric, "value": value}, separators=(",", ":"))
+            self._sender.send(key, record.encode(), timestamp_ms)
+            self.sent += 1
+            self.counts[key] += 1
+
+
+class FileFeed:
+    """The lines of a file, each once, spread evenly over the time. A line's end is not part of it.
+
+    `counts`: lines per level word, counted here and not by Spark. `bytes_sent`: of all lines together.
+    """
+
+    def __init__(self, bootstrap_servers: str, topic: str, seconds: int, path: Path) -> None:
+        self.sent = 0
+        self.bytes_sent = 0
+        self.counts: Counter[str] = Counter()
+        self._path = path
+        self._seconds = seconds
+        self._size = path.stat().st_size
+        self._sender = _Sender(bootstrap_servers, topic)
+
+    def run(self, stop: threading.Event) -> None:
+        """Raises FeedError, OSError."""
+        began = time.monotonic()
+        read = 0
+        with self._path.open("rb") as file:
+            for raw in file:
+                read += len(raw)
+                if read > self._size:  # it grows while it is read: what came later is not part of the run
+                    break
+                due = began + self._seconds * read / self._size
+                if due - time.monotonic() > 0.01 and stop.wait(due - time.monotonic()):
+                    break
+                self._send_line(raw.removesuffix(b"\n"))
+                self._sender.poll()
+        self._sender.flush()
+
+    def _send_line(self, line: bytes) -> None:
+        self._sender.send(None, line, time.time_ns() // 1_000_000)
+        self.sent += 1
+        self.bytes_sent += len(line)
+        self.counts[level_of(line)] += 1
+
+
+def level_of(line: bytes) -> str:
+    """The first level word of a line, in capitals; NO_LEVEL where there is none."""
+    found = _LEVEL.search(line)
+    return found[1].decode("ascii").upper() if found else NO_LEVEL
+
+
+def send_closing_records(bootstrap_servers: str, topic: str, partitions: int, timestamp_ms: int) -> None:
+    """One record for each partition, late enough to close every window. Raises FeedError."""
+    sender = _Sender(bootstrap_servers, topic)
+    for partition in range(partitions):
+        sender.send("closing", b'{"source":"closing"}', timestamp_ms, partition)
+    sender.flush()

@@ -1,0 +1,312 @@
+"""The demo from its first line to its last: start everything, send, watch, close, count, draw, say ok or what differs.
+
+Sending ends by itself. Then the queries catch up to lag 0; then one record for each partition, dated after the
+watermark's delay, closes every window; then everything is read back and must add up to what was sent, to the record.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from rich.console import Console
+
+from moldau.errors import MoldauError
+from moldau.products.demo import verify
+from moldau.products.demo.broker import ChildBroker
+from moldau.products.demo.chart import draw_file_chart, draw_metrics_chart
+from moldau.products.demo.display import DemoDisplay, DemoView, QueryView
+from moldau.products.demo.feed import FeedError, FileFeed, MetricsFeed, send_closing_records
+from moldau.products.demo.queries import (
+    WATERMARK_SECONDS,
+    WINDOW_SECONDS,
+    Output,
+    Query,
+    start_anomalies,
+    start_windows,
+)
+
+PARTITIONS = 4
+TURN_SECONDS = 0.2
+CATCH_UP_SECONDS = 180.0
+OUTPUT_MARK = ".moldau-demo"
+
+
+class DemoSettings(msgspec.Struct, frozen=True):
+    """`output` is made anew; `file` None: the machine's metrics; `bootstrap_servers` None: a broker of its own."""
+
+    seconds: int
+    output: Path
+    file: Path | None = None
+    bootstrap_servers: str | None = None
+
+
+class DemoError(MoldauError):
+    """The demo could not go on; the message says why."""
+
+
+def run(settings: DemoSettings, console: Console | None = None) -> int:
+    """The exit code: 0 if all adds up. Raises MoldauError if it cannot go on. Call it from the main thread."""
+    _make_output(settings.output)
+    with _sigterm_is_exit(), ExitStack() as stack:
+        servers = settings.bootstrap_servers
+        if servers is None:
+            broker = ChildBroker(settings.output / "broker", settings.output / "broker.log")
+            servers = stack.enter_context(broker).bootstrap_servers
+        job = _Job(settings, servers)
+        display = stack.enter_context(DemoDisplay(job.facts(), console))
+        try:
+            job.start()
+            job.send(display)
+            job.close_windows(display)
+        finally:
+            job.stop()
+        differences = job.differences()
+        chart = job.draw()
+    for difference in differences:
+        print(f"DIFFERENT {difference}", flush=True)
+    if differences:
+        print(f"failed: {len(differences)} differences; everything is kept in {settings.output}", flush=True)
+        return 1
+    print(f"chart      {chart}")
+    print(f"ok: {job.closing_words()}", flush=True)
+    return 0
+
+
+class _Job:
+    """The parts of one run, in the order of its life."""
+
+    def __init__(self, settings: DemoSettings, servers: str) -> None:
+        self._settings = settings
+        self._servers = servers
+        run_name = time.strftime("demo-%H%M%S")
+        self._topic = f"{run_name}.{'lines' if settings.file else 'metrics'}"
+        self._windows_output = self._output(run_name, "windows")
+        self._anomalies_output = self._output(run_name, "anomalies")
+        self._feed: MetricsFeed | FileFeed
+        if settings.file is not None:
+            self._feed = FileFeed(servers, self._topic, settings.seconds, settings.file)
+        else:
+            self._feed = MetricsFeed(servers, self._topic, settings.seconds)
+        self._queries: list[Query] = []
+        self._began = time.monotonic()
+        self._phase = "starting"
+
+    def facts(self) -> list[tuple[str, str]]:
+        what = f"lines of {self._settings.file}" if self._settings.file else "this machine's metrics, and a replay"
+        whose = "this run's own broker" if self._settings.bootstrap_servers is None else "as given"
+        outputs = [self._windows_output.topic]
+        if self._settings.file is None:
+            outputs.append(self._anomalies_output.topic)
+        return [
+            ("cluster", f"{self._servers} ({whose})"),
+            ("from", f"{what}, for {self._settings.seconds} s, into topic {self._topic}"),
+            ("to", f"topics {', '.join(outputs)}, and Parquet files in {self._settings.output}"),
+            ("spark", "starting; without a Java on this machine it brings its own"),
+        ]
+
+    def start(self) -> None:
+        from moldau.spark import local_session
+
+        topics = [NewTopic(self._topic, PARTITIONS, 1), NewTopic(self._windows_output.topic, 2, 1)]
+        if isinstance(self._feed, MetricsFeed):
+            topics.append(NewTopic(self._anomalies_output.topic, 1, 1))
+        _create_topics(self._servers, topics)
+        # the plan of every micro-batch is small: Spark's own adaptive re-planning costs more than it can save
+        spark = local_session(
+            "moldau demo",
+            settings={"spark.sql.adaptive.enabled": "false"},
+            log_path=self._settings.output / "spark.log",
+        )
+        of_lines = self._settings.file is not None
+        self._queries.append(start_windows(spark, self._servers, self._topic, self._windows_output, of_lines=of_lines))
+        if not of_lines:
+            self._queries.append(start_anomalies(spark, self._servers, self._topic, self._anomalies_output))
+
+    def send(self, display: DemoDisplay) -> None:
+        """Raises DemoError if the feed or a query fails."""
+        self._began = time.monotonic()
+        self._phase = "sending"
+        stop = threading.Event()
+        failures: list[BaseException] = []
+
+        def feed() -> None:
+            try:
+                self._feed.run(stop)
+            except (FeedError, OSError) as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=feed, name="demo-feed", daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                self._look(display)
+                thread.join(TURN_SECONDS)
+        finally:
+            stop.set()
+            thread.join()
+        if failures:
+            raise DemoError(f"sending failed: {failures[0]}")
+
+    def close_windows(self, display: DemoDisplay) -> None:
+        """To lag 0; then the closing records; then until every window is out. What is not out by then shows in the
+        count."""
+        self._phase = "catching up"
+        self._until(display, lambda lags: not any(lags))
+        self._phase = "closing"
+        timestamp_ms = time.time_ns() // 1_000_000 + (WATERMARK_SECONDS + 2 * WINDOW_SECONDS) * 1_000
+        send_closing_records(self._servers, self._topic, PARTITIONS, timestamp_ms)
+        windows = self._queries[0]
+        self._until(display, lambda lags: not any(lags) and windows.records >= self._feed.sent)
+
+    def stop(self) -> None:
+        for query in self._queries:
+            query.stop()
+
+    def differences(self) -> list[str]:
+        """Reads everything back; what does not add up, as sentences."""
+        found: list[str] = []
+        windows = self._windows_output
+        for where, rows in (
+            (f"topic {windows.topic}", verify.read_topic(self._servers, windows.topic)),
+            (f"Parquet {windows.parquet}", verify.read_parquet(windows.parquet)),
+        ):
+            found += verify.count_differences(where, rows, self._feed.sent, self._feed.counts)
+            if isinstance(self._feed, FileFeed):
+                found += verify.byte_differences(where, rows, self._feed.bytes_sent)
+        if isinstance(self._feed, MetricsFeed):
+            anomalies = self._anomalies_output
+            for where, rows in (
+                (f"topic {anomalies.topic}", verify.read_topic(self._servers, anomalies.topic)),
+                (f"Parquet {anomalies.parquet}", verify.read_parquet(anomalies.parquet)),
+            ):
+                found += verify.planted_differences(where, rows, self._feed.plants)
+        for query in self._queries:
+            behind = verify.group_lag(self._servers, query.output.group, self._topic)
+            if behind:
+                found.append(f"group {query.output.group}: lag {behind:,}")
+        return found
+
+    def draw(self) -> Path:
+        path = self._settings.output / "chart.png"
+        windows = verify.read_parquet(self._windows_output.parquet)
+        if isinstance(self._feed, FileFeed):
+            draw_file_chart(path, windows, title=self._settings.file.name if self._settings.file else "")
+        else:
+            anomalies = verify.read_parquet(self._anomalies_output.parquet)
+            draw_metrics_chart(path, windows, anomalies, self._feed.history)
+        return path
+
+    def closing_words(self) -> str:
+        where = f"in the windows of the topic and of Parquet alike, lag 0, {self._queries[0].rows:,} windows"
+        if isinstance(self._feed, FileFeed):
+            levels = ", ".join(f"{level} {count:,}" for level, count in self._feed.counts.most_common())
+            return f"{self._feed.sent:,} lines, {self._feed.bytes_sent:,} bytes ({levels}), {where}"
+        planted = f"{len(self._feed.plants)} of {len(self._feed.plants)} planted anomalies found and no other there"
+        return f"{self._feed.sent:,} records sent, {self._feed.sent:,} {where}, {planted}"
+
+    def _output(self, run_name: str, name: str) -> Output:
+        return Output(
+            name=name,
+            topic=f"{run_name}.{name}",
+            parquet=self._settings.output / name,
+            checkpoint=(self._settings.output / "checkpoints" / name).resolve(),
+            group=f"moldau.{run_name}.{name}",
+        )
+
+    def _until(self, display: DemoDisplay, is_done: Callable[[Sequence[int]], bool]) -> None:
+        deadline = time.monotonic() + CATCH_UP_SECONDS
+        pause = threading.Event()
+        while not is_done(self._look(display)):
+            if time.monotonic() > deadline:
+                display.say(f"after {CATCH_UP_SECONDS:.0f} s of {self._phase} it is still not through")
+                return
+            pause.wait(TURN_SECONDS)
+
+    def _look(self, display: DemoDisplay) -> list[int]:
+        """Publishes and shows how far everything is; gives the lags. Raises DemoError for a query that failed."""
+        for query in self._queries:
+            failure = query.error()
+            if failure is not None:
+                raise DemoError(f"the query {query.output.name} failed: {failure[:2_000]}")
+        lags = [query.publish(self._topic) for query in self._queries]
+        views = tuple(
+            QueryView(
+                name=query.output.name,
+                records=query.counter.records,
+                lag=behind,
+                batch_ms=query.counter.batch_ms,
+                rows=query.rows,
+                rows_are=query.output.name,
+            )
+            for query, behind in zip(self._queries, lags, strict=True)
+        )
+        display.show(
+            DemoView(
+                phase=self._phase,
+                elapsed=time.monotonic() - self._began,
+                seconds=self._settings.seconds,
+                sent=self._feed.sent,
+                queries=views,
+                newest=self._newest_window(),
+                alerts=self._alerts(),
+            )
+        )
+        return lags
+
+    def _newest_window(self) -> tuple[tuple[str, str], ...]:
+        latest = {str(row["key"]): row for row in self._queries[0].shown()}
+        if isinstance(self._feed, FileFeed):
+            return tuple((key, f"{row['records']:,} lines") for key, row in sorted(latest.items()))[:8]
+        return tuple(
+            (key.removeprefix("machine/"), f"{row['mean']:8.1f}  ({row['minimum']:.1f} to {row['maximum']:.1f})")
+            for key, row in sorted(latest.items())
+        )[:8]
+
+    def _alerts(self) -> tuple[str, ...]:
+        return tuple(
+            f"{row['key']} = {row['value']:.4g}, {row['sigmas']:+.1f} deviations from {row['mean']:.4g}"
+            for query in self._queries[1:]
+            for row in query.shown()
+        )
+
+
+def _create_topics(servers: str, topics: list[NewTopic]) -> None:
+    for topic, made in AdminClient({"bootstrap.servers": servers}).create_topics(topics).items():
+        try:
+            made.result(30)
+        except KafkaException as error:
+            raise DemoError(f"topic {topic} was not created: {error.args[0]}") from error
+
+
+def _make_output(output: Path) -> None:
+    """An empty directory with our mark. Raises DemoError rather than empty a directory that no demo made."""
+    if output.exists():
+        if not (output / OUTPUT_MARK).is_file() and (not output.is_dir() or any(output.iterdir())):
+            raise DemoError(f"{output} is there and no demo made it; give another --output")
+        shutil.rmtree(output)
+    output.mkdir(parents=True)
+    (output / OUTPUT_MARK).write_text("made by `moldau demo`, which empties this directory when it runs again\n")
+
+
+@contextmanager
+def _sigterm_is_exit() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does: what it started is stopped with it."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(143)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

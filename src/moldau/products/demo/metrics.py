@@ -1,0 +1,51 @@
+"""This machine's own metrics, as numbers under names."""
+
+from __future__ import annotations
+
+import re
+
+import psutil
+
+# devices that hold no data of their own, and would only repeat others or stand at zero
+_LEFT_OUT_DISKS = re.compile(r"(loop|ram|zram|sr|fd)\d+|dm-\d+|[shv]d[a-z]+\d+|nvme\d+n\d+p\d+")
+MAX_SERIES_OF_A_KIND = 64
+
+
+class MachineMetrics:
+    """Samples of each core, disk, network interface and of memory; rates are per second since the sample before."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, float] = {}
+        self._before_seconds = 0.0
+        psutil.cpu_percent(percpu=True)
+
+    def sample(self, now_seconds: float) -> dict[str, float]:
+        """`now_seconds`: a clock that never goes back. The first sample's rates are 0."""
+        values = {f"cpu{number}.percent": used for number, used in enumerate(psutil.cpu_percent(percpu=True))}
+        values["memory.percent"] = psutil.virtual_memory().percent
+        values["memory.available_mib"] = round(psutil.virtual_memory().available / 2**20, 1)
+        totals = self._totals()
+        elapsed = now_seconds - self._before_seconds
+        for name, total in totals.items():
+            grown = max(0.0, total - self._before.get(name, total))
+            values[name] = round(grown / elapsed, 1) if elapsed > 0 else 0.0
+        self._before, self._before_seconds = totals, now_seconds
+        return values
+
+    def processes(self) -> dict[str, float]:
+        """How many processes and threads there are: dearer to ask, so asked less often."""
+        pids = psutil.pids()
+        return {"processes.count": float(len(pids)), "load.1min": round(psutil.getloadavg()[0], 2)}
+
+    def _totals(self) -> dict[str, float]:
+        totals: dict[str, float] = {}
+        disks = psutil.disk_io_counters(perdisk=True) or {}
+        whole = [name for name in sorted(disks) if not _LEFT_OUT_DISKS.fullmatch(name)]
+        for name in whole[:MAX_SERIES_OF_A_KIND]:
+            totals[f"disk.{name}.read_kib"] = disks[name].read_bytes / 1024
+            totals[f"disk.{name}.written_kib"] = disks[name].write_bytes / 1024
+        interfaces = psutil.net_io_counters(pernic=True)
+        for name in sorted(interfaces)[:MAX_SERIES_OF_A_KIND]:
+            totals[f"net.{name}.received_kib"] = interfaces[name].bytes_recv / 1024
+            totals[f"net.{name}.sent_kib"] = interfaces[name].bytes_sent / 1024
+        return totals

@@ -1,0 +1,141 @@
+"""What Spark does in the demo: windowed statistics and anomalies, each into a topic and a Parquet directory."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from moldau.products.demo import rolling
+from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
+from moldau.products.pipelines.flow import read_source, to_records, write_to_topic
+from moldau.products.pipelines.group import GroupOffsets, lag
+from moldau.products.pipelines.page import PipelineSource
+from moldau.products.pipelines.progress import BatchCounter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+WINDOW_SECONDS = 1
+WATERMARK_SECONDS = 5
+TRIGGER = "1 second"
+SHOWN_ROWS = 100
+
+METRICS_SCHEMA = "source string, metric string, value double"
+
+METRIC_WINDOWS = f"""
+    select window.start as window_start, window.end as window_end, _key as key,
+           count(*) as records, avg(value) as mean, min(value) as minimum, max(value) as maximum,
+           stddev_pop(value) as deviation
+    from {{source}} group by window(_timestamp, '{WINDOW_SECONDS} seconds'), _key
+"""
+
+LEVEL = r"(?i)(?<![A-Z])(TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|SEVERE|CRITICAL|FATAL)(?![A-Z])"
+
+LINE_WINDOWS = f"""
+    select window.start as window_start, window.end as window_end,
+           if(level = '', '-', level) as key, count(*) as records, sum(octet_length(value)) as bytes
+    from (select *, upper(regexp_extract(cast(value as string), '{LEVEL}', 1)) as level from {{source}})
+    group by window(_timestamp, '{WINDOW_SECONDS} seconds'), level
+"""
+
+
+class Output(msgspec.Struct, frozen=True):
+    """Where a query's rows go, and the group that shows how far it is."""
+
+    name: str
+    topic: str
+    parquet: Path
+    checkpoint: Path
+    group: str
+
+
+class Query:
+    """A running query of the demo, and what is known of it. Its rows go to the topic and to Parquet batch by batch; a
+    batch that is written again replaces its Parquet files."""
+
+    def __init__(self, result: DataFrame, output: Output, bootstrap_servers: str, *, show: str) -> None:
+        """`show`: a condition in SQL on the rows that `shown` keeps for the display."""
+        self.output = output
+        self.rows = 0
+        self.records = 0
+        self._show = show
+        self._shown: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
+        self._servers = bootstrap_servers
+        self._group = GroupOffsets(bootstrap_servers, output.group)
+        self._published: FinishedBatch | None = None
+        self.counter = BatchCounter()
+        self._keep = threading.Lock()
+        writer = result.writeStream.queryName(output.name).outputMode("append")
+        writer = writer.option("checkpointLocation", str(output.checkpoint)).trigger(processingTime=TRIGGER)
+        self.spark_query: StreamingQuery = writer.foreachBatch(self._write).start()
+
+    def _write(self, batch: DataFrame, batch_id: int) -> None:
+        batch.persist()
+        try:
+            count = batch.count()
+            target = self.output.parquet / f"batch={batch_id:06}"
+            if count == 0:
+                shutil.rmtree(target, ignore_errors=True)
+                return
+            write_to_topic(to_records(batch, "key"), self._servers, self.output.topic)
+            batch.coalesce(1).write.mode("overwrite").parquet(str(target))
+            shown = [row.asDict() for row in batch.where(self._show).tail(SHOWN_ROWS)]
+            sums = batch.selectExpr("sum(records)").collect() if "records" in batch.columns else [(0,)]
+            with self._keep:
+                self.rows += count
+                self.records += sums[0][0]
+                self._shown.extend(shown)
+        finally:
+            batch.unpersist()
+
+    def publish(self, topic: str) -> int:
+        """Commits the finished batches' offsets to the group; gives the lag on `topic`. Raises GroupError."""
+        done = newest_finished_batch(self.output.checkpoint)
+        if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
+            self._group.commit(done.offsets)
+            self._published = done
+        self.counter.look(self.spark_query)
+        return lag(self._group.bounds(topic), done.offsets if done else {})
+
+    def shown(self) -> list[dict[str, Any]]:
+        """The newest rows worth showing, oldest first."""
+        with self._keep:
+            return list(self._shown)
+
+    def error(self) -> str | None:
+        failure = self.spark_query.exception()
+        return None if failure is None else str(failure)
+
+    def stop(self) -> None:
+        self.spark_query.stop()
+        self._group.close()
+
+
+def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output, *, of_lines: bool) -> Query:
+    source = PipelineSource(
+        topic,
+        "binary" if of_lines else "json",
+        None if of_lines else METRICS_SCHEMA,
+        f"{WATERMARK_SECONDS} seconds",
+    )
+    frame = read_source(spark, bootstrap_servers, source)
+    sql = LINE_WINDOWS if of_lines else METRIC_WINDOWS
+    show = "true" if of_lines else "key like 'machine/%'"
+    return Query(spark.sql(sql, source=frame), output, bootstrap_servers, show=show)
+
+
+def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output) -> Query:
+    frame = read_source(spark, bootstrap_servers, PipelineSource(topic, "json", METRICS_SCHEMA))
+    values = frame.where("value is not null").selectExpr(
+        "_partition as partition", "_key as key", "_offset as offset", "_timestamp as timestamp", "value"
+    )
+    found = values.groupBy("partition").applyInPandasWithState(
+        rolling.anomalies_of_partition, rolling.OUTPUT, rolling.STATE, "append", "NoTimeout"
+    )
+    return Query(found, output, bootstrap_servers, show="true")

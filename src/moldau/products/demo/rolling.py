@@ -1,0 +1,73 @@
+"""Anomalies: a value more than four rolling standard deviations from its rolling mean.
+
+"Rolling" are the WINDOW_VALUES values of the same key just before the value, which itself is not among them: one great
+value would hide in its own deviation. With fewer than MIN_VALUES before it, nothing can be said about a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WINDOW_VALUES = 50
+MIN_VALUES = 20
+MAX_SIGMAS = 4.0
+FLAT = 1e-9
+"""Below this deviation a key does not move: a change of it cannot be measured in deviations."""
+
+OUTPUT = "key string, timestamp timestamp, value double, mean double, deviation double, sigmas double"
+STATE = "values binary"
+OUTPUT_COLUMNS = ("key", "timestamp", "value", "mean", "deviation", "sigmas")
+
+
+class Anomaly(msgspec.Struct, frozen=True):
+    """`index`: which of the new values; `sigmas`: how many deviations from the mean, with its sign."""
+
+    index: int
+    value: float
+    mean: float
+    deviation: float
+    sigmas: float
+
+
+def find_anomalies(before: Sequence[float], values: Sequence[float]) -> tuple[list[Anomaly], list[float]]:
+    """The anomalies among `values`, which follow `before` (at most WINDOW_VALUES) in order, and the next `before`."""
+    series = np.concatenate([np.asarray(before, dtype=float), np.asarray(values, dtype=float)])
+    found: list[Anomaly] = []
+    padded = np.concatenate([np.full(WINDOW_VALUES, np.nan), series])
+    windows = np.lib.stride_tricks.sliding_window_view(padded[:-1], WINDOW_VALUES)[len(before) :]
+    counts = np.count_nonzero(~np.isnan(windows), axis=1)
+    ready = np.nonzero(counts >= MIN_VALUES)[0]
+    if ready.size:
+        means, deviations = np.nanmean(windows[ready], axis=1), np.nanstd(windows[ready], axis=1)
+        news = series[len(before) :][ready]
+        far = (np.abs(news - means) > MAX_SIGMAS * deviations) & (deviations > FLAT)
+        for at in np.nonzero(far)[0]:
+            value, mean, deviation = float(news[at]), float(means[at]), float(deviations[at])
+            found.append(Anomaly(int(ready[at]), value, mean, deviation, (value - mean) / deviation))
+    return found, [float(value) for value in series[-WINDOW_VALUES:]]
+
+
+def anomalies_of_partition(key: tuple[int], batches: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    """Spark's stateful function over one topic-partition: a key's records are all in one, in the order of offsets.
+
+    Columns in: key, offset, timestamp, value. Kept between micro-batches: the last values of every key.
+    """
+    import pandas as pd
+
+    kept: dict[str, list[float]] = msgspec.msgpack.decode(state.get[0]) if state.exists else {}
+    records = pd.concat(list(batches), ignore_index=True).sort_values("offset", kind="stable")
+    rows: list[tuple[Any, ...]] = []
+    for name, group in records.groupby("key", sort=True):
+        found, kept[name] = find_anomalies(kept.get(name, ()), group["value"].to_numpy())
+        timestamps = group["timestamp"].tolist()
+        rows.extend((name, timestamps[one.index], one.value, one.mean, one.deviation, one.sigmas) for one in found)
+    state.update((msgspec.msgpack.encode(kept),))
+    if rows:
+        yield pd.DataFrame(rows, columns=list(OUTPUT_COLUMNS))

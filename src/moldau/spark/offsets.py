@@ -1,0 +1,259 @@
+"""From options to offsets, and from offsets to tasks: the arithmetic of a source, without a broker and without Spark.
+
+A stream's offset is Spark's own text for topics, `{"topic":{"0":23}}`, and beside the topics, under a name that no
+topic can have, the topic ids: a topic that was deleted and created again begins anew at 0, and only its id tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.spark.options import EARLIEST, LATEST, SourceOptions, StartOrEnd, Subscription, offsets_to_json
+from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_to_text
+
+TOPIC_IDS = "@topic_ids"
+
+SMALL_TASK_OFFSETS = 1_000
+"""A second task costs more (about 10 ms) than it saves below this many offsets."""
+
+OffsetLookup = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]]
+"""Asks the cluster: LATEST, EARLIEST or a time in ms per partition gives an offset, -1 where no record is so late."""
+
+TopicIds = Mapping[str, Uuid]
+
+
+class DataLossError(MoldauError):
+    """Records between the two offsets are not there any more (or never were), and `failOnDataLoss` is true."""
+
+
+class StartError(MoldauError):
+    """The starting or ending offsets do not fit the partitions that are there."""
+
+
+class StreamOffset(msgspec.Struct, frozen=True):
+    """How far a stream has read: the next offset of every partition, and the ids of the topics that they count in."""
+
+    offsets: dict[TopicPartition, int]
+    topic_ids: dict[str, Uuid]
+
+
+class OffsetRange(msgspec.Struct, frozen=True):
+    """Records of one partition, [start_offset, end_offset): holes inside are possible, so never a count."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    topic_id: Uuid = ZERO_UUID
+
+    @property
+    def size(self) -> int:
+        return self.end_offset - self.start_offset
+
+
+def offset_to_dict(offset: StreamOffset) -> dict[str, dict[str, int | str]]:
+    """What Spark keeps in the checkpoint. Equal offsets give equal text: topics and partitions stand in order."""
+    nested: dict[str, dict[str, int | str]] = {}
+    for topic_partition in sorted(offset.offsets):
+        number = offset.offsets[topic_partition]
+        nested.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = number
+    ids = {topic: uuid_to_text(offset.topic_ids[topic]) for topic in sorted(offset.topic_ids)}
+    known = {topic: text for topic, text in ids.items() if text != uuid_to_text(ZERO_UUID)}
+    return {**nested, TOPIC_IDS: {**known}} if known else nested
+
+
+def offset_from_dict(nested: Mapping[str, Mapping[str, int | str]]) -> StreamOffset:
+    """The reverse. Offsets without topic ids (those of Spark's own connector) are taken as they are."""
+    offsets = {
+        TopicPartition(topic, int(number)): int(value)
+        for topic, partitions in nested.items()
+        if topic != TOPIC_IDS
+        for number, value in partitions.items()
+    }
+    ids = {topic: uuid_from_text(str(text)) for topic, text in nested.get(TOPIC_IDS, {}).items()}
+    return StreamOffset(offsets, ids)
+
+
+def subscribed_partitions(
+    subscription: Subscription, partitions_of: Mapping[str, Sequence[int]]
+) -> list[TopicPartition]:
+    """The partitions that are read, in order. Raises StartError for a topic or partition named but absent."""
+    if subscription.partitions:
+        for wanted in subscription.partitions:
+            if wanted.partition not in partitions_of.get(wanted.topic, ()):
+                raise StartError(f"partition {wanted.partition} of topic {wanted.topic!r} does not exist")
+        return list(subscription.partitions)
+    if subscription.pattern is not None:
+        pattern = re.compile(subscription.pattern)
+        topics: Iterable[str] = [topic for topic in partitions_of if pattern.fullmatch(topic)]
+    else:
+        topics = subscription.topics
+        for topic in topics:
+            if topic not in partitions_of:
+                raise StartError(f"topic {topic!r} does not exist")
+    return sorted(TopicPartition(topic, number) for topic in topics for number in partitions_of[topic])
+
+
+def resolve_start(
+    options: SourceOptions, partitions: Sequence[TopicPartition], lookup: OffsetLookup
+) -> dict[TopicPartition, int]:
+    """The first offset of every partition. Raises StartError where a starting time is after the last record and the
+    options do not say what then."""
+    wanted = _wanted(options.start, partitions, "starting")
+    found = _looked_up(wanted, partitions, lookup, is_time=options.start.timestamps_ms is not None)
+    late = [partition for partition in partitions if found[partition] < 0]
+    if late and not options.use_latest_after_last_timestamp:
+        raise StartError(
+            f"no record of {late[0]} is at or after its starting timestamp {wanted[late[0]]}; "
+            "startingOffsetsByTimestampStrategy=latest starts at the end then"
+        )
+    return _with_latest(found, late, lookup)
+
+
+def resolve_end(
+    options: SourceOptions, partitions: Sequence[TopicPartition], lookup: OffsetLookup
+) -> dict[TopicPartition, int]:
+    """The end offset of every partition, exclusive."""
+    wanted = _wanted(options.end, partitions, "ending")
+    found = _looked_up(wanted, partitions, lookup, is_time=options.end.timestamps_ms is not None)
+    return _with_latest(found, [partition for partition in partitions if found[partition] < 0], lookup)
+
+
+def check_bounds(
+    ranges: Iterable[OffsetRange], lookup: OffsetLookup, *, fail_on_data_loss: bool
+) -> tuple[list[OffsetRange], list[str]]:
+    """The ranges with what is still there of them, and what was lost, as sentences. Empty ranges are left out.
+
+    Raises DataLossError with those sentences if anything was lost and `fail_on_data_loss`.
+    """
+    asked = list(ranges)
+    earliest = lookup({TopicPartition(span.topic, span.partition): EARLIEST for span in asked}) if asked else {}
+    kept: list[OffsetRange] = []
+    losses: list[str] = []
+    for span in asked:
+        first = earliest[TopicPartition(span.topic, span.partition)]
+        if span.size < 0:
+            losses.append(
+                f"{span.topic}-{span.partition}: reading had come to offset {span.start_offset}, "
+                f"but the partition ends at {span.end_offset}"
+            )
+            continue
+        if span.start_offset < first and span.size:
+            lost_end = min(first, span.end_offset)
+            losses.append(f"{span.topic}-{span.partition}: offsets {span.start_offset} to {lost_end - 1} are gone")
+        kept.append(msgspec.structs.replace(span, start_offset=max(span.start_offset, first)))
+    raise_losses(losses, fail_on_data_loss=fail_on_data_loss)
+    return [span for span in kept if span.size > 0], losses
+
+
+def raise_losses(losses: Sequence[str], *, fail_on_data_loss: bool) -> None:
+    """Raises DataLossError if there is any loss and it shall fail the query."""
+    if losses and fail_on_data_loss:
+        shown = "; ".join(losses[:10])
+        raise DataLossError(f"records were lost: {shown}. To go on without them, set failOnDataLoss to false")
+
+
+def limit_offsets(
+    start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_offsets: int
+) -> dict[TopicPartition, int]:
+    """End offsets with at most about `max_offsets` in all, shared in proportion to what waits in each partition.
+
+    A partition with anything waiting gets at least one, so that none starves (as Spark's connector does).
+    """
+    sizes = {partition: max(0, end[partition] - start.get(partition, 0)) for partition in end}
+    total = sum(sizes.values())
+    if total <= max_offsets:
+        return dict(end)
+    limited: dict[TopicPartition, int] = {}
+    for partition, size in sizes.items():
+        share = max_offsets * size // total
+        begin = start.get(partition, 0)
+        limited[partition] = min(end[partition], begin + max(share, 1)) if size else end[partition]
+    return limited
+
+
+def plan_tasks(
+    ranges: Sequence[OffsetRange], *, parallelism: int, min_partitions: int | None = None
+) -> list[tuple[OffsetRange, ...]]:
+    """Which ranges each task reads.
+
+    Without `min_partitions`: whole topic-partitions, packed into at most `parallelism` tasks of about equal size, so a
+    partition's records stay in one task, in order. With it: at least that many tasks, large ranges are cut.
+    """
+    wanted = [span for span in ranges if span.size > 0]
+    if not wanted:
+        return []
+    total = sum(span.size for span in wanted)
+    if min_partitions is not None and min_partitions > len(wanted):
+        pieces: list[OffsetRange] = []
+        for span in wanted:
+            pieces.extend(_cut(span, max(1, -(-span.size * min_partitions // total))))
+        return [(piece,) for piece in pieces]
+    tasks = min(parallelism, len(wanted), max(1, -(-total // SMALL_TASK_OFFSETS)))
+    if min_partitions is not None:
+        tasks = max(tasks, min(min_partitions, len(wanted)))
+    packed: list[list[OffsetRange]] = [[] for _ in range(tasks)]
+    loads = [0] * tasks
+    for span in sorted(wanted, key=lambda one: (-one.size, one.topic, one.partition)):
+        lightest = loads.index(min(loads))
+        packed[lightest].append(span)
+        loads[lightest] += span.size
+    return [tuple(sorted(task, key=lambda one: (one.topic, one.partition))) for task in packed]
+
+
+def recreated_topics(before: TopicIds, now: TopicIds) -> list[str]:
+    """Topics that are there under another id. An id of zeros (a broker before Kafka 2.8) is no knowledge."""
+    return [
+        topic
+        for topic, topic_id in sorted(before.items())
+        if topic_id != ZERO_UUID and now.get(topic, ZERO_UUID) not in (ZERO_UUID, topic_id)
+    ]
+
+
+def _wanted(bound: StartOrEnd, partitions: Sequence[TopicPartition], which: str) -> dict[TopicPartition, int]:
+    """What is asked for each partition. Raises StartError unless a list names exactly the partitions read."""
+    if bound.position is not None:
+        return dict.fromkeys(partitions, bound.position)
+    times = bound.timestamps_ms
+    if times is not None and None in times:
+        return dict.fromkeys(partitions, times[None])
+    named: dict[TopicPartition, int] = {}
+    if times is not None:
+        named = {partition: time for partition, time in times.items() if partition is not None}
+    elif bound.offsets is not None:
+        named = bound.offsets
+    if sorted(named) != sorted(partitions):
+        raise StartError(
+            f"{which} offsets must name every partition that is read, and no other (-1 is latest, -2 earliest): "
+            f"they name {offsets_to_json(named)}, read are {', '.join(map(str, partitions))}"
+        )
+    return dict(named)
+
+
+def _looked_up(
+    wanted: Mapping[TopicPartition, int],
+    partitions: Sequence[TopicPartition],
+    lookup: OffsetLookup,
+    *,
+    is_time: bool,
+) -> dict[TopicPartition, int]:
+    asked = {partition: wanted[partition] for partition in partitions if is_time or wanted[partition] < 0}
+    answers = lookup(asked) if asked else {}
+    return {partition: answers.get(partition, wanted[partition]) for partition in partitions}
+
+
+def _with_latest(
+    found: dict[TopicPartition, int], late: Sequence[TopicPartition], lookup: OffsetLookup
+) -> dict[TopicPartition, int]:
+    return {**found, **lookup(dict.fromkeys(late, LATEST))} if late else found
+
+
+def _cut(span: OffsetRange, parts: int) -> list[OffsetRange]:
+    bounds = [span.start_offset + span.size * part // parts for part in range(parts + 1)]
+    pieces = [msgspec.structs.replace(span, start_offset=begin, end_offset=end) for begin, end in pairwise(bounds)]
+    return [piece for piece in pieces if piece.size > 0]

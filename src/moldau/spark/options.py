@@ -1,0 +1,274 @@
+"""What a reader or a writer of topics may be told, under the names of Spark's own Kafka connector.
+
+Everything is checked here, before a broker is asked: an unknown option is refused by its name, and so is a value that
+cannot be meant. Option names are case-insensitive, as everywhere in Spark. No pyspark here: only text to values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.types import TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+
+DEFAULT_CLIENT_ID = "moldau-spark"
+
+SOURCE_OPTIONS = (
+    "kafka.bootstrap.servers",
+    "kafka.group.id",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "maxOffsetsPerTrigger",
+    "minPartitions",
+    "failOnDataLoss",
+    "includeHeaders",
+)
+SINK_OPTIONS = ("kafka.bootstrap.servers", "topic", "kafka.compression.type")
+COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+# Spark itself adds these to what the user gave: they are not the user's words, and say nothing to us.
+_SPARK_OWN = frozenset({"checkpointlocation", "querynameforlogging", "path"})
+
+
+class OptionError(MoldauError, ValueError):
+    """An option that is unknown, missing, or says what cannot be meant; the message names it."""
+
+
+class StartOrEnd(msgspec.Struct, frozen=True):
+    """Where reading starts or ends. Exactly one of the three says it.
+
+    `position`: LATEST or EARLIEST for every partition; `offsets`: one offset (or LATEST, EARLIEST) per partition;
+    `timestamps_ms`: one time per partition, None as the key stands for every partition.
+    """
+
+    position: int | None = None
+    offsets: dict[TopicPartition, int] | None = None
+    timestamps_ms: dict[TopicPartition | None, int] | None = None
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """Which partitions: those of topics by name, of topics by pattern (the whole name must match), or single ones."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+class SourceOptions(msgspec.Struct, frozen=True):
+    """A source's options after checking. `use_latest_after_last_timestamp`: a starting time after the last record
+    means the end of the partition instead of an error."""
+
+    bootstrap_servers: str
+    subscription: Subscription
+    start: StartOrEnd
+    end: StartOrEnd
+    group_id: str | None = None
+    use_latest_after_last_timestamp: bool = False
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+
+
+class SinkOptions(msgspec.Struct, frozen=True):
+    bootstrap_servers: str
+    topic: str | None = None
+    compression_type: str = "none"
+
+
+def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
+    """Raises OptionError. A stream starts at "latest" unless told, a batch at "earliest", as in Spark's connector."""
+    given = _known_options(options, SOURCE_OPTIONS)
+    if is_streaming:
+        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+            if name.lower() in given:
+                _refuse(name, "has no meaning for a stream, which does not end")
+    elif "maxoffsetspertrigger" in given:
+        _refuse("maxOffsetsPerTrigger", "is for streams: a batch reads all of its range")
+    start = _parse_start_or_end(given, "starting", LATEST if is_streaming else EARLIEST)
+    end = _parse_start_or_end(given, "ending", LATEST)
+    if not is_streaming:
+        _check_batch_bounds(start, end)
+    return SourceOptions(
+        bootstrap_servers=_required(given, "kafka.bootstrap.servers"),
+        subscription=_parse_subscription(given),
+        start=start,
+        end=end,
+        group_id=given.get("kafka.group.id"),
+        use_latest_after_last_timestamp=_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+        == "latest",
+        max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
+        min_partitions=_positive(given, "minPartitions"),
+        fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
+        include_headers=_boolean(given, "includeHeaders", default=False),
+    )
+
+
+def wants_headers(options: Mapping[str, str]) -> bool:
+    """Whether `includeHeaders` is set: all that the schema of a source depends on. Raises OptionError."""
+    return _boolean(_known_options(options, SOURCE_OPTIONS), "includeHeaders", default=False)
+
+
+def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Raises OptionError. Without `topic` every row must name its own in a column `topic`."""
+    given = _known_options(options, SINK_OPTIONS)
+    return SinkOptions(
+        bootstrap_servers=_required(given, "kafka.bootstrap.servers"),
+        topic=given.get("topic"),
+        compression_type=_choice(given, "kafka.compression.type", COMPRESSION_TYPES),
+    )
+
+
+def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> str:
+    """The text of Spark's connector: `{"topic":{"0":23,"1":-2}}`, topics and partitions in order."""
+    nested: dict[str, dict[str, int]] = {}
+    for topic_partition in sorted(offsets):
+        nested.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = offsets[topic_partition]
+    return json.dumps(nested, separators=(",", ":"))
+
+
+def _known_options(options: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+    lowered = {name.lower() for name in known}
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        if name.lower() in lowered:
+            given[name.lower()] = str(value)
+        elif name.lower() not in _SPARK_OWN:
+            raise OptionError(f"option {name!r} is not known; the options are {', '.join(known)}")
+    return given
+
+
+def _refuse(name: str, reason: str) -> NoReturn:
+    raise OptionError(f"option {name!r} {reason}")
+
+
+def _required(given: Mapping[str, str], name: str) -> str:
+    value = given.get(name.lower(), "").strip()
+    if not value:
+        _refuse(name, "must be set")
+    return value
+
+
+def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = given.get(name.lower(), str(default)).strip().lower()
+    if value not in ("true", "false"):
+        _refuse(name, f"must be true or false, not {value!r}")
+    return value == "true"
+
+
+def _positive(given: Mapping[str, str], name: str) -> int | None:
+    value = given.get(name.lower())
+    if value is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,18}", value.strip()) or int(value) == 0:
+        _refuse(name, f"must be a whole number above 0, not {value!r}")
+    return int(value)
+
+
+def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    """The value; the first choice is the default."""
+    value = given.get(name.lower(), choices[0]).strip().lower()
+    if value not in choices:
+        _refuse(name, f"must be one of {', '.join(choices)}, not {value!r}")
+    return value
+
+
+def _parse_subscription(given: Mapping[str, str]) -> Subscription:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
+    if len(names) != 1:
+        said = f"not {' and '.join(names)}" if names else "and none is"
+        raise OptionError(f"one of the options subscribe, subscribePattern, assign must be set, {said}")
+    text = given[names[0].lower()].strip()
+    if names[0] == "subscribe":
+        topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
+        if not topics:
+            _refuse("subscribe", "names no topic")
+        return Subscription(topics=topics)
+    if names[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            _refuse("subscribePattern", f"is no regular expression: {error}")
+        return Subscription(pattern=text)
+    return Subscription(partitions=_parse_assign(text))
+
+
+def _parse_assign(text: str) -> tuple[TopicPartition, ...]:
+    example = 'must be like {"topicA":[0,1],"topicB":[2,4]}'
+    partitions: list[TopicPartition] = []
+    for topic, numbers in _json_object("assign", text, example).items():
+        if not isinstance(numbers, list) or not all(type(number) is int and number >= 0 for number in numbers):
+            _refuse("assign", example)
+        partitions.extend(TopicPartition(topic, number) for number in numbers)
+    if not partitions:
+        _refuse("assign", "names no partition")
+    return tuple(sorted(dict.fromkeys(partitions)))
+
+
+def _parse_start_or_end(given: Mapping[str, str], which: str, default: int) -> StartOrEnd:
+    """`which`: "starting" or "ending". One time for all goes before times, and times before offsets, as in Spark."""
+    time_name, times_name, offsets_name = f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"
+    if time_name.lower() in given:
+        return StartOrEnd(timestamps_ms={None: _timestamp(time_name, given[time_name.lower()])})
+    if times_name.lower() in given:
+        example = 'must be like {"topicA":{"0":1700000000000,"1":1700000000000}}'
+        times = _per_partition(times_name, given[times_name.lower()], example, minimum=0)
+        return StartOrEnd(timestamps_ms={partition: time for partition, time in times.items()})  # noqa: C416
+    text = given.get(offsets_name.lower())
+    if text is None:
+        return StartOrEnd(position=default)
+    if text.strip().lower() in ("latest", "earliest"):
+        return StartOrEnd(position=LATEST if text.strip().lower() == "latest" else EARLIEST)
+    example = 'must be "earliest", "latest", or like {"topicA":{"0":23,"1":-2}}'
+    return StartOrEnd(offsets=_per_partition(offsets_name, text, example, minimum=EARLIEST))
+
+
+def _check_batch_bounds(start: StartOrEnd, end: StartOrEnd) -> None:
+    if start.position == LATEST or LATEST in (start.offsets or {}).values():
+        _refuse("startingOffsets", "must not be latest (-1) for a batch: there would be nothing to read")
+    if end.position == EARLIEST or EARLIEST in (end.offsets or {}).values():
+        _refuse("endingOffsets", "must not be earliest (-2): there would be nothing to read")
+
+
+def _timestamp(name: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text.strip()):
+        _refuse(name, f"must be milliseconds since 1970, not {text!r}")
+    return int(text)
+
+
+def _per_partition(name: str, text: str, example: str, *, minimum: int) -> dict[TopicPartition, int]:
+    values: dict[TopicPartition, int] = {}
+    for topic, partitions in _json_object(name, text, example).items():
+        if not isinstance(partitions, dict):
+            _refuse(name, example)
+        for number, value in partitions.items():
+            if not re.fullmatch(r"[0-9]{1,9}", number) or type(value) is not int or value < minimum:
+                _refuse(name, example)
+            values[TopicPartition(topic, int(number))] = value
+    return values
+
+
+def _json_object(name: str, text: str, example: str) -> dict[str, object]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        _refuse(name, example)
+    return value

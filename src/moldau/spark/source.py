@@ -1,0 +1,246 @@
+"""Topics as a Spark source: `format("moldau")`, for batches and for streams.
+
+Columns, their types and the offsets' JSON are those of Spark's own Kafka connector: a query moves over by changing its
+format: key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int and,
+with includeHeaders, headers array<struct<key string, value binary>>. Reading is read_committed.
+
+Where things run: `schema`, `partitions`, `initialOffset` and `latestOffset` in a Python process beside the driver (one
+for the life of a stream), `read` in the executors' Python workers. Tasks give Arrow record batches, decoded from the
+broker's record batches by `moldau.columnar`; no record becomes a Python object on the way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from moldau.spark import offsets as planning
+from moldau.spark.offsets import OffsetRange, StreamOffset
+from moldau.spark.options import (
+    EARLIEST,
+    LATEST,
+    SourceOptions,
+    parse_sink_options,
+    parse_source_options,
+    wants_headers,
+)
+from moldau.spark.reading import read_ranges
+from moldau.spark.topics import SubscribedTopics
+from moldau.types import TopicPartition, Uuid
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT = "moldau"
+
+COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
+
+logger = logging.getLogger("moldau.spark")
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `format("moldau")` known to this session, for reading and writing."""
+    # A subclass of its own carries the session's number of cores to the processes that plan: they have no session.
+    cores = spark.sparkContext.defaultParallelism
+    spark.dataSource.register(type("TopicDataSource", (TopicDataSource,), {"parallelism": cores}))
+
+
+class TopicDataSource(DataSource):
+    """What `register` registers."""
+
+    parallelism = 1
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return f"{COLUMNS}, {HEADERS_COLUMN}" if wants_headers(self.options) else COLUMNS
+
+    def reader(self, schema: StructType) -> TopicBatchReader:
+        return TopicBatchReader(parse_source_options(self.options, is_streaming=False), self.parallelism)
+
+    def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802 - Spark's name
+        return TopicStreamReader(parse_source_options(self.options, is_streaming=True), self.parallelism)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from moldau.spark.sink import TopicBatchWriter
+
+        return TopicBatchWriter(parse_sink_options(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        from moldau.spark.sink import TopicStreamWriter
+
+        return TopicStreamWriter(parse_sink_options(self.options), schema)
+
+
+class RangesPartition(InputPartition):
+    """One task's share."""
+
+    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+        self.ranges = ranges
+
+
+class _TaskReader:
+    """What the executors' side needs of either reader: plain values, for the reader travels to the tasks."""
+
+    options: SourceOptions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark makes one empty partition of its own kind where we plan none.
+        if isinstance(partition, RangesPartition):
+            yield from read_ranges(self.options, partition.ranges)
+
+
+class TopicBatchReader(_TaskReader, DataSourceReader):
+    """A range of a topic, fixed when the query is planned."""
+
+    def __init__(self, options: SourceOptions, parallelism: int) -> None:
+        self.options = options
+        self.parallelism = parallelism
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self.options
+        with SubscribedTopics(options) as topics:
+            partitions, topic_ids = topics.partitions()
+            start = planning.resolve_start(options, partitions, topics.lookup)
+            end = planning.resolve_end(options, partitions, topics.lookup)
+            latest = topics.lookup(dict.fromkeys(partitions, LATEST))
+            if options.start.timestamps_ms or options.end.timestamps_ms:
+                # a time range that holds no record is empty, and nothing is lost
+                end = {partition: max(end[partition], start[partition]) for partition in partitions}
+            ranges, losses = [], []
+            for partition in partitions:
+                if end[partition] > latest[partition]:
+                    losses.append(f"{partition}: it ends at {latest[partition]}, before offset {end[partition]}")
+                last = min(end[partition], latest[partition])
+                ranges.append(_range(partition, min(start[partition], last), last, topic_ids))
+            planning.raise_losses(losses, fail_on_data_loss=options.fail_on_data_loss)
+            kept, gone = planning.check_bounds(ranges, topics.lookup, fail_on_data_loss=options.fail_on_data_loss)
+        _warn(losses + gone)
+        tasks = planning.plan_tasks(kept, parallelism=self.parallelism, min_partitions=options.min_partitions)
+        return [RangesPartition(task) for task in tasks]
+
+
+class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream of micro-batches. `maxOffsetsPerTrigger` is Spark's read limit; Trigger.AvailableNow reads, in batches
+    of that limit, up to the offsets that were the latest when the query started."""
+
+    def __init__(self, options: SourceOptions, parallelism: int) -> None:
+        self.options = options
+        self.parallelism = parallelism
+        self._cluster: SubscribedTopics | None = None
+        self._target: StreamOffset | None = None
+        self._warned: list[str] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options, "parallelism": self.parallelism}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        partitions, topic_ids = self._topics.partitions()
+        start = planning.resolve_start(self.options, partitions, self._topics.lookup)
+        return planning.offset_to_dict(StreamOffset(start, dict(topic_ids)))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self.options.max_offsets_per_trigger is None:
+            return super().getDefaultReadLimit()
+        return ReadMaxRows(self.options.max_offsets_per_trigger)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._latest()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        before = planning.offset_from_dict(start)
+        now = self._target or self._latest()
+        begin = self._begin(before, now)
+        if isinstance(limit, ReadMaxRows):
+            limited = planning.limit_offsets(begin, now.offsets, limit.max_rows)
+            now = StreamOffset(limited, now.topic_ids)
+        return planning.offset_to_dict(now)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        return planning.offset_to_dict(self._latest())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        after = planning.offset_from_dict(end)
+        begin = self._begin(planning.offset_from_dict(start), after)
+        ranges = [
+            _range(partition, begin[partition], after.offsets[partition], after.topic_ids)
+            for partition in sorted(after.offsets)
+        ]
+        fail = self.options.fail_on_data_loss
+        kept, losses = planning.check_bounds(ranges, self._topics.lookup, fail_on_data_loss=fail)
+        self._warn_once(losses)
+        tasks = planning.plan_tasks(kept, parallelism=self.parallelism, min_partitions=self.options.min_partitions)
+        return [RangesPartition(task) for task in tasks]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Shows the progress in the group `kafka.group.id`, if one is given.
+
+        Spark calls this one batch late, and not for the last batch of a bounded run: a pipeline publishes by itself
+        (moldau.products.pipelines).
+        """
+        if self.options.group_id is not None:
+            self._topics.commit(self.options.group_id, planning.offset_from_dict(end).offsets)
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    @property
+    def _topics(self) -> SubscribedTopics:
+        if self._cluster is None:
+            self._cluster = SubscribedTopics(self.options)
+        return self._cluster
+
+    def _latest(self) -> StreamOffset:
+        partitions, topic_ids = self._topics.partitions()
+        return StreamOffset(dict(self._topics.lookup(dict.fromkeys(partitions, LATEST))), dict(topic_ids))
+
+    def _begin(self, before: StreamOffset, after: StreamOffset) -> dict[TopicPartition, int]:
+        """Where reading goes on for every partition of `after`: a new one, and one of a topic that was made anew,
+        begins at its first record. Raises DataLossError for what is gone, if the options say so."""
+        anew = planning.recreated_topics(before.topic_ids, after.topic_ids)
+        losses = [f"topic {topic} was deleted and created again" for topic in anew]
+        losses += [f"{partition} is gone" for partition in before.offsets if partition not in after.offsets]
+        planning.raise_losses(losses, fail_on_data_loss=self.options.fail_on_data_loss)
+        self._warn_once(losses)
+        known = {partition: before.offsets[partition] for partition in after.offsets if partition in before.offsets}
+        begin = {partition: offset for partition, offset in known.items() if partition.topic not in anew}
+        fresh = [partition for partition in after.offsets if partition not in begin]
+        if fresh:
+            begin.update(self._topics.lookup(dict.fromkeys(fresh, EARLIEST)))
+        return begin
+
+    def _warn_once(self, losses: Sequence[str]) -> None:
+        new = [loss for loss in losses if loss not in self._warned]
+        self._warned = (self._warned + new)[-1_000:]
+        _warn(new)
+
+
+def _range(partition: TopicPartition, start: int, end: int, topic_ids: Mapping[str, Uuid]) -> OffsetRange:
+    known = {"topic_id": topic_ids[partition.topic]} if partition.topic in topic_ids else {}
+    return OffsetRange(partition.topic, partition.partition, start, end, **known)
+
+
+def _warn(losses: Sequence[str]) -> None:
+    for loss in losses:
+        logger.warning("records were lost, and failOnDataLoss is false: %s", loss)
