@@ -97,10 +97,7 @@ class LogReplay:
                 offset = header.next_offset
 
     def _read(self, offset: int, end_offset: int) -> bytes:
-        read = self._log.read(Offset(offset), max_bytes=READ_BYTES, end_offset=Offset(end_offset))
-        data = read.records
-        if data is None:
-            data = self._log.read_cold_plan(Offset(offset), max_bytes=READ_BYTES, end_offset=Offset(end_offset)).run()
+        data = self._log.read(offset, max_bytes=READ_BYTES, end_offset=end_offset, may_wait=True).records
         if not data:
             raise QuorumError(f"{METADATA_DIRECTORY}: nothing to read at offset {offset} of {end_offset}")
         return bytes(data)

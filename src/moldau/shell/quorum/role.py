@@ -180,8 +180,7 @@ class QuorumRole:
         if self._flushing is not None:
             await self._flushing
         if self._log is not None:
-            if not self.is_offline:
-                self._log.close(self._clock.now_ms())
+            self._log.close(self._clock.now_ms())
             self._log = None
         self._fail_waiting(kafka_error("NOT_CONTROLLER"))
 
@@ -193,7 +192,9 @@ class QuorumRole:
         for future in self._waiting.values():
             future.cancel()
         self._waiting.clear()
-        self._log = None
+        if self._log is not None:
+            self._log.release()
+            self._log = None
 
     def _load(self) -> tuple[Host, MetadataFold]:
         """Folds snapshot and log. Waits for the disk."""
@@ -374,6 +375,9 @@ class QuorumRole:
         """Flushes until the log end is durable; what is appended meanwhile goes with the next round."""
         while self._log is not None and self.high_watermark < self._log.log_end_offset:
             plan = self._log.unflushed()
+            if plan is None:
+                self._commit(self._log.log_end_offset)
+                return
             try:
                 await self._workers.run(plan.run)
             except StorageFullError as error:
@@ -391,7 +395,7 @@ class QuorumRole:
 
     def _flushed(self, plan: FlushPlan) -> None:
         if self._log is not None:
-            self._log.mark_flushed(plan)
+            self._log.mark_flushed(plan, self._clock.now_ms())
             self._commit(plan.end_offset)
 
     def _commit(self, end_offset: int) -> None:
