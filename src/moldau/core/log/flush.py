@@ -1,0 +1,99 @@
+"""Making a log durable, off the event loop: what to fsync is decided on the loop, done by a worker thread."""
+
+from __future__ import annotations
+
+from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.segment import (
+    INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    flush_file,
+    write_whole_file,
+)
+from moldau.errors import StorageFailedError
+from moldau.ports import Disk
+
+
+class FlushPlan:
+    """One flush of one log: `run()` in Workers, then `Log.mark_flushed(plan)` on the loop.
+
+    `end_offset`: everything below it is durable once `run` returns. Segments that were deleted in the meantime are
+    passed over. The data goes first and the names last, so that a name that survives a crash has its bytes.
+    """
+
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_health",
+        "_unsealed",
+        "end_offset",
+        "leader_epochs",
+        "names_version",
+        "sealed",
+        "truncations",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        health: DirectoryHealth,
+        *,
+        sealed: list[Segment],
+        unsealed: list[Segment],
+        end_offset: int,
+        leader_epochs: bytes | None,
+        names_version: int | None,
+        truncations: int,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._health = health
+        self.sealed = sealed
+        """The segments whose index files are on the disk once the plan has run."""
+        self._unsealed = unsealed
+        self.leader_epochs = leader_epochs
+        self.end_offset = end_offset
+        self.names_version = names_version
+        """Not None: files were made or renamed since the last flush, so the directory is flushed too."""
+        self.truncations = truncations
+
+    def run(self) -> None:
+        """Waits for the disk. Raises StorageFailedError, and the whole directory is offline then; never try again.
+
+        StorageFullError (no room for an index file) leaves the log as it was: the next flush tries again.
+        """
+        try:
+            self._run()
+        except StorageFailedError as error:
+            self._health.fail(error)
+            raise
+
+    def _run(self) -> None:
+        for segment in (*self.sealed, *self._unsealed):
+            self._flush_log(segment)
+        for segment in self.sealed:
+            segment.save_indexes()
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                flush_file(self._disk, segment.path(suffix))
+        for segment in (*self.sealed, *self._unsealed):
+            flush_file(self._disk, segment.path(SNAPSHOT_SUFFIX))
+        if self.leader_epochs is not None:
+            path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
+            write_whole_file(self._disk, path + ".tmp", self.leader_epochs)
+            flush_file(self._disk, path + ".tmp")
+            self._disk.rename(path + ".tmp", path)
+        if self.names_version is not None or self.leader_epochs is not None:
+            self._disk.flush_directory(self._directory)
+            self._disk.flush_directory(self._directory.rpartition("/")[0])
+
+    @staticmethod
+    def _flush_log(segment: Segment) -> None:
+        if not segment.has_file:
+            return
+        try:
+            segment.file.flush()
+        except ValueError:  # closed: deleted since the plan was made
+            return

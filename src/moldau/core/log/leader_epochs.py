@@ -1,0 +1,91 @@
+"""Which leader epoch began at which offset (KIP-101, KIP-279): how replicas and consumers find where logs diverge."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from moldau.core.log.checkpoint import decode_leader_epochs, encode_leader_epochs
+
+UNKNOWN = (-1, -1)
+
+
+class LeaderEpochs:
+    """Entries (epoch, start offset), both strictly increasing. `is_dirty` until somebody saved `encode()`."""
+
+    __slots__ = ("entries", "is_dirty", "latest_epoch")
+
+    def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
+        self.entries: list[tuple[int, int]] = entries or []
+        self.latest_epoch = self.entries[-1][0] if self.entries else -1
+        self.is_dirty = False
+
+    @classmethod
+    def decode(cls, data: bytes) -> LeaderEpochs:
+        """Raises ValueError for a damaged file."""
+        entries = decode_leader_epochs(data)
+        for (epoch, start_offset), (next_epoch, next_offset) in pairwise(entries):
+            if next_epoch <= epoch or next_offset < start_offset:
+                raise ValueError("leader epochs are not in order")
+        return cls(entries)
+
+    def encode(self) -> bytes:
+        return encode_leader_epochs(self.entries)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Epoch `epoch` writes from `start_offset` on. A known or older epoch changes nothing.
+
+        Entries of which nothing is left in the log (they begin at or after `start_offset`) go.
+        """
+        if epoch <= self.latest_epoch or epoch < 0:
+            return
+        while self.entries and self.entries[-1][1] >= start_offset:
+            self.entries.pop()
+        self.entries.append((epoch, start_offset))
+        self._changed()
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest epoch not above `epoch`; UNKNOWN where Kafka answers -1, -1."""
+        if epoch < 0 or epoch > self.latest_epoch:
+            return UNKNOWN
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        found = -1
+        for known, start_offset in self.entries:
+            if known > epoch:
+                # an epoch before the first entry ends where the first begins
+                return (found if found >= 0 else epoch), start_offset
+            found = known
+        return UNKNOWN
+
+    def epoch_of_offset(self, offset: int) -> int:
+        """The epoch in which `offset` was written, -1 if unknown."""
+        found = -1
+        for epoch, start_offset in self.entries:
+            if start_offset > offset:
+                break
+            found = epoch
+        return found
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log now ends at `end_offset`."""
+        kept = [entry for entry in self.entries if entry[1] < end_offset]
+        if len(kept) != len(self.entries):
+            self.entries = kept
+            self._changed()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log now begins at `start_offset`; the epoch that holds it begins there too."""
+        behind = [entry for entry in self.entries if entry[1] <= start_offset]
+        if behind and (behind[-1][1] != start_offset or len(behind) > 1):
+            ahead = self.entries[len(behind) :]
+            self.entries = [(behind[-1][0], start_offset), *ahead]
+            self._changed()
+
+    def clear(self) -> None:
+        if self.entries:
+            self.entries = []
+            self._changed()
+
+    def _changed(self) -> None:
+        self.latest_epoch = self.entries[-1][0] if self.entries else -1
+        self.is_dirty = True

@@ -1,0 +1,667 @@
+"""One partition's log: batches in, ranges of bytes out, durable as far as somebody flushes it.
+
+Everything here runs on one event loop and never waits for the disk, except `open`, `close` and what a FlushPlan, a
+ColdRead or a TimestampSearch does in a worker thread. Offsets: *end* is exclusive. Order of durability:
+
+    append      page cache only; `log_end_offset` moves after the write succeeded, never before
+    FlushPlan   batches, then index files of sealed segments, leader epochs, names; then `recovery_point` may move
+    close       all of it, and the producers' snapshot at the log end
+
+What a crash leaves, `open` repairs (see recovery).
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+
+import msgspec
+
+from moldau.core.log.flush import FlushPlan
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.leader_epochs import LeaderEpochs
+from moldau.core.log.producer_state import ProducerState
+from moldau.core.log.reading import NOTHING, Read, SegmentReader
+from moldau.core.log.recovery import LoadedLog, load_log
+from moldau.core.log.retention import SegmentFacts, count_deletable
+from moldau.core.log.segment import (
+    DELETED_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    IndexCache,
+    Segment,
+    parse_base_offset,
+    segment_file_name,
+    write_whole_file,
+)
+from moldau.core.log.settings import LogSettings
+from moldau.core.log.timestamp_search import FoundOffset, TimestampSearch
+from moldau.errors import ProtocolError, StorageFailedError, kafka_error
+from moldau.ports import Disk
+from moldau.types import Buffer, TopicPartition, Uuid
+from moldau.wire.records.batch import (
+    CONTROL_FLAG,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    clear_log_append_time,
+    iterate_batches,
+    patch_base_offset,
+    set_log_append_time,
+)
+from moldau.wire.records.validate import check_produced_fields, check_records
+
+_base_offset_of = attrgetter("base_offset")
+_RECENT_POSITIONS = 32
+"""How many batch boundaries near the end are remembered: consumers at the tail read from one of them."""
+
+
+class AppendOrigin(enum.Enum):
+    """Who wrote the batches: it says what they are checked for."""
+
+    CLIENT = "client"
+    """Exactly one batch; header and producer state are checked."""
+    COORDINATOR = "coordinator"
+    """Our own records of a group or transaction coordinator: any number of batches, control batches too."""
+    CONTROLLER = "controller"
+    """The metadata log: as COORDINATOR; never stamped with LogAppendTime."""
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """What a produce response says. `log_append_time_ms` is -1 unless the topic stamps batches."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    is_duplicate: bool = False
+
+
+class DeletedSegment(msgspec.Struct, frozen=True):
+    """A segment that retention took: its files now end in `.deleted` and go for good at `purge_at_ms`."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    paths: tuple[str, ...]
+    purge_at_ms: int
+
+
+class Log:
+    """See the head of this module; made by `open`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        settings: LogSettings,
+        *,
+        health: DirectoryHealth | None = None,
+        index_cache: IndexCache | None = None,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.health = health or DirectoryHealth()
+        self.index_cache = index_cache or IndexCache()
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.recovery_point = 0
+        """Everything below is durable."""
+        self.cut_bytes = 0
+        """What recovery dropped of a torn tail."""
+        self.leader_epochs = LeaderEpochs()
+        self.producer_state = ProducerState(settings.max_producer_ids)
+        self.update_settings(settings)
+        self._segments: list[Segment] = []
+        self._active: Segment | None = None
+        self._sealed_size = 0
+        self._recent: dict[int, int] = {}
+        self._deleted: list[DeletedSegment] = []
+        self._last_flush_ms = 0
+        self._names_changed = 0
+        self._names_flushed = 0
+        self._truncations = 0
+        self._snapshot_offset = -1
+        self._clean_end_offset = -1
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        settings: LogSettings,
+        *,
+        now_ms: int,
+        is_clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        health: DirectoryHealth | None = None,
+        index_cache: IndexCache | None = None,
+    ) -> Log:
+        """Opens or begins the log in `directory`, which is made if absent; recovers it unless `is_clean`.
+
+        Waits for the disk: for start-up only, but for a new partition it is a few system calls. `recovery_point` and
+        `log_start_offset` come from the directory's checkpoints (0: unknown). Raises StorageFailedError.
+        """
+        log = cls(disk, directory, topic_partition, topic_id, settings, health=health, index_cache=index_cache)
+        disk.make_directory(directory)
+        loaded = load_log(
+            disk,
+            directory,
+            settings,
+            now_ms=now_ms,
+            is_clean=is_clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+        )
+        first = loaded.segments[0].base_offset if loaded.segments else loaded.next_offset
+        log.log_start_offset = max(log_start_offset, first)
+        loaded.leader_epochs.truncate_from_start(log.log_start_offset)
+        log._last_flush_ms = now_ms
+        log._adopt(loaded)
+        if loaded.is_clean:
+            log._clean_end_offset = log.log_end_offset
+        if not loaded.segments and loaded.next_offset > 0:
+            log._add_segment(loaded.next_offset, now_ms)
+        return log
+
+    def _adopt(self, loaded: LoadedLog) -> None:
+        """Becomes what was read from the disk."""
+        self._segments = loaded.segments
+        self._active = loaded.segments[-1] if loaded.segments else None
+        self._sealed_size = sum(segment.size for segment in loaded.segments[:-1])
+        self._recent.clear()
+        self._truncations += 1
+        self._clean_end_offset = -1
+        self._snapshot_offset = -1
+        self.leader_epochs = loaded.leader_epochs
+        self.producer_state = loaded.producers
+        self.log_end_offset = loaded.next_offset
+        self.recovery_point = loaded.recovery_point
+        self.cut_bytes = loaded.cut_bytes
+
+    def update_settings(self, settings: LogSettings) -> None:
+        """Acts from the next append, roll and retention check on."""
+        self.settings = settings
+        self._limits = settings.batch_limits
+        self._is_log_append_time = settings.is_log_append_time
+        self._walks_records = settings.is_record_validation_full or "compact" in settings.cleanup_policy
+        self.producer_state.max_producer_ids = settings.max_producer_ids
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches in the log."""
+        return self._sealed_size + (self._active.size if self._active is not None else 0)
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments)
+
+    # --- append ---
+
+    def append(
+        self,
+        batches: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin,
+        are_records_checked: bool = False,
+    ) -> Appended:
+        """Appends one batch of a client, or our own batches, as one write: all of it, or nothing and an error.
+
+        Base offset and leader epoch are patched in place in a writable buffer; a read-only one is copied. Errors:
+        KafkaError for what the batch is refused for (2, 10, 18, 32, 45, 47, 48, 76, 87), StorageFullError (the log
+        ends where it ended), StorageFailedError (the directory is offline). `are_records_checked`: the caller has
+        run `check_records` off the loop.
+        """
+        if self.health.failure is not None:
+            self.health.check()
+        if origin is not AppendOrigin.CLIENT:
+            return self._append_own(batches, leader_epoch, now_ms, origin)
+        if len(batches) > self.settings.max_message_bytes:
+            self._check_size(batches)
+        fields = check_produced_fields(batches, now_ms, self._limits)
+        _, length, _, _, _, attributes, delta, _, max_timestamp_ms, producer_id, epoch, base_sequence, _ = fields
+        if attributes & TRANSACTIONAL_FLAG:
+            raise kafka_error("INVALID_TXN_STATE", "transactions are not served yet")
+        if self._walks_records and not are_records_checked:
+            check_records(
+                batches,
+                BatchHeader(*fields),
+                now_ms=now_ms,
+                limits=self._limits,
+                is_key_required="compact" in self.settings.cleanup_policy,
+            )
+        if producer_id >= 0:
+            last_sequence = (base_sequence + delta) & 0x7FFFFFFF
+            duplicate = self.producer_state.check(producer_id, epoch, base_sequence, last_sequence)
+            if duplicate is not None:
+                _, _, last_offset, delta, timestamp_ms = duplicate
+                return Appended(last_offset - delta, last_offset, timestamp_ms, self.log_start_offset, True)
+        size = length + LENGTH_OVERHEAD
+        buffer = _writable(batches) if size == len(batches) else _writable(batches[:size])
+        log_append_time_ms = -1
+        if self._is_log_append_time:
+            log_append_time_ms = max_timestamp_ms = now_ms
+            set_log_append_time(buffer, 0, size, now_ms)
+        elif attributes & LOG_APPEND_TIME_FLAG:
+            clear_log_append_time(buffer, 0, size)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + delta
+        segment = self._segment_for(size, last_offset, max_timestamp_ms, now_ms)
+        patch_base_offset(buffer, 0, base_offset, leader_epoch)
+        position = self._write(segment, buffer)
+        self._take_in(segment, position, size, base_offset, last_offset, max_timestamp_ms, leader_epoch)
+        if producer_id >= 0:
+            self.producer_state.update(producer_id, epoch, base_sequence, last_offset, delta, max_timestamp_ms, now_ms)
+        return Appended(base_offset, last_offset, log_append_time_ms, self.log_start_offset)
+
+    def _append_own(self, batches: Buffer, leader_epoch: int, now_ms: int, origin: AppendOrigin) -> Appended:
+        """All batches go into one segment with one write, so that a coordinator's decision is stored as a whole."""
+        buffer = _writable(batches)
+        headers = list(iterate_batches(buffer))
+        if not headers or headers[-1][0] + headers[-1][1].size != len(buffer):
+            raise ProtocolError("what a coordinator appends is not a row of whole batches")
+        stamps = self._is_log_append_time and origin is AppendOrigin.COORDINATOR
+        first_offset = next_offset = self.log_end_offset
+        largest_ms = -1
+        for position, header in headers:
+            if stamps and not header.attributes & CONTROL_FLAG:
+                set_log_append_time(buffer, position, header.size, now_ms)
+            patch_base_offset(buffer, position, next_offset, leader_epoch)
+            next_offset += header.last_offset_delta + 1
+            largest_ms = max(largest_ms, now_ms if stamps else header.max_timestamp)
+        segment = self._segment_for(len(buffer), next_offset - 1, largest_ms, now_ms)
+        start = self._write(segment, buffer)
+        next_offset = first_offset
+        for position, header in headers:
+            last_offset = next_offset + header.last_offset_delta
+            timestamp_ms = now_ms if stamps else header.max_timestamp
+            self._take_in(segment, start + position, header.size, next_offset, last_offset, timestamp_ms, leader_epoch)
+            next_offset = last_offset + 1
+        return Appended(first_offset, next_offset - 1, now_ms if stamps else -1, self.log_start_offset)
+
+    def _check_size(self, batches: Buffer) -> None:
+        """The whole batch counts, but not stray bytes behind it."""
+        size = int.from_bytes(batches[8:12], "big", signed=True) + LENGTH_OVERHEAD
+        limit = self.settings.max_message_bytes
+        if limit < size <= len(batches):
+            raise kafka_error("MESSAGE_TOO_LARGE", f"a batch of {size} bytes is larger than max.message.bytes, {limit}")
+
+    def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
+        """The segment that takes a batch: the active one, or a new one."""
+        segment = self._active
+        if segment is None:
+            segment = self._add_segment(self.log_end_offset, now_ms)
+        settings = self.settings
+        timestamp_ms = max_timestamp_ms if max_timestamp_ms >= 0 else now_ms
+        if (
+            segment.size + size > settings.segment_bytes
+            or timestamp_ms > segment.roll_timestamp_ms
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+            or segment.is_index_full
+        ):
+            if size > settings.segment_bytes:
+                raise kafka_error(
+                    "RECORD_LIST_TOO_LARGE", f"{size} bytes do not fit a segment of {settings.segment_bytes} bytes"
+                )
+            segment = self.roll(now_ms)
+        if segment.size == 0:
+            segment.set_roll_time(timestamp_ms, settings)
+        return segment
+
+    def _write(self, segment: Segment, buffer: Buffer) -> int:
+        try:
+            return segment.file.append(buffer)
+        except StorageFailedError as error:
+            self.health.fail(error)
+            raise
+
+    def _take_in(
+        self,
+        segment: Segment,
+        position: int,
+        size: int,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp_ms: int,
+        leader_epoch: int,
+    ) -> None:
+        """The batch is written: the log now ends behind it."""
+        if leader_epoch > self.leader_epochs.latest_epoch:
+            self.leader_epochs.assign(leader_epoch, base_offset)
+        segment.append_entry(position, size, last_offset, max_timestamp_ms, self.settings.index_interval_bytes)
+        self.log_end_offset = last_offset + 1
+        recent = self._recent
+        if len(recent) >= _RECENT_POSITIONS:
+            recent.clear()
+        recent[base_offset] = position
+
+    # --- roll, truncate, delete ---
+
+    def roll(self, now_ms: int) -> Segment:
+        """Seals the active segment and begins one at the log end offset; an empty active segment stays.
+
+        Raises StorageFullError, and nothing has changed then.
+        """
+        active = self._active
+        if active is None:
+            return self._add_segment(self.log_end_offset, now_ms)
+        if active.size == 0:
+            return active
+        self._save_snapshot()
+        segment = self._add_segment(self.log_end_offset, now_ms)
+        active.seal()
+        self._sealed_size += active.size
+        return segment
+
+    def _add_segment(self, base_offset: int, now_ms: int) -> Segment:
+        segment = Segment.create(self.disk, self.directory, base_offset, now_ms, self.settings)
+        if base_offset > 0:
+            # an empty log that does not begin at 0: only a file's name says so
+            _ = segment.file
+        self._names_changed += 1
+        self._segments.append(segment)
+        self._active = segment
+        self._recent.clear()
+        return segment
+
+    def _save_snapshot(self) -> None:
+        """The producers at the log end, in the page cache; a FlushPlan makes it durable."""
+        if self._snapshot_offset == self.log_end_offset:
+            return
+        path = f"{self.directory}/{segment_file_name(self.log_end_offset, SNAPSHOT_SUFFIX)}"
+        write_whole_file(self.disk, path, self.producer_state.encode())
+        self._snapshot_offset = self.log_end_offset
+        self._names_changed += 1
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drops every batch that reaches to `offset` or beyond, and reads the last segment anew; waits for the disk.
+
+        The end may come to lie below `offset` if that is inside a batch, never below the log start offset. Producer
+        state, leader epochs and recovery point go back with it.
+        """
+        if offset >= self.log_end_offset:
+            return
+        self.health.check()
+        try:
+            self._cut_segments(max(offset, self.log_start_offset))
+            for segment in self._segments:
+                self.index_cache.drop(segment)
+                segment.close()
+            loaded = load_log(
+                self.disk,
+                self.directory,
+                self.settings,
+                now_ms=now_ms,
+                is_clean=False,
+                recovery_point=self._segments[-1].base_offset,
+                log_start_offset=self._segments[0].base_offset,
+            )
+        except StorageFailedError as error:
+            self.health.fail(error)
+            raise
+        loaded.leader_epochs = self.leader_epochs
+        loaded.leader_epochs.truncate_from_end(loaded.next_offset)
+        loaded.recovery_point = min(self.recovery_point, loaded.next_offset)
+        self._adopt(loaded)
+
+    def _cut_segments(self, offset: int) -> None:
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+            segment = self._segments.pop()
+            segment.close()
+            self.index_cache.drop(segment)
+            for suffix in SEGMENT_SUFFIXES:
+                self.disk.remove(segment.path(suffix))
+        last = self._segments[-1]
+        position = last.locate(offset, 0, is_cached_only=False)
+        if position is not None:
+            last.file.truncate(position)
+
+    def advance_log_start_offset(self, offset: int) -> bool:
+        """Records below `offset` are no longer read; their segments go at the next retention check. False if the
+        start is there already. Raises OFFSET_OUT_OF_RANGE beyond the end."""
+        if offset > self.log_end_offset:
+            raise kafka_error("OFFSET_OUT_OF_RANGE", f"{offset} is beyond the log end offset {self.log_end_offset}")
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[DeletedSegment]:
+        """Applies retention: renames the files of old segments to `*.deleted` and moves the log start offset.
+
+        Producer ids that were idle for too long are forgotten as well. `purge_deleted` removes the files for good.
+        """
+        self.health.check()
+        self.producer_state.expire(now_ms, self.settings.producer_id_expiration_ms)
+        count = count_deletable(
+            self._segment_facts(),
+            self.settings,
+            now_ms=now_ms,
+            high_watermark=high_watermark,
+            log_start_offset=self.log_start_offset,
+            total_bytes=self.size_bytes,
+        )
+        if not count:
+            return []
+        if count == len(self._segments):
+            self.roll(now_ms)
+        deleted = [self._delete_segment(now_ms) for _ in range(count)]
+        self.advance_log_start_offset(self._segments[0].base_offset)
+        return deleted
+
+    def _segment_facts(self) -> Iterator[SegmentFacts]:
+        last = len(self._segments) - 1
+        for index, segment in enumerate(self._segments):
+            yield SegmentFacts(
+                end_offset=self.log_end_offset if index == last else self._segments[index + 1].base_offset,
+                size_bytes=segment.size,
+                max_timestamp_ms=segment.load_max_timestamp(),
+                last_modified_ms=segment.created_ms,
+                is_last=index == last,
+            )
+
+    def _delete_segment(self, now_ms: int) -> DeletedSegment:
+        segment = self._segments.pop(0)
+        self._sealed_size -= segment.size
+        self.index_cache.drop(segment)
+        segment.close()
+        paths = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = segment.path(suffix)
+            if self.disk.exists(path):
+                self.disk.rename(path, path + DELETED_SUFFIX)
+                paths.append(path + DELETED_SUFFIX)
+        self._names_changed += 1
+        purge_at_ms = now_ms + self.settings.file_delete_delay_ms
+        end_offset = self._segments[0].base_offset
+        deleted = DeletedSegment(segment.base_offset, end_offset, segment.size, tuple(paths), purge_at_ms)
+        self._deleted.append(deleted)
+        return deleted
+
+    def purge_deleted(self, now_ms: int) -> None:
+        """Removes the files of segments that retention took `file.delete.delay.ms` ago; asked now and then."""
+        while self._deleted and self._deleted[0].purge_at_ms <= now_ms:
+            for path in self._deleted.pop(0).paths:
+                self.disk.remove(path)
+
+    # --- read ---
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        end_offset: int,
+        at_least_one_batch: bool = True,
+        may_wait: bool = False,
+    ) -> Read:
+        """Whole batches, from the one that holds `offset`, none that reaches beyond `end_offset`, at most `max_bytes`
+        in all; but the first one also if it is larger, with `at_least_one_batch`. May give less than there is.
+
+        Never waits for the disk unless `may_wait`: see Read. Raises OFFSET_OUT_OF_RANGE, StorageFailedError.
+        """
+        if self.health.failure is not None:
+            self.health.check()
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise kafka_error("OFFSET_OUT_OF_RANGE", f"{offset} is not in the log")
+        end_offset = min(end_offset, self.log_end_offset)
+        if offset >= end_offset:
+            return NOTHING
+        segments = self._segments
+        index = len(segments) - 1
+        if segments[index].base_offset > offset:
+            index = bisect_right(segments, offset, key=_base_offset_of) - 1
+        while index < len(segments) and segments[index].base_offset < end_offset:
+            segment = segments[index]
+            reader = SegmentReader(segment, self.index_cache, may_wait=may_wait)
+            recent = self._recent if segment is self._active else _NO_POSITIONS
+            result = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent)
+            if result is not NOTHING:
+                return result
+            if not at_least_one_batch:
+                break
+            index += 1  # compaction left nothing at or behind the offset in this one
+        return NOTHING
+
+    def plan_timestamp_search(self, timestamp_ms: int) -> TimestampSearch:
+        """`run()` it in Workers: the first record whose timestamp is at least `timestamp_ms`, or None."""
+        self.health.check()
+        candidates: list[tuple[Segment, int]] = []
+        for segment in self._segments:
+            if (candidates or segment.load_max_timestamp() >= timestamp_ms) and segment.size:
+                candidates.append((segment, segment.size))
+        return TimestampSearch(candidates, timestamp_ms, self.log_start_offset)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
+        """The search in place; it waits for the disk."""
+        return self.plan_timestamp_search(timestamp_ms).run()
+
+    def plan_max_timestamp_search(self) -> TimestampSearch:
+        """`run()` it in Workers: the first record with the largest timestamp (KIP-734), or None."""
+        self.health.check()
+        best: Segment | None = None
+        for segment in self._segments:
+            if segment.size and (best is None or segment.load_max_timestamp() > best.load_max_timestamp()):
+                best = segment
+        if best is None or best.load_max_timestamp() < 0:
+            return TimestampSearch([], 0, 0)
+        return TimestampSearch([(best, best.size)], best.load_max_timestamp(), self.log_start_offset)
+
+    def offset_of_max_timestamp(self) -> FoundOffset | None:
+        """The search in place; it waits for the disk."""
+        return self.plan_max_timestamp_search().run()
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest epoch not above this one; (-1, -1) if unknown (KIP-320)."""
+        return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    # --- durability ---
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether `flush.messages`, `flush.ms` or a sealed segment asks for a flush now."""
+        unflushed = self.log_end_offset - self.recovery_point
+        if unflushed >= self.settings.flush_messages:
+            return True
+        if unflushed and now_ms - self._last_flush_ms >= self.settings.flush_ms:
+            return True
+        # a sealed segment is flushed soon, as in Apache Kafka: it bounds what recovery must read
+        return len(self._segments) > 1 and not self._segments[-2].is_index_saved
+
+    def unflushed(self) -> FlushPlan | None:
+        """What is to be made durable now, None if nothing is; see FlushPlan."""
+        sealed = [segment for segment in self._segments[:-1] if not segment.is_index_saved]
+        return self._plan(sealed) if sealed or self._is_dirty() else None
+
+    def _is_dirty(self) -> bool:
+        return self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty
+
+    def _plan(self, sealed: list[Segment]) -> FlushPlan:
+        return FlushPlan(
+            self.disk,
+            self.directory,
+            self.health,
+            sealed=sealed,
+            unsealed=[self._active] if self._active is not None and self._active not in sealed else [],
+            end_offset=self.log_end_offset,
+            leader_epochs=self.leader_epochs.encode() if self.leader_epochs.is_dirty else None,
+            names_version=self._names_changed if self._names_changed != self._names_flushed else None,
+            truncations=self._truncations,
+        )
+
+    def mark_flushed(self, plan: FlushPlan, now_ms: int) -> None:
+        """`plan.run()` returned: its end offset is durable. A plan from before a truncation says nothing any more."""
+        self._last_flush_ms = now_ms
+        if plan.truncations != self._truncations:
+            return
+        self.recovery_point = max(self.recovery_point, plan.end_offset)
+        for segment in plan.sealed:
+            if segment is not self._active:
+                segment.forget_indexes()
+        if plan.leader_epochs == self.leader_epochs.encode():
+            self.leader_epochs.is_dirty = False
+        if plan.names_version is not None:
+            self._names_flushed = plan.names_version
+
+    def close(self, now_ms: int) -> None:
+        """Makes everything durable, with indexes and producer snapshot as Apache Kafka leaves them; waits.
+
+        The log takes nothing afterwards. On an offline directory it only lets go of the files.
+        """
+        try:
+            if not self.health.is_offline and self._segments and self.log_end_offset != self._clean_end_offset:
+                self._save_snapshot()
+                active = self._segments[-1]
+                active.seal()
+                self._remove_old_snapshots()
+                unsaved = [segment for segment in self._segments if not segment.is_index_saved]
+                plan = self._plan(unsaved)
+                plan.run()
+                self.mark_flushed(plan, now_ms)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Closes the files and keeps nothing back: the log is to be deleted, or its node crashes."""
+        for segment in self._segments:
+            self.index_cache.drop(segment)
+            segment.close()
+        self.health = _CLOSED
+
+    def _remove_old_snapshots(self) -> None:
+        """Snapshots that belong to no segment, except the newest: of earlier clean stops."""
+        bases = {segment.base_offset for segment in self._segments}
+        for name in self.disk.list_directory(self.directory):
+            base = parse_base_offset(name, SNAPSHOT_SUFFIX)
+            if base is not None and base not in bases and base != self._snapshot_offset:
+                self.disk.remove(f"{self.directory}/{name}")
+
+
+def _writable(batches: Buffer) -> bytearray | memoryview:
+    """The buffer itself if it can be patched, else a copy."""
+    if isinstance(batches, memoryview):
+        return bytearray(batches) if batches.readonly else batches
+    return batches if isinstance(batches, bytearray) else bytearray(batches)
+
+
+def _closed_health() -> DirectoryHealth:
+    health = DirectoryHealth()
+    health.fail(StorageFailedError("the log is closed"))
+    return health
+
+
+_NO_POSITIONS: dict[int, int] = {}
+_CLOSED = _closed_health()

@@ -1,0 +1,412 @@
+"""From the files of a partition to a log in memory, after a clean stop or after a crash.
+
+After a clean stop only the tail of the last segment is read. After a crash every segment from the one that holds the
+recovery point on is read whole: each batch must begin where the last one ended, carry a correct CRC and an offset that
+was not used yet. At the first byte that fails, the segment is cut there and all later segments are dropped: what lies
+behind was never promised (a batch below the recovery point was flushed, and one above it was promised only against a
+crash of the process, which tears nothing). Indexes, leader epochs and producer state of what was read are built anew.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.leader_epochs import LeaderEpochs
+from moldau.core.log.offset_index import OffsetIndex
+from moldau.core.log.producer_state import ProducerState
+from moldau.core.log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    index_capacity,
+    parse_base_offset,
+    segment_file_name,
+)
+from moldau.core.log.settings import LogSettings
+from moldau.core.log.time_index import TimeIndex
+from moldau.errors import ProtocolError, StorageFailedError
+from moldau.ports import Disk, File
+from moldau.wire.records.batch import (
+    ATTRIBUTES_POSITION,
+    CONTROL_FLAG,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+)
+from moldau.wire.records.control import ControlType, decode_control_key, decode_end_transaction_marker
+from moldau.wire.records.crc import crc32c
+from moldau.wire.records.record import read_records
+
+_CHUNK_BYTES = 4 << 20
+_MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
+_TEMPORARY_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_unpack_header = HEADER.unpack_from
+
+
+class LoadedLog(msgspec.Struct):
+    """What Log.open begins with. `cut_bytes`: how much of a torn tail was dropped."""
+
+    segments: list[Segment]
+    next_offset: int
+    leader_epochs: LeaderEpochs
+    producers: ProducerState
+    recovery_point: int
+    cut_bytes: int = 0
+    is_clean: bool = False
+    """The files are as a clean stop left them: nothing was read anew."""
+
+
+def load_log(
+    disk: Disk,
+    directory: str,
+    settings: LogSettings,
+    *,
+    now_ms: int,
+    is_clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+) -> LoadedLog:
+    """Reads the directory of a partition, which must exist. Raises StorageFailedError for what cannot be read here."""
+    names = _tidy(disk, directory, disk.list_directory(directory))
+    bases = [base for name in names if (base := parse_base_offset(name, LOG_SUFFIX)) is not None]
+    segments = [_existing_segment(disk, directory, base, now_ms, settings) for base in bases]
+    for segment, next_base in zip(segments, bases[1:], strict=False):
+        segment.next_offset = next_base
+    loaded = LoadedLog(
+        segments=segments,
+        next_offset=max(log_start_offset, 0),
+        leader_epochs=_load_leader_epochs(disk, directory),
+        producers=ProducerState(settings.max_producer_ids),
+        recovery_point=recovery_point,
+    )
+    if segments:
+        _load_segments(loaded, names, settings, now_ms=now_ms, is_clean=is_clean, log_start_offset=log_start_offset)
+    if loaded.next_offset < log_start_offset:
+        _drop_segments(loaded, 0)
+        loaded.next_offset = log_start_offset
+        loaded.producers.clear(log_start_offset)
+    loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
+    loaded.leader_epochs.truncate_from_end(loaded.next_offset)
+    return loaded
+
+
+def _load_segments(
+    loaded: LoadedLog, names: list[str], settings: LogSettings, *, now_ms: int, is_clean: bool, log_start_offset: int
+) -> None:
+    segments = loaded.segments
+    first_unflushed = len(segments) - 1
+    if not is_clean:
+        while first_unflushed > 0 and segments[first_unflushed].base_offset > loaded.recovery_point:
+            first_unflushed -= 1
+    present = set(names)
+    for segment in segments[:first_unflushed]:
+        _check_index_files(segment, settings, present)
+    snapshots = [base for name in names if (base := parse_base_offset(name, SNAPSHOT_SUFFIX)) is not None]
+    if is_clean and _load_clean_tail(segments[-1], settings):
+        loaded.next_offset = loaded.recovery_point = segments[-1].next_offset
+        loaded.is_clean = True
+        _rebuild_producers(loaded, snapshots, loaded.next_offset, now_ms, log_start_offset)
+        return
+    start = segments[first_unflushed].base_offset
+    _rebuild_producers(loaded, snapshots, start, now_ms, log_start_offset)
+    # those above were taken of batches that are read anew below; some may go
+    for base in snapshots:
+        if base > start:
+            disk_path = f"{segments[0].directory}/{segment_file_name(base, SNAPSHOT_SUFFIX)}"
+            segments[0].disk.remove(disk_path)
+    _recover(loaded, first_unflushed, settings, now_ms)
+
+
+def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int) -> None:
+    """Reads the segments from index `first` on, cuts at the first damage, drops what lies behind it."""
+    expected_offset = loaded.segments[first].base_offset
+    for index in range(first, len(loaded.segments)):
+        segment = loaded.segments[index]
+        file_size = segment.file.size()
+        if segment.base_offset < expected_offset:  # overlaps the one before it: not written by any log
+            loaded.cut_bytes += _drop_segments(loaded, index)
+            break
+        scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
+        expected_offset = segment.next_offset
+        loaded.producers.map_end_offset = expected_offset
+        if segment.size < file_size:
+            loaded.cut_bytes += file_size - segment.size
+            segment.file.truncate(segment.size)
+            loaded.cut_bytes += _drop_segments(loaded, index + 1)
+            break
+        if index + 1 < len(loaded.segments):
+            segment.seal()
+    loaded.next_offset = expected_offset
+    loaded.recovery_point = min(loaded.recovery_point, expected_offset)
+
+
+def scan_segment(
+    segment: Segment,
+    settings: LogSettings,
+    leader_epochs: LeaderEpochs,
+    producers: ProducerState,
+    now_ms: int,
+) -> None:
+    """Reads all batches and builds the indexes anew; `segment.size` and `next_offset` end at the last good batch.
+
+    The tight loop of recovery: about 1 us for a batch of one record, so it does not build BatchHeaders.
+    """
+    offset_index, time_index = OffsetIndex(), TimeIndex()
+    segment.use_indexes(offset_index, time_index)
+    base = segment.base_offset
+    expected, position, since_entry = base, 0, 0
+    max_timestamp, max_timestamp_offset = -1, base
+    interval = settings.index_interval_bytes
+    known_epoch = leader_epochs.latest_epoch
+    file, file_size = segment.file, segment.file.size()
+    chunk_bytes = _CHUNK_BYTES
+    is_damaged = False
+    while not is_damaged and position + HEADER_SIZE <= file_size:
+        data = file.read(position, chunk_bytes)
+        data_size = len(data)
+        local = length = 0
+        while local + HEADER_SIZE <= data_size:
+            fields = _unpack_header(data, local)
+            first, length, epoch, magic, crc, _, delta, _, timestamp, producer_id, _, _, _ = fields
+            end = local + length + LENGTH_OVERHEAD
+            last = first + delta
+            if (
+                length < _MIN_LENGTH
+                or magic != MAGIC
+                or first < expected
+                or delta < 0
+                or last - base > MAX_RELATIVE_OFFSET
+            ):
+                _refuse_old_format(data, local, segment.path(LOG_SUFFIX))
+                is_damaged = True
+                break
+            if end > data_size:
+                break
+            if crc32c(data[local + ATTRIBUTES_POSITION : end]) != crc:
+                is_damaged = True
+                break
+            if epoch > known_epoch:
+                leader_epochs.assign(epoch, first)
+                known_epoch = epoch
+            if producer_id >= 0:
+                _take_in(producers, fields, data, local, end, now_ms)
+            if timestamp > max_timestamp:
+                max_timestamp, max_timestamp_offset = timestamp, last
+            if since_entry > interval:
+                offset_index.append(last - base, position + local)
+                time_index.maybe_append(max_timestamp, max_timestamp_offset - base)
+                since_entry = 0
+            elif expected == base:
+                segment.set_roll_time(timestamp, settings)
+            since_entry += end - local
+            expected = last + 1
+            local = end
+        position += local
+        if local == 0 and not is_damaged:
+            # the batch is larger than a chunk, or the file ends inside it
+            chunk_bytes = length + LENGTH_OVERHEAD
+            is_damaged = data_size < HEADER_SIZE or position + chunk_bytes > file_size
+        else:
+            chunk_bytes = _CHUNK_BYTES
+    segment.size, segment.next_offset, segment.bytes_since_index_entry = position, expected, since_entry
+    segment.max_timestamp_ms, segment.max_timestamp_offset = max_timestamp, max_timestamp_offset
+
+
+def _take_in(producers: ProducerState, fields: tuple[int, ...], data: bytes, start: int, end: int, now_ms: int) -> None:
+    """Producer state of one batch in the log: nothing is refused here, the log has taken it already."""
+    first, attributes, delta, timestamp = fields[0], fields[5], fields[6], fields[8]
+    producer_id, epoch, base_sequence = fields[9], fields[10], fields[11]
+    if attributes & CONTROL_FLAG:
+        try:
+            for record in read_records(data[start:end]):
+                if decode_control_key(record.key) in (ControlType.ABORT, ControlType.COMMIT):
+                    marker = decode_end_transaction_marker(record.key, record.value)
+                    producers.end_transaction(producer_id, epoch, marker.coordinator_epoch, timestamp, now_ms)
+        except ProtocolError:
+            return  # a marker that a later version writes otherwise; consumers skip it too
+        return
+    producers.update(
+        producer_id,
+        epoch,
+        base_sequence,
+        first + delta,
+        delta,
+        timestamp,
+        now_ms,
+        is_transactional=bool(attributes & TRANSACTIONAL_FLAG),
+    )
+
+
+def _refuse_old_format(data: bytes, local: int, path: str) -> None:
+    """Messages of the formats before Kafka 0.11 are whole, only not ours to read: never cut them off."""
+    length = int.from_bytes(data[local + 8 : local + 12], "big", signed=True)
+    end = local + LENGTH_OVERHEAD + length
+    if length < 14 or end > len(data) or data[local + 16] > 1:
+        return
+    if zlib.crc32(data[local + 16 : end]) == int.from_bytes(data[local + 12 : local + 16], "big"):
+        raise StorageFailedError(f"{path} holds messages of format {data[local + 16]}, which Kafka 4 does not write")
+
+
+# --- after a clean stop ---
+
+
+def _load_clean_tail(segment: Segment, settings: LogSettings) -> bool:
+    """Opens the last segment by its index files and what lies behind their last entry; False: read all of it."""
+    disk = segment.disk
+    try:
+        offset_index = OffsetIndex.decode(disk.read_file(segment.path(INDEX_SUFFIX)), segment.size)
+        time_index = TimeIndex.decode(disk.read_file(segment.path(TIME_INDEX_SUFFIX)))
+    except FileNotFoundError:
+        return segment.size == 0 and _use_empty_indexes(segment)
+    if offset_index is None or time_index is None:
+        return False
+    segment.use_indexes(offset_index, time_index)
+    max_timestamp, relative_offset = time_index.last
+    segment.max_timestamp_ms, segment.max_timestamp_offset = max_timestamp, segment.base_offset + relative_offset
+    start = offset_index.positions[-1] if len(offset_index) else 0
+    return _scan_tail(segment, segment.file, start, settings)
+
+
+def _use_empty_indexes(segment: Segment) -> bool:
+    segment.use_indexes(OffsetIndex(), TimeIndex())
+    segment.max_timestamp_ms = -1
+    return True
+
+
+def _scan_tail(segment: Segment, file: File, start: int, settings: LogSettings) -> bool:
+    """Follows the batches from `start` to the end of the file; False if they do not end there."""
+    file_size = segment.size
+    position = start
+    segment.bytes_since_index_entry = 0
+    while position < file_size:
+        header = file.read(position, HEADER_SIZE)
+        if len(header) < HEADER_SIZE:
+            return False
+        first, length, _, magic, _, _, delta, _, timestamp, *_ = _unpack_header(header)
+        size = length + LENGTH_OVERHEAD
+        if magic != MAGIC or length < _MIN_LENGTH or position + size > file_size or first < segment.next_offset:
+            return False
+        if position == 0:
+            segment.set_roll_time(timestamp, settings)
+        if position == start and start > 0:
+            segment.bytes_since_index_entry = 0
+        segment.append_entry(position, size, first + delta, timestamp, settings.index_interval_bytes)
+        position += size
+    segment.size = file_size
+    if start > 0:
+        first_header = _unpack_header(file.read(0, HEADER_SIZE))
+        segment.set_roll_time(first_header[8], settings)
+    return position == file_size
+
+
+def _check_index_files(segment: Segment, settings: LogSettings, present: set[str]) -> None:
+    """A sealed segment must have its indexes; an absent one is built from the log, in memory until the next flush."""
+    names = (segment_file_name(segment.base_offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+    if all(name in present for name in names):
+        segment.is_index_saved = True
+        return
+    next_offset, file_size = segment.next_offset, segment.size
+    scan_segment(segment, settings, LeaderEpochs(), ProducerState(0), segment.created_ms)
+    segment.next_offset, segment.size = next_offset, file_size
+    segment.seal()
+
+
+# --- producer state ---
+
+
+def _rebuild_producers(
+    loaded: LoadedLog, snapshots: list[int], end_offset: int, now_ms: int, log_start_offset: int
+) -> None:
+    """Producer state at `end_offset`: the newest readable snapshot not above it, then the batches in between."""
+    producers = loaded.producers
+    segments = loaded.segments
+    producers.clear(max(log_start_offset, segments[0].base_offset))
+    for base in sorted((base for base in snapshots if base <= end_offset), reverse=True):
+        segment = segments[0]
+        path = f"{segment.directory}/{segment_file_name(base, SNAPSHOT_SUFFIX)}"
+        try:
+            producers.load(segment.disk.read_file(path), base, now_ms)
+            break
+        except ValueError:
+            segment.disk.remove(path)
+            snapshots.remove(base)
+    for segment in segments:
+        if segment.next_offset > producers.map_end_offset and segment.base_offset < end_offset:
+            _replay(segment, producers, end_offset, now_ms)
+    producers.map_end_offset = end_offset
+
+
+def _replay(segment: Segment, producers: ProducerState, end_offset: int, now_ms: int) -> None:
+    """Takes in the batches of one segment between the state's end and `end_offset`; CRCs were checked when written."""
+    position, chunk_bytes = 0, _CHUNK_BYTES
+    while position + HEADER_SIZE <= segment.size:
+        data = segment.file.read(position, chunk_bytes)
+        local, chunk_bytes = 0, _CHUNK_BYTES
+        while local + HEADER_SIZE <= len(data):
+            fields = _unpack_header(data, local)
+            end = local + fields[1] + LENGTH_OVERHEAD
+            if fields[0] >= end_offset or fields[1] < _MIN_LENGTH:
+                return
+            if end > len(data):
+                chunk_bytes = max(_CHUNK_BYTES, end - local)
+                break
+            if fields[9] >= 0 and fields[0] >= producers.map_end_offset:
+                _take_in(producers, fields, data, local, end, now_ms)
+            local = end
+        if local == 0 and (chunk_bytes == _CHUNK_BYTES or position + chunk_bytes > segment.size):
+            return
+        position += local
+
+
+# --- files ---
+
+
+def _existing_segment(disk: Disk, directory: str, base: int, now_ms: int, settings: LogSettings) -> Segment:
+    segment = Segment(disk, directory, base, size=0, created_ms=now_ms)
+    segment.size = segment.file.size()
+    segment.index_capacity = index_capacity(settings)
+    return segment
+
+
+def _drop_segments(loaded: LoadedLog, first: int) -> int:
+    """Removes the segments from index `first` on; gives how many bytes of records they held."""
+    dropped = 0
+    for segment in loaded.segments[first:]:
+        dropped += segment.file.size()
+        segment.close()
+        for suffix in SEGMENT_SUFFIXES:
+            segment.disk.remove(segment.path(suffix))
+    del loaded.segments[first:]
+    return dropped
+
+
+def _load_leader_epochs(disk: Disk, directory: str) -> LeaderEpochs:
+    try:
+        return LeaderEpochs.decode(disk.read_file(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"))
+    except (FileNotFoundError, ValueError):
+        return LeaderEpochs()
+
+
+def _tidy(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Removes what a crash left half made; refuses a compaction of Apache Kafka that was cut off in its last step."""
+    kept = []
+    for name in names:
+        if name.endswith(".swap"):
+            raise StorageFailedError(
+                f"{directory} holds an unfinished compaction ({name}): start Apache Kafka on it once"
+            )
+        if name.endswith(_TEMPORARY_SUFFIXES):
+            disk.remove(f"{directory}/{name}")
+        else:
+            kept.append(name)
+    return kept

@@ -1,0 +1,56 @@
+"""Which old segments may go: decided here, done by the log. The rules and their order are Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from moldau.core.log.settings import LogSettings
+
+
+class SegmentFacts(msgspec.Struct, frozen=True):
+    """What retention asks of a segment. `end_offset`: the next one's base offset, or the log end offset.
+
+    `last_modified_ms` stands in for the largest timestamp where no record has one.
+    """
+
+    end_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+    last_modified_ms: int
+    is_last: bool
+
+
+def count_deletable(
+    segments: Iterable[SegmentFacts],
+    settings: LogSettings,
+    *,
+    now_ms: int,
+    high_watermark: int,
+    log_start_offset: int,
+    total_bytes: int,
+) -> int:
+    """How many segments, from the oldest on, may be deleted. Facts are asked for one by one, as far as needed.
+
+    Nothing at or above the high watermark goes, nor an empty last segment. A log without "delete" in its
+    `cleanup.policy` loses only what lies below the log start offset.
+    """
+    is_delete = "delete" in settings.cleanup_policy
+    excess_bytes = total_bytes - settings.retention_bytes
+    count = 0
+    for segment in segments:
+        if segment.end_offset > high_watermark or (segment.is_last and segment.size_bytes == 0):
+            break
+        is_behind_start = not segment.is_last and segment.end_offset <= log_start_offset
+        is_too_old = is_delete and 0 <= settings.retention_ms < now_ms - _age_begin_ms(segment)
+        is_too_much = is_delete and settings.retention_bytes >= 0 and excess_bytes >= segment.size_bytes
+        if not (is_behind_start or is_too_old or is_too_much):
+            break
+        excess_bytes -= segment.size_bytes
+        count += 1
+    return count
+
+
+def _age_begin_ms(segment: SegmentFacts) -> int:
+    return segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.last_modified_ms

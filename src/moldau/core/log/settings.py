@@ -1,0 +1,51 @@
+"""The topic settings that a log acts on, as one typed value; defaults are Kafka's."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from moldau.wire.records.validate import BatchLimits
+
+NO_LIMIT = 0x7FFFFFFFFFFFFFFF
+
+
+class LogSettings(msgspec.Struct, frozen=True):
+    """Fields are Kafka's topic settings with `_` for `.`; times in ms, sizes in bytes; -1 means without limit.
+
+    The last three are settings of the broker: `producer.id.expiration.ms`, the bound on producer ids that one log
+    remembers, and `moldau.record.validation=full`.
+    """
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = NO_LIMIT
+    flush_ms: int = NO_LIMIT
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = NO_LIMIT
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1 << 30
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    producer_id_expiration_ms: int = 86_400_000
+    max_producer_ids: int = 20_000
+    is_record_validation_full: bool = False
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        """What the header of a produced batch is judged by."""
+        return BatchLimits(
+            timestamp_before_max_ms=self.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=self.message_timestamp_after_max_ms,
+            is_log_append_time=self.is_log_append_time,
+        )
