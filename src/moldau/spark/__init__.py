@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    # the words that products need for what they are given; they do not import pyspark themselves
+    from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery as StreamingQuery
 
 from moldau.spark.session import local_session
 

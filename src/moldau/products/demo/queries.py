@@ -18,8 +18,7 @@ from moldau.products.pipelines.page import PipelineSource
 from moldau.products.pipelines.progress import BatchCounter
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from moldau.spark import DataFrame, SparkSession, StreamingQuery
 
 WINDOW_SECONDS = 1
 WATERMARK_SECONDS = 5

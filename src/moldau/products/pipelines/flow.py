@@ -18,8 +18,7 @@ from moldau.products.pipelines.page import PipelinePage, PipelineSource
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from moldau.spark import DataFrame, SparkSession, StreamingQuery
 
 MAX_OFFSETS_PER_TRIGGER = 1_000_000
 """So that the first run over a full topic shows progress, and a killed driver repeats at most this much."""

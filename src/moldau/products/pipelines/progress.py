@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+    from moldau.spark import StreamingQuery
 
 LINE_EVERY_SECONDS = 1.0
 RATE_OVER_SECONDS = 10.0

@@ -27,7 +27,7 @@ from moldau.products.pipelines.page import PipelinePage, describe
 from moldau.products.pipelines.progress import BatchCounter, PipelineState, ProgressDisplay
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+    from moldau.spark import StreamingQuery
 
 TURN_SECONDS = 0.2
 STOP_WITHIN_SECONDS = 30.0
