@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import traceback
 from asyncio import base_events, events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -88,7 +89,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._selector = _VirtualSelector()
         self._clock_resolution = 1e-9
         self.graveyard: list[object] = []
-        self.unhandled: list[str] = []
+        self.unhandled: list[tuple[str, BaseException | None]] = []
         """What went to the exception handler: the world calls it a violation."""
         self.set_debug(False)
         self.set_task_factory(_make_task)
@@ -196,4 +197,7 @@ def _note_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     error = context.get("exception")
     if isinstance(error, ProcessKilledError) or not isinstance(loop, VirtualLoop) or loop.is_closed():
         return
-    loop.unhandled.append(f"{context.get('message')}: {error!r}")
+    story = f"{context.get('message')}: {error!r}"
+    if error is not None and error.__traceback__ is not None:
+        story += "\n" + "".join(traceback.format_tb(error.__traceback__))
+    loop.unhandled.append((story, error))

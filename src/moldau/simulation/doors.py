@@ -1,0 +1,223 @@
+"""The doors of one simulated process: its clock, disk, random and workers. Each refuses a process that is dead.
+
+A crash may be planned for the nth change that the process makes on its disk: it dies inside that call, after none, all,
+or the first pages of what it was writing. That is where the interesting crashes are: between a segment and its index,
+between a file and its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeVar
+
+from moldau.ports import Disk, File
+from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
+from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
+from moldau.simulation.trace import Trace
+from moldau.types import Buffer
+
+T = TypeVar("T")
+
+PAGE_BYTES = 4096
+
+
+class SimulatedClock:
+    """Both clocks follow the loop's; the wall clock may be set off by `skew_ms`, also back."""
+
+    __slots__ = ("_loop", "skew_ms")
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.skew_ms = 0
+
+    def now_ms(self) -> int:
+        return DEFAULT_NOW_MS + self.skew_ms + int(self._loop.time() * 1000)
+
+    def monotonic_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+
+class WorkerWeather:
+    """How long work takes, in seconds: a scenario may let the disk stall."""
+
+    __slots__ = ("delay_max",)
+
+    def __init__(self) -> None:
+        self.delay_max = 0.01
+
+
+class SimulatedWorkers:
+    """Work is done at one instant, somewhere between the call and the answer, in any order among the calls.
+
+    As with threads, work that was begun is done even if nobody waits for it any more.
+    """
+
+    def __init__(self, loop: VirtualLoop, process: SimulatedProcess, random: Random, weather: WorkerWeather) -> None:
+        self._loop = loop
+        self._process = process
+        self._random = random
+        self._weather = weather
+
+    async def run(self, work: Callable[[], T]) -> T:
+        self._process.check_alive()
+        done: asyncio.Future[T] = self._loop.create_future()
+        self._loop.call_later(self._random.uniform(0, self._weather.delay_max), self._perform, work, done)
+        return await done
+
+    def _perform(self, work: Callable[[], T], done: asyncio.Future[T]) -> None:
+        delay = self._random.uniform(0, self._weather.delay_max)
+        try:
+            result = work()
+        except Exception as error:
+            self._loop.call_later(delay, _set_error, done, error)
+        else:
+            self._loop.call_later(delay, _set_result, done, result)
+
+    def close(self) -> None:
+        """There are no threads to end."""
+
+
+def _set_result(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _set_error(done: asyncio.Future[Any], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)
+
+
+class CrashPlan:
+    """Kills the process inside its `changes_left`-th change of the disk from now."""
+
+    __slots__ = ("changes_left", "kill", "kind", "random")
+
+    def __init__(self, changes_left: int, kind: str, random: Random, kill: Callable[[str], None]) -> None:
+        self.changes_left = changes_left
+        self.kind = kind
+        self.random = random
+        self.kill = kill
+
+
+class ProcessDisk:
+    """The Disk door of one process over the machine's disk: notes each change, dies where it is planned."""
+
+    def __init__(self, disk: Disk, process: SimulatedProcess, trace: Trace) -> None:
+        self._disk = disk
+        self._process = process
+        self._trace = trace
+        self.plan: CrashPlan | None = None
+
+    def changing(
+        self, what: str, path: str, data: Buffer = b"", write: Callable[[Buffer], object] | None = None
+    ) -> None:
+        """Called before each change. `write` takes the part of `data` that a dying process still gets written."""
+        if self._process.is_dead:
+            raise ProcessKilledError(self._process.name)
+        self._trace.note(what, path, len(data), zlib.crc32(data))
+        plan = self.plan
+        if plan is None:
+            return
+        plan.changes_left -= 1
+        if plan.changes_left > 0:
+            return
+        self.plan = None
+        self._trace.tell(f"{plan.kind} crash planned: inside {what} {path} of {len(data)} bytes")
+        if write is not None and len(data):
+            # a write that is killed has written all, nothing, or whole pages of the page cache
+            pages = (len(data) + PAGE_BYTES - 1) // PAGE_BYTES
+            written = min(len(data), plan.random.randrange(pages + 1) * PAGE_BYTES)
+            if written:
+                write(memoryview(data)[:written])
+        plan.kill(plan.kind)
+        raise ProcessKilledError(self._process.name)
+
+    def open(self, path: str, *, create: bool = True) -> ProcessFile:
+        if create and not self._disk.exists(path):
+            self.changing("create", path)
+        self._process.check_alive()
+        return ProcessFile(self, self._process, self._disk.open(path, create=create))
+
+    def exists(self, path: str) -> bool:
+        return self._disk.exists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return self._disk.list_directory(path)
+
+    def make_directory(self, path: str) -> None:
+        self.changing("make_directory", path)
+        self._disk.make_directory(path)
+
+    def remove(self, path: str) -> None:
+        self.changing("remove", path)
+        self._disk.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        self.changing("remove_tree", path)
+        self._disk.remove_tree(path)
+
+    def rename(self, old: str, new: str) -> None:
+        self.changing("rename", f"{old} {new}")
+        self._disk.rename(old, new)
+
+    def flush_directory(self, path: str) -> None:
+        self.changing("flush_directory", path)
+        self._disk.flush_directory(path)
+
+    def read_file(self, path: str) -> bytes:
+        self._process.check_alive()
+        return self._disk.read_file(path)
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Held by this process; its end frees it, as the system does."""
+        self._process.check_alive()
+        return self._disk.lock(path)
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        self.changing("replace", path, data)
+        self._disk.replace_file(path, data)
+
+
+class ProcessFile:
+    """A handle of a ProcessDisk."""
+
+    __slots__ = ("_disk", "_file", "_process", "path")
+
+    def __init__(self, disk: ProcessDisk, process: SimulatedProcess, file: File) -> None:
+        self._disk = disk
+        self._process = process
+        self._file = file
+        self.path = file.path
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def append(self, data: Buffer) -> int:
+        self._disk.changing("append", self.path, data, self._file.append)
+        return self._file.append(data)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self._disk.changing("write", self.path, data, lambda part: self._file.write_at(position, part))
+        self._file.write_at(position, data)
+
+    def read(self, position: int, length: int) -> bytes:
+        self._process.check_alive()
+        return self._file.read(position, length)
+
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        self._process.check_alive()
+        return self._file.read_cached(position, length)
+
+    def truncate(self, size: int) -> None:
+        self._disk.changing("truncate", self.path)
+        self._file.truncate(size)
+
+    def flush(self) -> None:
+        self._disk.changing("flush", self.path)
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()

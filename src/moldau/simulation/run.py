@@ -1,0 +1,77 @@
+"""Runs one seed in a world of its own and tells how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import traceback
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from moldau.errors import InvariantError
+from moldau.simulation.loop import StuckError, VirtualLoop
+from moldau.simulation.scenario import Scenario, run_until_failed, settings_of
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.world import World
+
+DEFAULT_SECONDS = 15.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a seed went. `rule` is "" where nothing was broken."""
+
+    seed: int
+    digest: str
+    rule: str
+    detail: str
+    last_events: tuple[str, ...]
+    story: tuple[str, ...]
+    events: int
+    boots: int
+    acknowledged: int
+    virtual_s: float
+    elapsed_s: float
+
+
+def run_seed(
+    seed: int, *, seconds: float = DEFAULT_SECONDS, write_line: Callable[[str], None] | None = None
+) -> Outcome:
+    """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
+    began = time.perf_counter()
+    # a collection in the middle would run finalizers of dead processes at a time that no seed repeats
+    gc.collect()
+    gc.disable()
+    loop = VirtualLoop()
+    try:
+        asyncio.set_event_loop(loop)
+        world = World(seed, loop, settings_of(Random(f"{seed}/settings").randrange), write_line)
+        violation = _run(world, Scenario(world, seconds))
+        return Outcome(
+            seed=seed,
+            digest=world.trace.digest,
+            rule=violation.rule if violation else "",
+            detail=violation.detail if violation else "",
+            last_events=tuple(world.trace.last_lines()) if violation else (),
+            story=tuple(world.trace.told) if violation else (),
+            events=world.trace.count,
+            boots=world.boots,
+            acknowledged=sum(len(partition.values) for partition in world.ledger.partitions.values()),
+            virtual_s=loop.time(),
+            elapsed_s=time.perf_counter() - began,
+        )
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+        gc.enable()
+
+
+def _run(world: World, scenario: Scenario) -> ViolationError | None:
+    try:
+        return world.loop.run_until_complete(run_until_failed(world, scenario))
+    except StuckError as error:
+        return ViolationError("something can always happen", str(error))
+    except InvariantError as error:
+        return ViolationError("invariants hold", "".join(traceback.format_exception(error)))

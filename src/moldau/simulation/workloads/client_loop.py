@@ -1,0 +1,72 @@
+"""What every simulated client shares: a connection that is opened again after each failure, and the world around it."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING
+
+from moldau.errors import ERROR_NAMES
+from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.violation import ViolationError
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import World
+
+# what a client must be ready to meet on a node that starts, stops, or has lost its disk
+RETRIABLE = (3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 41, 56, 100)
+
+
+class ClientLoop:
+    """One simulated client. Subclasses write `step`, which does one thing and may raise UnansweredError."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.random = Random(f"{world.seed}/{name}")
+        self.connection: BrokerClient | None = None
+
+    async def run(self) -> None:
+        """Steps until `is_done`. A ViolationError ends the world."""
+        try:
+            while not self.is_done():
+                try:
+                    await self.step()
+                except UnansweredError as error:
+                    self.world.trace.note("unanswered", self.name, str(error))
+                    await asyncio.sleep(self.random.uniform(0.01, 0.3))
+        except ViolationError as violation:
+            self.world.violate(violation)
+        finally:
+            self.close()
+
+    def is_done(self) -> bool:
+        return self.world.is_draining
+
+    async def step(self) -> None:
+        raise NotImplementedError
+
+    async def client(self) -> BrokerClient:
+        """The open connection, or a new one. Raises UnansweredError if the broker is down."""
+        connection = self.connection
+        if connection is None or not connection.is_open:
+            connection = await BrokerClient.open(self.world.network, self.name, self.world.port, self.random)
+            self.connection = connection
+        return connection
+
+    def close(self) -> None:
+        if self.connection is not None and self.connection.is_open:
+            self.connection.close()
+        self.connection = None
+
+    async def pause(self) -> None:
+        """What a client does between two requests: mostly little."""
+        await asyncio.sleep(self.random.choice((0.001, 0.005, 0.02, 0.05, 0.2)))
+
+    def must_be_retriable(self, error_code: int, what: str) -> None:
+        """Raises ViolationError for an answer that nothing in this world explains."""
+        self.world.trace.note("refused", self.name, what, error_code)
+        if error_code not in RETRIABLE:
+            raise ViolationError(
+                "no unexpected refusals", f"{self.name}: {what} got {error_code} {ERROR_NAMES.get(error_code)}"
+            )

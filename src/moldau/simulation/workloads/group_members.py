@@ -1,0 +1,322 @@
+"""Members of a classic consumer group: join, share the partitions, read, commit, leave, and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import TYPE_CHECKING
+
+from moldau.simulation.checkers.group_ledger import Attempt, CommittedOffset, GroupLedger
+from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.readers import EARLIEST, Consumer, Position, list_offset
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.wire.protocol.messages.groups_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+)
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+SESSION_TIMEOUT_MS = 6_000
+REBALANCE_TIMEOUT_MS = 8_000
+JOIN_PATIENCE_S = 20.0
+HEARTBEAT_S = 1.0
+
+ILLEGAL_GENERATION = 22
+UNKNOWN_MEMBER_ID = 25
+REBALANCE_IN_PROGRESS = 27
+MEMBER_ID_REQUIRED = 79
+FENCED_INSTANCE_ID = 82
+REJOIN = (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID)
+STATIC_VERSIONS = {
+    ApiKey.JOIN_GROUP: 5,
+    ApiKey.SYNC_GROUP: 3,
+    ApiKey.HEARTBEAT: 3,
+    ApiKey.LEAVE_GROUP: 3,
+    ApiKey.OFFSET_COMMIT: 7,
+}
+
+
+def encode_assignment(partitions: tuple[int, ...]) -> bytes:
+    """Opaque to the broker: it must give it back as it is."""
+    return struct.pack(f">h{len(partitions)}i", len(partitions), *partitions)
+
+
+def decode_assignment(data: bytes) -> tuple[int, ...]:
+    if not data:
+        return ()
+    (count,) = struct.unpack_from(">h", data)
+    return struct.unpack_from(f">{count}i", data, 2)
+
+
+class GroupMember(Consumer):
+    """One member. Keeps its generation until the broker says otherwise; commits what it has read."""
+
+    def __init__(self, world: World, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
+        super().__init__(world, name, topic)
+        self.group = group
+        self.member_id = ""
+        self.generation = -1
+        self.instance_id = f"static-{name}" if self.random.random() < 0.2 else None
+        self.positions = {}
+        self.next_heartbeat = 0.0
+        self.rounds = 0
+
+    async def step(self) -> None:
+        client = await self.client()
+        if self.generation < 0:
+            await self.join(client)
+            return
+        now = self.world.loop.time()
+        if now >= self.next_heartbeat:
+            self.next_heartbeat = now + HEARTBEAT_S
+            await self.heartbeat(client)
+            return
+        if self.positions and self.random.random() < 0.7:
+            await self.fetch(client, max_wait_ms=self.random.choice((0, 50, 200)))
+        elif self.positions:
+            await self.commit(client)
+        else:
+            await asyncio.sleep(HEARTBEAT_S / 2)
+        if self.random.random() < 0.01:
+            await self.leave(client)
+        elif self.instance_id is not None and self.random.random() < 0.01:
+            self.forget()
+            self.member_id = ""  # as after its own restart
+        await self.pause()
+
+    async def client(self) -> BrokerClient:
+        client = await super().client()
+        if self.instance_id is not None:
+            for api_key, version in STATIC_VERSIONS.items():
+                client.versions[api_key] = max(version, client.versions[api_key])
+        return client
+
+    # -- membership
+
+    async def join(self, client: BrokerClient) -> None:
+        if not await find_coordinator(self, client, self.group.group):
+            return
+        request = JoinGroupRequest(
+            group_id=self.group.group,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol("range", b"\x00\x01"),),
+        )
+        answer = await client.request(ApiKey.JOIN_GROUP, request, JoinGroupResponse, timeout_s=JOIN_PATIENCE_S)
+        if answer.error_code == MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return
+        if answer.error_code:
+            await self.refused(answer.error_code, "JoinGroup")
+            return
+        self.member_id = answer.member_id
+        plan = self.plan(answer) if answer.leader == answer.member_id and not answer.skip_assignment else {}
+        if plan:
+            self.group.planned(answer.generation_id, plan)
+        await self.sync(client, answer, plan)
+
+    def plan(self, answer: JoinGroupResponse) -> dict[str, tuple[int, ...]]:
+        """Every member in turn gets a partition; some get none."""
+        members = sorted(member.member_id for member in answer.members)
+        partitions = range(self.topic.partitions)
+        return {
+            member: tuple(p for p in partitions if p % len(members) == index) for index, member in enumerate(members)
+        }
+
+    async def sync(self, client: BrokerClient, joined: JoinGroupResponse, plan: dict[str, tuple[int, ...]]) -> None:
+        request = SyncGroupRequest(
+            group_id=self.group.group,
+            generation_id=joined.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=tuple(
+                SyncGroupRequestAssignment(member, encode_assignment(partitions)) for member, partitions in plan.items()
+            ),
+        )
+
+        def note(answer: SyncGroupResponse) -> None:
+            if answer.error_code == 0:
+                partitions = decode_assignment(answer.assignment)
+                owner = self.instance_id or self.member_id
+                is_planned = self.instance_id is None  # a static member comes back under another member id
+                self.group.assigned(joined.generation_id, self.topic.name, owner, partitions, is_planned=is_planned)
+                self.world.trace.note("assigned", self.name, joined.generation_id, partitions)
+
+        answer = await client.request(ApiKey.SYNC_GROUP, request, SyncGroupResponse, note=note)
+        if answer.error_code:
+            await self.refused(answer.error_code, "SyncGroup")
+            return
+        self.generation = joined.generation_id
+        self.next_heartbeat = self.world.loop.time() + HEARTBEAT_S
+        self.positions = {}
+        partitions = decode_assignment(answer.assignment)
+        committed = await fetch_offsets(self, client, self.group, self.topic, partitions)
+        for partition in partitions:
+            ledger = self.topic.ledger(self.world, partition)
+            offset = committed.get(partition, -1)
+            if offset < 0:
+                offset = max(0, await list_offset(self, client, self.topic.name, partition, EARLIEST))
+            self.positions[partition] = Position(ledger, offset)
+            # the committed offset is as old as the last loss: reading there again may fail legally
+            self.positions[partition].legal_losses_seen = 0
+
+    async def heartbeat(self, client: BrokerClient) -> None:
+        request = HeartbeatRequest(self.group.group, self.generation, self.member_id, self.instance_id)
+        answer = await client.request(ApiKey.HEARTBEAT, request, HeartbeatResponse)
+        if answer.error_code:
+            await self.refused(answer.error_code, "Heartbeat")
+
+    async def leave(self, client: BrokerClient) -> None:
+        if client.version_of(ApiKey.LEAVE_GROUP) >= 3:
+            request = LeaveGroupRequest(self.group.group, members=(MemberIdentity(member_id=self.member_id),))
+        else:
+            request = LeaveGroupRequest(self.group.group, member_id=self.member_id)
+        self.forget()
+        self.member_id = ""
+        answer = await client.request(ApiKey.LEAVE_GROUP, request, LeaveGroupResponse)
+        if answer.error_code and answer.error_code != UNKNOWN_MEMBER_ID:
+            self.must_be_retriable(answer.error_code, "LeaveGroup")
+        await asyncio.sleep(self.random.uniform(0, 2))
+
+    async def refused(self, error_code: int, what: str) -> None:
+        """Rejoins, with a new member id where the broker does not know the old one."""
+        if error_code not in REJOIN:
+            self.must_be_retriable(error_code, what)
+        if error_code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
+            self.member_id = ""
+        self.world.trace.note("rejoin", self.name, what, error_code)
+        self.forget()
+        await asyncio.sleep(self.random.uniform(0.01, 0.2))
+
+    def forget(self) -> None:
+        self.generation = -1
+        self.positions = {}
+
+    # -- offsets
+
+    async def commit(self, client: BrokerClient) -> None:
+        sent = {
+            partition: position.offset
+            for partition, position in self.positions.items()
+            if position.ledger.legal_losses == position.legal_losses_seen or position.offset <= position.ledger.end
+        }
+        if not sent:
+            return
+        is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= 10
+        partitions = tuple(OffsetCommitRequestPartition(p, offset) for p, offset in sent.items())
+        topic = OffsetCommitRequestTopic(
+            name="" if is_by_id else self.topic.name,
+            topic_id=self.topic.topic_id,
+            partitions=partitions,
+        )
+        request = OffsetCommitRequest(
+            self.group.group, self.generation, self.member_id, self.instance_id, topics=(topic,)
+        )
+        attempts: dict[int, tuple[CommittedOffset, Attempt, list[Attempt]]] = {}
+        for partition, offset in sent.items():
+            committed = self.group.offset(self.topic.name, partition)
+            attempts[partition] = (committed, *committed.begin(offset))
+        errors: list[int] = []
+
+        def note(answer: OffsetCommitResponse) -> None:
+            for topic_answer in answer.topics:
+                for partition in topic_answer.partitions:
+                    committed, attempt, outdated = attempts[partition.partition_index]
+                    if partition.error_code == 0:
+                        committed.acknowledged(attempt, outdated)
+                    else:
+                        errors.append(partition.error_code)
+                        if partition.error_code in REJOIN:
+                            committed.refused(attempt)
+            self.world.trace.note("committed", self.name, sorted(sent.items()), errors)
+
+        try:
+            await client.request(ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse, note=note)
+        finally:
+            for _, attempt, _ in attempts.values():
+                attempt.is_over = True
+        if errors:
+            await self.refused(errors[0], "OffsetCommit")
+
+
+async def find_coordinator(loop: ClientLoop, client: BrokerClient, group: str) -> bool:
+    """Whether this node coordinates the group now."""
+    if client.version_of(ApiKey.FIND_COORDINATOR) >= 4:
+        request = FindCoordinatorRequest(coordinator_keys=(group,))
+    else:
+        request = FindCoordinatorRequest(key=group)
+    answer = await client.request(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
+    error_code = answer.coordinators[0].error_code if answer.coordinators else answer.error_code
+    if error_code:
+        loop.must_be_retriable(error_code, "FindCoordinator")
+        await asyncio.sleep(0.1)
+        return False
+    return True
+
+
+async def fetch_offsets(
+    loop: ClientLoop, client: BrokerClient, group: GroupLedger, topic: SimulatedTopic, partitions: tuple[int, ...]
+) -> dict[int, int]:
+    """OffsetFetch of these partitions, held against the ledger. Raises UnansweredError for an error that may pass."""
+    version = client.version_of(ApiKey.OFFSET_FETCH)
+    if version >= 8:
+        is_by_id = version >= 10
+        wanted = OffsetFetchRequestTopics(
+            name="" if is_by_id else topic.name, topic_id=topic.topic_id, partition_indexes=partitions
+        )
+        request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group.group, topics=(wanted,)),))
+    else:
+        request = OffsetFetchRequest(group_id=group.group, topics=(OffsetFetchRequestTopic(topic.name, partitions),))
+    committed: dict[int, int] = {}
+    errors: list[int] = []
+
+    def note(answer: OffsetFetchResponse) -> None:
+        errors.extend([answer.error_code, *[one.error_code for one in answer.groups]])
+        found: list[OffsetFetchResponsePartition | OffsetFetchResponsePartitions] = []
+        for one_group in answer.groups:
+            found += [partition for one_topic in one_group.topics for partition in one_topic.partitions]
+        found += [partition for one_topic in answer.topics for partition in one_topic.partitions]
+        for partition in found:
+            errors.append(partition.error_code)
+            if partition.error_code == 0 and not any(errors):
+                group.offset(topic.name, partition.partition_index).read(partition.committed_offset)
+                committed[partition.partition_index] = partition.committed_offset
+
+    await client.request(ApiKey.OFFSET_FETCH, request, OffsetFetchResponse, note=note)
+    for error_code in errors:
+        if error_code:
+            loop.must_be_retriable(error_code, "OffsetFetch")
+            await asyncio.sleep(0.1)
+            raise UnansweredError(f"OffsetFetch refused with {error_code}")
+    return committed

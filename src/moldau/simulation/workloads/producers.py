@@ -1,0 +1,236 @@
+"""Producers: one with idempotence that never gives up a batch without cause, one that sends each record once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from moldau.simulation.checkers.ledger import PartitionLedger, Value
+from moldau.simulation.client import BrokerClient
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from moldau.wire.records.builder import build_batch
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+MAX_IN_FLIGHT = 5
+FIRST_TOPIC_ID_VERSION = 13
+NO_COMPRESSION_WEIGHT = 8
+SEQUENCE_ERRORS = (45, 46, 47, 59)
+
+
+class Batch(msgspec.Struct):
+    """One batch on its way: sent again, with the same sequence, until it is acknowledged."""
+
+    base_sequence: int
+    values: list[Value]
+    data: bytes
+    times_sent: int = 0
+
+
+class Lane:
+    """One partition as an idempotent producer sees it: what is not acknowledged, oldest first."""
+
+    def __init__(self, ledger: PartitionLedger) -> None:
+        self.ledger = ledger
+        self.next_number = 0
+        self.next_sequence = 0
+        self.unacknowledged: deque[Batch] = deque()
+        self.legal_losses_seen = 0
+        self.is_refused = False
+
+
+class Producer(ClientLoop):
+    """What both producers share: batches of values that occur once, and the request around them."""
+
+    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+        super().__init__(world, name)
+        self.topic = topic
+
+    def make_batch(
+        self, values: list[Value], *, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+    ) -> bytes:
+        now_ms = self.world.clock.now_ms()
+        padding = self.random.choice((0, 0, 10, 100, 3000))
+        codec = self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + ("gzip", "snappy", "lz4", "zstd"))
+        return build_batch(
+            [(None, value.encode(padding), now_ms, ()) for value in values],
+            compression=codec,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        )
+
+    def make_request(self, client: BrokerClient, batches: dict[int, bytes], acks: int) -> ProduceRequest:
+        data = tuple(PartitionProduceData(partition, batch) for partition, batch in batches.items())
+        if client.version_of(ApiKey.PRODUCE) >= FIRST_TOPIC_ID_VERSION:
+            topic = TopicProduceData(topic_id=self.topic.topic_id, partition_data=data)
+        else:
+            topic = TopicProduceData(name=self.topic.name, partition_data=data)
+        return ProduceRequest(acks=acks, timeout_ms=5_000, topic_data=(topic,))
+
+
+class IdempotentProducer(Producer):
+    """Up to five batches of each partition in flight, sent again in order until they are acknowledged.
+
+    Only where a crash of the machine legally took records away may the broker refuse a sequence: then the producer
+    begins anew with another producer id, and what was in flight stays in doubt.
+    """
+
+    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+        super().__init__(world, name, topic)
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.lanes = {partition: Lane(topic.ledger(world, partition)) for partition in range(topic.partitions)}
+        self.acknowledged = 0
+
+    def is_done(self) -> bool:
+        return self.world.is_draining and all(not lane.unacknowledged for lane in self.lanes.values())
+
+    async def step(self) -> None:
+        client = await self.client()
+        if self.producer_id < 0:
+            await self.begin_life(client)
+            return
+        self.fill_lanes()
+        answers: list[asyncio.Future[msgspec.Struct]] = []
+        depth = max((len(lane.unacknowledged) for lane in self.lanes.values()), default=0)
+        for index in range(depth):
+            sent = {p: lane.unacknowledged[index] for p, lane in self.lanes.items() if index < len(lane.unacknowledged)}
+            for batch in sent.values():
+                batch.times_sent += 1
+            request = self.make_request(client, {p: batch.data for p, batch in sent.items()}, -1)
+            answers.append(client.send(ApiKey.PRODUCE, request, partial(self.answered, sent)))
+        was_refused = False
+        for answer in answers:
+            await client.answer_in_time(answer)
+        for lane in self.lanes.values():
+            was_refused |= lane.is_refused
+            lane.is_refused = False
+        if was_refused:
+            await asyncio.sleep(self.random.uniform(0.02, 0.3))
+        elif not self.world.is_draining:
+            await self.pause()
+
+    async def begin_life(self, client: BrokerClient) -> None:
+        answer = await client.request(
+            ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id=None), InitProducerIdResponse
+        )
+        if answer.error_code:
+            self.must_be_retriable(answer.error_code, "InitProducerId")
+            await asyncio.sleep(0.1)
+            return
+        self.world.producer_id_given(answer.producer_id, answer.producer_epoch)
+        self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+        for lane in self.lanes.values():
+            lane.next_sequence = 0
+            lane.unacknowledged.clear()
+            lane.legal_losses_seen = lane.ledger.legal_losses
+
+    def fill_lanes(self) -> None:
+        if self.world.is_draining:
+            return
+        for lane in self.lanes.values():
+            wanted = self.random.choice((0, 1, 1, 1, 2, MAX_IN_FLIGHT))
+            while len(lane.unacknowledged) < wanted:
+                count = self.random.choice((1, 1, 3, 20))
+                values = [Value(self.name, lane.next_number + index, True) for index in range(count)]
+                data = self.make_batch(
+                    values,
+                    producer_id=self.producer_id,
+                    producer_epoch=self.producer_epoch,
+                    base_sequence=lane.next_sequence,
+                )
+                lane.unacknowledged.append(Batch(lane.next_sequence, values, data))
+                lane.next_number += count
+                lane.next_sequence += count
+
+    def answered(self, sent: dict[int, Batch], answer: msgspec.Struct) -> None:
+        """Takes one response, at the instant of its arrival."""
+        for topic in cast(ProduceResponse, answer).responses:
+            for response in topic.partition_responses:
+                self.partition_answered(self.lanes[response.index], sent[response.index], response)
+
+    def partition_answered(self, lane: Lane, batch: Batch, response: PartitionProduceResponse) -> None:
+        code = response.error_code
+        head = lane.unacknowledged[0] if lane.unacknowledged else None
+        if code == 0:
+            lane.ledger.acknowledged(response.base_offset, batch.values)
+            self.acknowledged += len(batch.values)
+            self.world.trace.note("acked", self.name, lane.ledger.partition, response.base_offset, len(batch.values))
+            if head is not batch:
+                if lane.ledger.legal_losses == lane.legal_losses_seen:
+                    raise ViolationError(
+                        "sequences have no gap",
+                        f"{lane.ledger.name}: sequence {batch.base_sequence} was taken before "
+                        f"{head.base_sequence if head else None} of producer {self.producer_id}",
+                    )
+                self.producer_id = -1
+                return
+            lane.unacknowledged.popleft()
+            return
+        lane.is_refused = True
+        if code not in SEQUENCE_ERRORS:
+            self.must_be_retriable(code, f"Produce to {lane.ledger.name}")
+        elif head is batch:
+            if lane.ledger.legal_losses == lane.legal_losses_seen:
+                raise ViolationError(
+                    "idempotent batches are taken",
+                    f"{lane.ledger.name}: error {code} for the first unacknowledged sequence {batch.base_sequence} "
+                    f"of producer {self.producer_id} epoch {self.producer_epoch}, sent {batch.times_sent} times",
+                )
+            self.world.trace.note("new life", self.name, code)
+            self.producer_id = -1
+
+
+class PlainProducer(Producer):
+    """Without idempotence, with any acks, and never a second time: each value occurs at most once."""
+
+    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+        super().__init__(world, name, topic)
+        self.next_number = 0
+
+    async def step(self) -> None:
+        client = await self.client()
+        acks = self.random.choice((-1, -1, 1, 0))
+        sent: dict[int, list[Value]] = {}
+        batches: dict[int, bytes] = {}
+        partitions = range(self.topic.partitions)
+        for partition in self.random.sample(partitions, self.random.randint(1, self.topic.partitions)):
+            count = self.random.choice((1, 2, 10))
+            values = [Value(self.name, self.next_number + index, True) for index in range(count)]
+            self.next_number += count
+            sent[partition] = values
+            batches[partition] = self.make_batch(values)
+        request = self.make_request(client, batches, acks)
+        if acks == 0:
+            client.send_unanswered(ApiKey.PRODUCE, request)
+        else:
+            await client.request(
+                ApiKey.PRODUCE, request, ProduceResponse, note=lambda answer: self.answered(sent, answer)
+            )
+        await self.pause()
+
+    def answered(self, sent: dict[int, list[Value]], answer: ProduceResponse) -> None:
+        for topic in answer.responses:
+            for response in topic.partition_responses:
+                ledger = self.topic.ledger(self.world, response.index)
+                if response.error_code:
+                    self.must_be_retriable(response.error_code, f"Produce to {ledger.name}")
+                    continue
+                ledger.acknowledged(response.base_offset, sent[response.index])
+                self.world.trace.note("acked", self.name, response.index, response.base_offset)

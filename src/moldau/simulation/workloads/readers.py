@@ -1,0 +1,233 @@
+"""Consumers that read partitions in order and hold every batch against what is known."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moldau.errors import ProtocolError
+from moldau.simulation.checkers.ledger import PartitionLedger, Value
+from moldau.simulation.client import BrokerClient
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.types import Buffer
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from moldau.wire.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from moldau.wire.records.batch import is_crc_valid, iterate_batches
+from moldau.wire.records.record import read_records
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+OFFSET_OUT_OF_RANGE = 1
+FIRST_TOPIC_ID_VERSION = 13
+LATEST = -1
+EARLIEST = -2
+
+
+class Position:
+    """Where a reader stands in one partition, and what it has seen there."""
+
+    def __init__(self, ledger: PartitionLedger, offset: int) -> None:
+        self.ledger = ledger
+        self.offset = offset
+        self.high_watermark = -1
+        self.log_start_offset = -1
+        self.connection: BrokerClient | None = None
+        self.legal_losses_seen = ledger.legal_losses
+        self.is_out_of_range = False
+        self.error_code = 0
+        self.seen: dict[int, Value] = {}
+
+
+def take_partition(position: Position, answer: PartitionData, client: BrokerClient, asked_offset: int) -> None:
+    """Holds one partition's part of a fetch response against the ledger, and moves the position on."""
+    ledger = position.ledger
+    position.error_code = answer.error_code
+    if answer.error_code == OFFSET_OUT_OF_RANGE:
+        may_be_behind = ledger.may_expire
+        if ledger.legal_losses == position.legal_losses_seen and not may_be_behind:
+            raise ViolationError(
+                "what was read can be read again", f"{ledger.name}: offset {asked_offset} out of range"
+            )
+        position.is_out_of_range = True
+        return
+    if answer.error_code:
+        return
+    if position.connection is not client:
+        position.connection = client
+        position.high_watermark = -1
+    if answer.high_watermark < position.high_watermark:
+        raise ViolationError(
+            "the high watermark never goes back",
+            f"{ledger.name}: {position.high_watermark} to {answer.high_watermark} on one connection",
+        )
+    position.high_watermark = answer.high_watermark
+    if answer.last_stable_offset > answer.high_watermark:
+        raise ViolationError("last stable offset <= high watermark", f"{ledger.name}: {answer}")
+    if answer.log_start_offset >= 0:
+        ledger.log_start_seen(answer.log_start_offset)
+        position.log_start_offset = answer.log_start_offset
+    if answer.records is not None and len(answer.records):
+        position.offset = take_records(position, answer.records, asked_offset, answer.high_watermark)
+
+
+def take_records(position: Position, records: Buffer, asked_offset: int, high_watermark: int) -> int:
+    """Checks and learns all whole batches; gives the offset behind the last."""
+    ledger = position.ledger
+    next_offset = None
+    try:
+        for at, header in iterate_batches(records):
+            if not is_crc_valid(records, at, header.size):
+                raise ViolationError("CRCs are valid", f"{ledger.name}: the batch at {header.base_offset}")
+            if next_offset is None:
+                if not header.base_offset <= asked_offset < header.next_offset:
+                    raise ViolationError(
+                        "a fetch begins where it was asked",
+                        f"{ledger.name}: asked {asked_offset}, got {header.base_offset} to {header.last_offset}",
+                    )
+            elif header.base_offset != next_offset:
+                raise ViolationError(
+                    "offsets are contiguous", f"{ledger.name}: {header.base_offset} follows {next_offset - 1}"
+                )
+            next_offset = header.next_offset
+            if next_offset > high_watermark:
+                raise ViolationError(
+                    "reads stay below the high watermark", f"{ledger.name}: {header.last_offset}, {high_watermark}"
+                )
+            for record in read_records(records[at : at + header.size]):
+                value = Value.decode(record.value or b"")
+                ledger.read(record.offset, value)
+                position.seen[record.offset] = value
+    except ProtocolError as error:
+        raise ViolationError("batches are well-formed", f"{ledger.name}: {error}") from error
+    return asked_offset if next_offset is None else next_offset
+
+
+class Consumer(ClientLoop):
+    """Reads all partitions of a topic, from the beginning, again and again."""
+
+    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+        super().__init__(world, name)
+        self.topic = topic
+        self.positions = self.from_the_start()
+
+    def from_the_start(self) -> dict[int, Position]:
+        ledgers = [self.topic.ledger(self.world, partition) for partition in range(self.topic.partitions)]
+        return {ledger.partition: Position(ledger, ledger.log_start_offset) for ledger in ledgers}
+
+    async def step(self) -> None:
+        client = await self.client()
+        if self.random.random() < 0.02:
+            self.positions = self.from_the_start()
+        await self.fetch(client, max_wait_ms=self.random.choice((0, 10, 100, 500)))
+        await self.pause()
+
+    def draw_max_bytes(self) -> int:
+        return self.random.choice((1, 500, 4_000, 1 << 20))
+
+    async def fetch(self, client: BrokerClient, *, max_wait_ms: int) -> None:
+        """One Fetch of all positions; moves them on."""
+        positions = self.positions
+        asked = {partition: position.offset for partition, position in positions.items()}
+        max_bytes = self.draw_max_bytes()
+        wanted = tuple(
+            FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+            for partition, offset in asked.items()
+        )
+        if client.version_of(ApiKey.FETCH) >= FIRST_TOPIC_ID_VERSION:
+            topic = FetchTopic(topic_id=self.topic.topic_id, partitions=wanted)
+        else:
+            topic = FetchTopic(topic=self.topic.name, partitions=wanted)
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms, min_bytes=self.random.choice((0, 1, 1, 1_000)), max_bytes=1 << 22, topics=(topic,)
+        )
+
+        def note(answer: FetchResponse) -> None:
+            if answer.error_code:
+                self.must_be_retriable(answer.error_code, "Fetch")
+            for topic_answer in answer.responses:
+                for partition in topic_answer.partitions:
+                    take_partition(
+                        positions[partition.partition_index], partition, client, asked[partition.partition_index]
+                    )
+
+        await client.request(ApiKey.FETCH, request, FetchResponse, note=note)
+        await self.handle_errors(client)
+
+    async def handle_errors(self, client: BrokerClient) -> None:
+        is_refused = False
+        for partition, position in self.positions.items():
+            if position.is_out_of_range:
+                position.is_out_of_range = False
+                position.error_code = 0
+                await self.reset_position(client, partition, position)
+            elif position.error_code:
+                self.must_be_retriable(position.error_code, f"Fetch of {position.ledger.name}")
+                is_refused = True
+        if is_refused:
+            await asyncio.sleep(self.random.uniform(0.02, 0.3))
+
+    async def reset_position(self, client: BrokerClient, partition: int, position: Position) -> None:
+        """After a legal loss or an expiry: goes on at the start of the log."""
+        start = await list_offset(self, client, self.topic.name, partition, EARLIEST)
+        if start >= 0:
+            self.positions[partition] = Position(position.ledger, start)
+
+
+async def list_offset(reader: ClientLoop, client: BrokerClient, topic: str, partition: int, timestamp: int) -> int:
+    """ListOffsets of one partition; -1 for an error that may pass."""
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        topics=(ListOffsetsTopic(topic, (ListOffsetsPartition(partition_index=partition, timestamp=timestamp),)),),
+    )
+    answer = await client.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+    for topic_answer in answer.topics:
+        for partition_answer in topic_answer.partitions:
+            if partition_answer.error_code == 0:
+                return partition_answer.offset
+            reader.must_be_retriable(partition_answer.error_code, f"ListOffsets of {topic}-{partition}")
+    await asyncio.sleep(0.1)
+    return -1
+
+
+class Auditor(Consumer):
+    """Reads every partition of a topic once, from its start to its end, and asks the ledger whether it is whole."""
+
+    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+        super().__init__(world, name, topic)
+        self.ends: dict[int, int] = {}
+        self.is_finished = False
+
+    def is_done(self) -> bool:
+        return self.is_finished
+
+    def draw_max_bytes(self) -> int:
+        return 1 << 20
+
+    async def step(self) -> None:
+        client = await self.client()
+        for partition in self.positions:
+            if partition not in self.ends:
+                end = await list_offset(self, client, self.topic.name, partition, LATEST)
+                if end < 0:
+                    return
+                self.ends[partition] = end
+        if any(position.offset < self.ends[partition] for partition, position in self.positions.items()):
+            await self.fetch(client, max_wait_ms=10)
+            return
+        for partition, position in self.positions.items():
+            position.ledger.check_whole(position.seen, self.ends[partition])
+        self.is_finished = True

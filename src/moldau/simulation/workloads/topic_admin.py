@@ -1,0 +1,184 @@
+"""Creates and deletes topics, writes a little into them, and looks whether the broker remembers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.producers import PlainProducer
+from moldau.types import ZERO_UUID, Uuid, uuid_to_text
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from moldau.wire.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import World
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+UNKNOWN_TOPIC_ID = 100
+TOPIC_ALREADY_EXISTS = 36
+SETTLE_S = 5.0
+DOUBT_S = 15.0
+
+
+class KnownTopic(msgspec.Struct):
+    """What the admin was told of a name. `may_exist` and `may_be_absent`: both after an unanswered request, which may
+    still be carried out until `doubt_until` (seconds of the loop)."""
+
+    name: str
+    partitions: int
+    topic_id: Uuid = ZERO_UUID
+    may_exist: bool = False
+    may_be_absent: bool = True
+    doubt_until: float = 0.0
+
+
+class TopicAdmin(ClientLoop):
+    """Owns some names; nobody else creates or deletes them."""
+
+    def __init__(self, world: World, name: str, names: tuple[str, ...]) -> None:
+        super().__init__(world, name)
+        self.topics = {topic: KnownTopic(topic, 1) for topic in names}
+
+    async def step(self) -> None:
+        client = await self.client()
+        topic = self.topics[self.random.choice(list(self.topics))]
+        choice = self.random.random()
+        if choice < 0.3:
+            await self.verify(client)
+        elif topic.may_exist and not topic.may_be_absent and choice < 0.6:
+            await self.write(topic)
+        elif topic.may_exist:
+            await self.delete(client, topic)
+        else:
+            await self.create(client, topic)
+        await asyncio.sleep(self.random.uniform(0.05, 1.5))
+
+    async def create(self, client: BrokerClient, topic: KnownTopic) -> None:
+        partitions = self.random.choice((1, 1, 3))
+        configs = (CreatableTopicConfig("flush.messages", "1"),) if self.random.random() < 0.5 else ()
+        request = CreateTopicsRequest(
+            (CreatableTopic(topic.name, partitions, 1, (), configs),), validate_only=self.random.random() < 0.1
+        )
+        if not request.validate_only:
+            topic.may_exist = True
+        doubt_before, topic.doubt_until = topic.doubt_until, self.world.loop.time() + DOUBT_S
+        answer = await client.request(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse)
+        topic.doubt_until = doubt_before
+        result = answer.topics[0]
+        self.world.trace.note("create", topic.name, partitions, result.error_code)
+        if request.validate_only:
+            return
+        if result.error_code == TOPIC_ALREADY_EXISTS:
+            if not topic.may_be_absent:
+                return
+            # an earlier unanswered creation did it, or an unanswered deletion did not
+            topic.may_be_absent = self.is_in_doubt(topic)
+            topic.topic_id = ZERO_UUID
+        elif result.error_code:
+            self.must_be_retriable(result.error_code, f"CreateTopics of {topic.name}")
+            topic.may_exist, topic.may_be_absent = True, True
+            topic.doubt_until = self.world.loop.time() + DOUBT_S
+        else:
+            topic.may_be_absent = False
+            topic.doubt_until = 0.0
+            topic.partitions = partitions
+            topic.topic_id = result.topic_id
+            self.world.trace.tell(f"topic {topic.name} created with {partitions} partitions")
+
+    async def delete(self, client: BrokerClient, topic: KnownTopic) -> None:
+        is_flexible = client.version_of(ApiKey.DELETE_TOPICS) >= 6
+        if is_flexible and topic.topic_id != ZERO_UUID and self.random.random() < 0.5:
+            request = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=topic.topic_id),), timeout_ms=5_000)
+        elif is_flexible:
+            request = DeleteTopicsRequest(topics=(DeleteTopicState(name=topic.name),), timeout_ms=5_000)
+        else:
+            request = DeleteTopicsRequest(topic_names=(topic.name,), timeout_ms=5_000)
+        was_known = not topic.may_be_absent
+        topic.may_be_absent = True
+        self.world.ledger.remove_topic(topic.topic_id)
+        doubt_before, topic.doubt_until = topic.doubt_until, self.world.loop.time() + DOUBT_S
+        answer = await client.request(ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse)
+        topic.doubt_until = doubt_before
+        error_code = answer.responses[0].error_code
+        self.world.trace.note("delete", topic.name, error_code)
+        if error_code in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID):
+            if was_known:
+                raise ViolationError("created topics exist", f"deleting {topic.name} got {error_code}")
+            topic.may_exist = error_code == UNKNOWN_TOPIC_ID or self.is_in_doubt(topic)
+            topic.topic_id = ZERO_UUID
+        elif error_code:
+            self.must_be_retriable(error_code, f"DeleteTopics of {topic.name}")
+            topic.doubt_until = self.world.loop.time() + DOUBT_S
+        else:
+            topic.may_exist = self.is_in_doubt(topic)
+            self.world.trace.tell(f"topic {topic.name} deleted")
+
+    async def write(self, topic: KnownTopic) -> None:
+        """A few records, as a client of their own that knows the topic by its id."""
+        if topic.topic_id == ZERO_UUID:
+            return
+        target = self.world.new_topic(topic.name, topic.topic_id, topic.partitions, is_flushed=False)
+        producer = PlainProducer(self.world, f"{self.name}-{self.random.randrange(1 << 30)}", target)
+        try:
+            for _ in range(self.random.randrange(1, 5)):
+                await producer.step()
+        finally:
+            producer.close()
+
+    async def verify(self, client: BrokerClient) -> None:
+        """Metadata of the names must agree with what was acknowledged, within a moment."""
+        began = self.world.loop.time()
+        while True:
+            wanted = tuple(MetadataRequestTopic(name=name) for name in self.topics)
+            request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+            answer = await client.request(ApiKey.METADATA, request, MetadataResponse)
+            wrong = [problem for found in answer.topics if (problem := self.disagreement(found.name or "", found))]
+            if not wrong and len(answer.topics) == len(self.topics):
+                return
+            if self.world.loop.time() - began > SETTLE_S:
+                raise ViolationError("topics are what was acknowledged", "; ".join(wrong) or "a name is missing")
+            await asyncio.sleep(0.5)
+            if not client.is_open:
+                raise UnansweredError("closed while waiting")
+
+    def is_in_doubt(self, topic: KnownTopic) -> bool:
+        """Whether an unanswered request may still be on its way into the metadata."""
+        return self.world.loop.time() < topic.doubt_until
+
+    def disagreement(self, name: str, found: msgspec.Struct) -> str:
+        """What is wrong with the metadata of one name, or ""; learns what was in doubt."""
+        topic = self.topics[name]
+        error_code = getattr(found, "error_code", 0)
+        if error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            if not topic.may_be_absent:
+                return f"{name} was created, and is absent"
+            topic.may_exist = self.is_in_doubt(topic)
+            return ""
+        if error_code:
+            return f"{name}: error {error_code}"
+        if not topic.may_exist:
+            return f"{name} was deleted, and is there"
+        topic_id = getattr(found, "topic_id", ZERO_UUID)
+        if not topic.may_be_absent and ZERO_UUID not in (topic.topic_id, topic_id) and topic_id != topic.topic_id:
+            return f"{name} has id {uuid_to_text(topic_id)}, created was {uuid_to_text(topic.topic_id)}"
+        if topic.may_be_absent:
+            topic.may_be_absent = self.is_in_doubt(topic)
+        if topic_id != ZERO_UUID:
+            topic.topic_id = topic_id
+        partitions = len(getattr(found, "partitions", ()))
+        topic.partitions = partitions
+        return ""

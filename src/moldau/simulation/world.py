@@ -1,0 +1,208 @@
+"""One machine with a broker on it, and what the scenario does to it.
+
+The machine's disk and the wire outlive the broker's processes. Each boot makes a process with doors of its own and a
+real `Node` behind them; a crash takes the process away and leaves what the disk says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.node.assemble import Doors, Node
+from moldau.simulation.checkers.group_ledger import GroupLedger
+from moldau.simulation.checkers.ledger import Ledger, PartitionLedger
+from moldau.simulation.checkers.survivors import log_end_on_disk
+from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock, SimulatedWorkers, WorkerWeather
+from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
+from moldau.simulation.network import SimulatedNetwork
+from moldau.simulation.trace import Trace
+from moldau.simulation.violation import ViolationError
+from moldau.types import Uuid
+
+BOOT_PATIENCE_S = 120.0
+STOP_PATIENCE_S = 60.0
+
+
+class SimulatedTopic(msgspec.Struct, frozen=True):
+    """A topic that clients know by name and id."""
+
+    name: str
+    topic_id: Uuid
+    partitions: int
+
+    def ledger(self, world: World, partition: int) -> PartitionLedger:
+        return world.ledger.partition(self.topic_id, partition)
+
+
+class World:
+    """Everything of one seed. All randomness comes from `Random(f"{seed}/{purpose}")`."""
+
+    def __init__(
+        self, seed: int, loop: VirtualLoop, settings: dict[str, str], write_line: Callable[[str], None] | None = None
+    ) -> None:
+        self.seed = seed
+        self.loop = loop
+        self.settings = settings
+        self.trace = Trace(loop.time, write_line)
+        self.random = Random(f"{seed}/world")
+        self.network = SimulatedNetwork(loop, Random(f"{seed}/network"), self.trace)
+        self.network.shared_buffer_of = shared_receive_buffer
+        self.disk = MemoryDisk()
+        self.clock = SimulatedClock(loop)
+        self.worker_weather = WorkerWeather()
+        self.ledger = Ledger()
+        self.groups: dict[str, GroupLedger] = {}
+        self.port = 9092
+        self.boots = 0
+        self.process: SimulatedProcess | None = None
+        self.process_disk: ProcessDisk | None = None
+        self.node: Node | None = None
+        self.is_draining = False
+        self.failed: asyncio.Future[ViolationError] = loop.create_future()
+        self.producer_ids: dict[tuple[int, int], int] = {}
+        self.died = asyncio.Event()
+
+    # -- rules
+
+    def violate(self, violation: ViolationError) -> None:
+        """Ends the world with the first violation."""
+        if not self.failed.done():
+            self.trace.tell(f"VIOLATION {violation}")
+            self.failed.set_result(violation)
+
+    def producer_id_given(self, producer_id: int, producer_epoch: int) -> None:
+        """InitProducerId without a transactional id never gives the same twice, over all crashes."""
+        key = (producer_id, producer_epoch)
+        if key in self.producer_ids:
+            raise ViolationError("producer ids are given once", f"{key} after {self.producer_ids[key]} others")
+        self.producer_ids[key] = len(self.producer_ids)
+
+    def new_topic(
+        self, name: str, topic_id: Uuid, partitions: int, *, is_flushed: bool, may_expire: bool = False
+    ) -> SimulatedTopic:
+        self.ledger.add_topic(name, topic_id, partitions, is_flushed=is_flushed, may_expire=may_expire)
+        return SimulatedTopic(name, topic_id, partitions)
+
+    # -- the life of the broker
+
+    @property
+    def is_up(self) -> bool:
+        return self.node is not None and self.process is not None and not self.process.is_dead
+
+    async def boot(self) -> bool:
+        """Starts a new process on the machine's disk. False if it died or refused to start (faults may do that)."""
+        self.boots += 1
+        process = SimulatedProcess(f"broker-{self.boots}")
+        disk = ProcessDisk(self.disk, process, self.trace)
+        workers = SimulatedWorkers(self.loop, process, Random(f"{self.seed}/workers/{self.boots}"), self.worker_weather)
+        random = SeededRandom(Random(f"{self.seed}/node/{self.boots}").getrandbits(64))
+        self.process, self.process_disk = process, disk
+        self.died.clear()
+        self.trace.tell(f"boot {self.boots}")
+        node = Node(
+            parse_broker_settings(self.settings),
+            Doors(clock=self.clock, random=random, disk=disk, workers=workers, network=self.network),
+        )
+        task = self.loop.run_in_process(process, node.start())
+        if not await self._until_done_or_dead(task, BOOT_PATIENCE_S, "start"):
+            return False
+        self.node = node
+        return True
+
+    async def stop(self) -> bool:
+        """Stops the node cleanly; then its process ends. False if it died on the way."""
+        node, process = self.node, self.process
+        if node is None or process is None or process.is_dead:
+            return False
+        self.trace.tell("clean stop")
+        is_stopped = await self._until_done_or_dead(
+            self.loop.run_in_process(process, node.stop()), STOP_PATIENCE_S, "stop"
+        )
+        if not process.is_dead:
+            self.kill("process")
+        return is_stopped
+
+    async def _until_done_or_dead(self, task: asyncio.Task[None], patience_s: float, what: str) -> bool:
+        """Waits for `task` of the process, or for the end of the process."""
+        death = asyncio.ensure_future(self.died.wait())
+        async with asyncio.timeout(patience_s * 2):
+            done, _ = await asyncio.wait((task, death), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        death.cancel()
+        if task in done:
+            error = task.exception()
+            if error is None:
+                return True
+            self.trace.tell(f"{what} failed: {error!r}")
+            if not isinstance(error, ProcessKilledError):
+                self.start_failed(what, error)
+            return False
+        if not done:
+            raise ViolationError("the node starts and stops", f"{what} took longer than {patience_s} s")
+        return False
+
+    def start_failed(self, what: str, error: BaseException) -> None:
+        """A start or a stop may fail only because the disk does."""
+        if not self.disk.faults and self.disk.capacity_bytes is None:
+            raise ViolationError("the node starts and stops", f"{what} failed on a healthy disk: {error!r}") from error
+        if self.process is not None and not self.process.is_dead:
+            self.kill("process")
+
+    def plan_crash(self, kind: str, changes: int) -> None:
+        """The process will die inside its `changes`-th change of the disk from now."""
+        if self.process_disk is not None and self.is_up:
+            self.trace.tell(f"{kind} crash planned within {changes} changes of the disk")
+            self.process_disk.plan = CrashPlan(changes, kind, self.random, self.kill)
+
+    def kill(self, kind: str) -> None:
+        """The broker's process ends at this instant: "process" keeps the page cache, "machine" loses it."""
+        process = self.process
+        if process is None or process.is_dead:
+            return
+        self.trace.tell(f"{kind} crash")
+        self.loop.kill(process)
+        if self.node is not None:
+            self.loop.graveyard.append(self.node)
+        self.node = None
+        is_power_lost = kind == "machine"
+        self.network.drop_process(process, is_silent=is_power_lost and self.random.random() < 0.3)
+        if is_power_lost:
+            self.disk.crash_machine(SeededRandom(self.random.getrandbits(64)))
+        else:
+            self.disk.crash_process()
+        self.died.set()
+        try:
+            self.check_survivors(is_power_lost=is_power_lost)
+        except ViolationError as violation:
+            self.violate(violation)
+
+    def check_survivors(self, *, is_power_lost: bool) -> None:
+        """What the disk holds now, against what was promised."""
+        for (_, partition), ledger in self.ledger.partitions.items():
+            end = log_end_on_disk(self.disk, f"{ledger.topic}-{partition}")
+            lost = ledger.survived(end, is_power_lost=is_power_lost)
+            self.trace.note("survived", ledger.topic, partition, end, lost)
+        if is_power_lost:
+            for group in self.groups.values():
+                group.power_lost()
+
+    # -- rules that look inside
+
+    def check_node(self) -> None:
+        """Cheap rules over the running node and the loop."""
+        if self.loop.unhandled:
+            story, error = self.loop.unhandled[0]
+            if isinstance(error, ViolationError):
+                raise error
+            raise ViolationError("nothing fails unseen", story)
+
+
+def shared_receive_buffer(protocol: asyncio.BufferedProtocol) -> object:
+    """The buffer that all connections of a node share: free again after every `buffer_updated`."""
+    return getattr(getattr(protocol, "group", None), "receive_buffer", None)

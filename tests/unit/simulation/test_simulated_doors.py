@@ -1,0 +1,86 @@
+"""A process dies inside its own call of the disk where that is planned, and nothing of it is written after."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock, SimulatedWorkers, WorkerWeather
+from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
+from moldau.simulation.trace import Trace
+
+
+@pytest.fixture
+def loop():
+    loop = VirtualLoop()
+    yield loop
+    loop.close()
+
+
+def test_the_clocks_follow_the_loop_and_an_operator_sets_one_of_them(loop):
+    clock = SimulatedClock(loop)
+    loop.run_until_complete(asyncio.sleep(5))
+    clock.skew_ms = -1_000
+    assert clock.monotonic_ms() == 5_000
+    assert clock.now_ms() == DEFAULT_NOW_MS + 4_000
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_planned_crash_leaves_whole_pages_of_the_write_it_falls_into(loop, seed):
+    machine_disk = MemoryDisk()
+    process = SimulatedProcess("broker")
+    disk = ProcessDisk(machine_disk, process, Trace(loop.time))
+    file = disk.open("log")
+    file.append(b"a" * 100)
+    disk.plan = CrashPlan(1, "process", Random(seed), lambda kind: loop.kill(process))
+    with pytest.raises(ProcessKilledError):
+        file.append(b"b" * 10_000)
+    assert machine_disk.open("log").size() in (100, 100 + 4_096, 100 + 8_192, 100 + 10_000)
+    with pytest.raises(ProcessKilledError):
+        file.append(b"c")
+    with pytest.raises(ProcessKilledError):
+        disk.replace_file("other", b"")
+    assert not machine_disk.exists("other")
+
+
+def test_work_is_done_between_the_call_and_the_answer(loop):
+    weather = WorkerWeather()
+    workers = SimulatedWorkers(loop, SimulatedProcess("broker"), Random(1), weather)
+    done_at = []
+
+    async def run():
+        result = await workers.run(lambda: done_at.append(loop.time()) or "done")
+        return result, loop.time()
+
+    result, answered_at = loop.run_until_complete(run())
+    assert result == "done"
+    assert 0 < done_at[0] < answered_at < 2 * weather.delay_max
+
+
+def test_work_that_was_begun_is_done_although_nobody_waits_and_not_after_a_crash(loop):
+    process = SimulatedProcess("broker")
+    workers = SimulatedWorkers(loop, process, Random(1), WorkerWeather())
+    done = []
+
+    async def run():
+        abandoned = loop.run_in_process(process, workers.run(lambda: done.append("abandoned")))
+        await asyncio.sleep(0)
+        abandoned.cancel()
+        await asyncio.sleep(1)
+        loop.run_in_process(process, workers.run(lambda: done.append("killed")))
+        await asyncio.sleep(0)
+        loop.kill(process)
+        await asyncio.sleep(1)
+
+    loop.run_until_complete(run())
+    assert done == ["abandoned"]
+
+
+def test_an_error_of_the_work_is_the_callers(loop):
+    workers = SimulatedWorkers(loop, SimulatedProcess("broker"), Random(1), WorkerWeather())
+    with pytest.raises(ZeroDivisionError):
+        loop.run_until_complete(workers.run(lambda: 1 // 0))

@@ -1,0 +1,152 @@
+"""The checkers find what they are there to find, and take what is legal."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset, GroupLedger
+from moldau.simulation.checkers.ledger import PartitionLedger, Value
+from moldau.simulation.checkers.survivors import log_end_on_disk
+from moldau.simulation.violation import ViolationError
+from moldau.types import Uuid
+from moldau.wire.records.builder import build_batch
+
+
+def ledger(*, is_flushed=False, may_expire=False):
+    return PartitionLedger("t", Uuid(bytes(16)), 0, is_flushed=is_flushed, may_expire=may_expire)
+
+
+def values(*numbers):
+    return [Value("p", number, True) for number in numbers]
+
+
+def broken(rule):
+    return pytest.raises(ViolationError, match=rule)
+
+
+def test_a_value_says_who_wrote_it():
+    value = Value("idem-1", 17, True)
+    assert Value.decode(value.encode(padding=100)) == value
+
+
+def test_an_offset_keeps_its_value():
+    known = ledger()
+    known.acknowledged(5, values(1, 2))
+    known.read(6, Value("p", 2, True))
+    with broken("an offset keeps its value"):
+        known.read(6, Value("p", 3, True))
+
+
+def test_a_value_that_was_written_once_lies_at_one_offset():
+    known = ledger()
+    known.acknowledged(0, values(1))
+    with broken("no duplicates"):
+        known.read(1, Value("p", 1, True))
+
+
+def test_a_crash_of_the_process_takes_nothing():
+    known = ledger()
+    known.acknowledged(0, values(1, 2, 3))
+    assert known.survived(3, is_power_lost=False) == 0
+    with broken("acknowledged records survive"):
+        known.survived(2, is_power_lost=False)
+
+
+def test_a_crash_of_the_machine_takes_only_what_was_not_flushed():
+    cached, flushed = ledger(), ledger(is_flushed=True)
+    for known in (cached, flushed):
+        known.acknowledged(0, values(1, 2, 3))
+    assert cached.survived(1, is_power_lost=True) == 2
+    assert cached.end == 1
+    # the offsets are free again, and so are the values: a producer may send them once more
+    cached.acknowledged(1, values(2))
+    with broken("acknowledged records survive"):
+        flushed.survived(2, is_power_lost=True)
+
+
+def test_a_whole_read_shows_what_is_missing_and_what_is_out_of_order():
+    known = ledger()
+    known.acknowledged(0, values(1, 2))
+    known.check_whole({0: Value("p", 1, True), 1: Value("p", 2, True)}, 2)
+    with broken("acknowledged records are readable"):
+        known.check_whole({0: Value("p", 1, True)}, 1)
+    with broken("a producer's order is kept"):
+        ledger().check_whole({0: Value("p", 2, True), 1: Value("p", 1, True)}, 2)
+
+
+def test_only_retention_moves_the_start():
+    expiring = ledger(may_expire=True)
+    expiring.acknowledged(0, values(1, 2))
+    expiring.log_start_seen(1)
+    assert list(expiring.values) == [1]
+    with broken("nothing is deleted early"):
+        ledger().log_start_seen(1)
+
+
+def test_committed_offsets_never_go_back():
+    committed = CommittedOffset("g t-0", is_flushed=True)
+    committed.read(NOTHING)
+    committed.acknowledged(*committed.begin(5))
+    committed.read(5)
+    with broken("committed offsets never go back"):
+        committed.read(NOTHING)
+
+
+def test_a_commit_without_an_answer_may_show_until_a_later_one_is_acknowledged():
+    committed = CommittedOffset("g t-0", is_flushed=True)
+    unanswered, _ = committed.begin(5)
+    unanswered.is_over = True
+    committed.read(NOTHING)
+    committed.read(5)
+    committed.acknowledged(*committed.begin(7))
+    with broken("committed offsets never go back"):
+        committed.read(5)
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_a_crash_of_the_machine_may_bring_an_older_commit_back_unless_it_was_flushed(is_flushed):
+    committed = CommittedOffset("g t-0", is_flushed=is_flushed)
+    committed.acknowledged(*committed.begin(5))
+    committed.acknowledged(*committed.begin(7))
+    committed.power_lost()
+    if is_flushed:
+        with broken("committed offsets never go back"):
+            committed.read(5)
+    else:
+        committed.read(5)
+
+
+def test_a_partition_has_one_owner_in_a_generation():
+    group = GroupLedger("g", is_flushed=True)
+    group.planned(1, {"a": (0,), "b": (1,)})
+    group.assigned(1, "t", "a", (0,), is_planned=True)
+    with broken("members get what the leader gave them"):
+        group.assigned(1, "t", "b", (0,), is_planned=True)
+    with broken("one owner per partition and generation"):
+        group.assigned(1, "t", "b", (0,), is_planned=False)
+
+
+def batch(base_offset, count=2):
+    records = [(None, b"value", 1_800_000_000_000, ())] * count
+    return build_batch(records, base_offset=base_offset, leader_epoch=0)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 60, 61, 70])
+def test_what_survives_ends_at_the_first_byte_that_is_no_batch(cut):
+    disk = MemoryDisk()
+    disk.make_directory("t-0")
+    disk.open("t-0/00000000000000000000.log").append(batch(0) + batch(2))
+    disk.open("t-0/00000000000000000004.log").append(batch(4) + batch(6)[:cut])
+    assert log_end_on_disk(disk, "t-0") == 6
+    assert log_end_on_disk(disk, "t-1") == 0
+
+
+def test_a_hole_in_an_earlier_segment_ends_the_log_there():
+    disk = MemoryDisk()
+    disk.make_directory("t-0")
+    torn = bytearray(batch(0) + batch(2))
+    torn[-1] ^= 1
+    disk.open("t-0/00000000000000000000.log").append(torn)
+    disk.open("t-0/00000000000000000004.log").append(batch(4))
+    assert log_end_on_disk(disk, "t-0") == 2
