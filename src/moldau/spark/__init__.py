@@ -1,6 +1,6 @@
 """Topics in Apache Spark: the one room that imports pyspark.
 
-`local_session()` gives a SparkSession with no Java to install; `register(spark)` makes `format("moldau")` known to any
+`open_session()` gives a SparkSession with no Java to install; `register(spark)` makes `format("moldau")` known to any
 session.
 """
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
     from pyspark.sql.streaming.query import StreamingQuery as StreamingQuery
 
-from moldau.spark.session import local_session
+from moldau.spark.session import open_session
 
-__all__ = ["local_session", "register"]
+__all__ = ["open_session", "register"]
 
 
 def register(spark: SparkSession) -> None:

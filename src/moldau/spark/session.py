@@ -54,11 +54,11 @@ class Java(msgspec.Struct, frozen=True):
     lacks_vector_module: bool
 
 
-def local_session(
+def open_session(
     application: str = "moldau",
+    settings: Mapping[str, str] | None = None,
     *,
     cores: int | None = None,
-    settings: Mapping[str, str] | None = None,
     log_path: str | os.PathLike[str] | None = None,
     keep_open: Sequence[int] = (),
 ) -> SparkSession:

@@ -115,14 +115,14 @@ class _Job:
         ]
 
     def start(self) -> None:
-        from moldau.spark import local_session
+        from moldau.spark import open_session
 
         topics = [NewTopic(self._topic, PARTITIONS, 1), NewTopic(self._windows_output.topic, 2, 1)]
         if isinstance(self._feed, MetricsFeed):
             topics.append(NewTopic(self._anomalies_output.topic, 1, 1))
         _create_topics(self._servers, topics)
         # the plan of every micro-batch is small: Spark's own adaptive re-planning costs more than it can save
-        spark = local_session(
+        spark = open_session(
             "moldau demo",
             settings={"spark.sql.adaptive.enabled": "false"},
             log_path=self._settings.output / "spark.log",

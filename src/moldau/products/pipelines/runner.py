@@ -48,12 +48,12 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
     Raises LeaseError, FlowError, GroupError, SparkStartError, PipelineFailedError. Call it from the main thread: it
     takes SIGINT and SIGTERM while it runs.
     """
-    from moldau.spark import local_session
+    from moldau.spark import open_session
 
     stop = threading.Event()
     with Lease(page.checkpoint) as lease, _signals(stop), ProgressDisplay(describe(page), console) as display:
         display.show(PipelineState(0, 0, None, 0, "starting"), force=True)
-        spark = local_session(page.name, log_path=page.checkpoint / DRIVER_LOG, keep_open=(lease.fileno(),))
+        spark = open_session(page.name, log_path=page.checkpoint / DRIVER_LOG, keep_open=(lease.fileno(),))
         group = GroupOffsets(page.bootstrap_servers, page.group)
         try:
 
