@@ -12,20 +12,18 @@ What a crash leaves, `open` repairs (see recovery).
 
 from __future__ import annotations
 
-import enum
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
 
-import msgspec
-
+from moldau.core.log.appending import Appended, AppendOrigin, writable
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.reading import NOTHING, Read, SegmentReader
-from moldau.core.log.recovery import LoadedLog, load_log
-from moldau.core.log.retention import SegmentFacts, count_deletable
+from moldau.core.log.recovery import LoadedLog, cut_segments, load_log
+from moldau.core.log.retention import DeletedSegment, SegmentFacts, count_deletable
 from moldau.core.log.segment import (
     DELETED_SUFFIX,
     MAX_RELATIVE_OFFSET,
@@ -55,40 +53,11 @@ from moldau.wire.records.batch import (
 )
 from moldau.wire.records.validate import check_produced_fields, check_records
 
+__all__ = ["Appended", "AppendOrigin", "DeletedSegment", "FoundOffset", "Log", "Read"]
+
 _base_offset_of = attrgetter("base_offset")
 _RECENT_POSITIONS = 32
 """How many batch boundaries near the end are remembered: consumers at the tail read from one of them."""
-
-
-class AppendOrigin(enum.Enum):
-    """Who wrote the batches: it says what they are checked for."""
-
-    CLIENT = "client"
-    """Exactly one batch; header and producer state are checked."""
-    COORDINATOR = "coordinator"
-    """Our own records of a group or transaction coordinator: any number of batches, control batches too."""
-    CONTROLLER = "controller"
-    """The metadata log: as COORDINATOR; never stamped with LogAppendTime."""
-
-
-class Appended(msgspec.Struct, frozen=True):
-    """What a produce response says. `log_append_time_ms` is -1 unless the topic stamps batches."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    is_duplicate: bool = False
-
-
-class DeletedSegment(msgspec.Struct, frozen=True):
-    """A segment that retention took: its files now end in `.deleted` and go for good at `purge_at_ms`."""
-
-    base_offset: int
-    end_offset: int
-    size_bytes: int
-    paths: tuple[str, ...]
-    purge_at_ms: int
 
 
 class Log:
@@ -171,6 +140,9 @@ class Log:
         log._adopt(loaded)
         if loaded.is_clean:
             log._clean_end_offset = log.log_end_offset
+        else:
+            # the process that died may have made files whose names are only in the page cache
+            log._names_changed += 1
         if not loaded.segments and loaded.next_offset > 0:
             log._add_segment(loaded.next_offset, now_ms)
         return log
@@ -202,6 +174,11 @@ class Log:
     def size_bytes(self) -> int:
         """Bytes of all batches in the log."""
         return self._sealed_size + (self._active.size if self._active is not None else 0)
+
+    @property
+    def first_segment_offset(self) -> int:
+        """Where the oldest file begins; the log start offset may lie behind it."""
+        return self._segments[0].base_offset if self._segments else self.log_end_offset
 
     @property
     def segment_count(self) -> int:
@@ -250,7 +227,7 @@ class Log:
                 _, _, last_offset, delta, timestamp_ms = duplicate
                 return Appended(last_offset - delta, last_offset, timestamp_ms, self.log_start_offset, True)
         size = length + LENGTH_OVERHEAD
-        buffer = _writable(batches) if size == len(batches) else _writable(batches[:size])
+        buffer = writable(batches) if size == len(batches) else writable(batches[:size])
         log_append_time_ms = -1
         if self._is_log_append_time:
             log_append_time_ms = max_timestamp_ms = now_ms
@@ -269,7 +246,7 @@ class Log:
 
     def _append_own(self, batches: Buffer, leader_epoch: int, now_ms: int, origin: AppendOrigin) -> Appended:
         """All batches go into one segment with one write, so that a coordinator's decision is stored as a whole."""
-        buffer = _writable(batches)
+        buffer = writable(batches)
         headers = list(iterate_batches(buffer))
         if not headers or headers[-1][0] + headers[-1][1].size != len(buffer):
             raise ProtocolError("what a coordinator appends is not a row of whole batches")
@@ -396,7 +373,7 @@ class Log:
             return
         self.health.check()
         try:
-            self._cut_segments(max(offset, self.log_start_offset))
+            cut_segments(self._segments, max(offset, self.log_start_offset))
             for segment in self._segments:
                 self.index_cache.drop(segment)
                 segment.close()
@@ -416,18 +393,6 @@ class Log:
         loaded.leader_epochs.truncate_from_end(loaded.next_offset)
         loaded.recovery_point = min(self.recovery_point, loaded.next_offset)
         self._adopt(loaded)
-
-    def _cut_segments(self, offset: int) -> None:
-        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
-            segment = self._segments.pop()
-            segment.close()
-            self.index_cache.drop(segment)
-            for suffix in SEGMENT_SUFFIXES:
-                self.disk.remove(segment.path(suffix))
-        last = self._segments[-1]
-        position = last.locate(offset, 0, is_cached_only=False)
-        if position is not None:
-            last.file.truncate(position)
 
     def advance_log_start_offset(self, offset: int) -> bool:
         """Records below `offset` are no longer read; their segments go at the next retention check. False if the
@@ -648,13 +613,6 @@ class Log:
             base = parse_base_offset(name, SNAPSHOT_SUFFIX)
             if base is not None and base not in bases and base != self._snapshot_offset:
                 self.disk.remove(f"{self.directory}/{name}")
-
-
-def _writable(batches: Buffer) -> bytearray | memoryview:
-    """The buffer itself if it can be patched, else a copy."""
-    if isinstance(batches, memoryview):
-        return bytearray(batches) if batches.readonly else batches
-    return batches if isinstance(batches, bytearray) else bytearray(batches)
 
 
 def _closed_health() -> DirectoryHealth:

@@ -133,7 +133,10 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int) 
     for index in range(first, len(loaded.segments)):
         segment = loaded.segments[index]
         file_size = segment.file.size()
-        if segment.base_offset < expected_offset:  # overlaps the one before it: not written by any log
+        is_hole = segment.base_offset > expected_offset and "compact" not in settings.cleanup_policy
+        if segment.base_offset < expected_offset or is_hole:
+            # an overlap was written by no log; a hole is a lost tail of the segment before, cut between two batches
+            # (or of length 0), whose CRCs cannot tell: what lies behind it was acknowledged after what is lost
             loaded.cut_bytes += _drop_segments(loaded, index)
             break
         scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
@@ -371,6 +374,18 @@ def _replay(segment: Segment, producers: ProducerState, end_offset: int, now_ms:
 # --- files ---
 
 
+def cut_segments(segments: list[Segment], offset: int) -> None:
+    """Removes every batch that reaches to `offset` or beyond from the files; sizes and indexes are not kept up.
+
+    From the end to the start, so that a crash in between leaves a log without a hole.
+    """
+    while len(segments) > 1 and segments[-1].base_offset >= offset:
+        _remove_segment(segments.pop())
+    position = segments[-1].locate(offset, 0, is_cached_only=False)
+    if position is not None:
+        segments[-1].file.truncate(position)
+
+
 def _existing_segment(disk: Disk, directory: str, base: int, now_ms: int, settings: LogSettings) -> Segment:
     segment = Segment(disk, directory, base, size=0, created_ms=now_ms)
     segment.size = segment.file.size()
@@ -381,13 +396,17 @@ def _existing_segment(disk: Disk, directory: str, base: int, now_ms: int, settin
 def _drop_segments(loaded: LoadedLog, first: int) -> int:
     """Removes the segments from index `first` on; gives how many bytes of records they held."""
     dropped = 0
-    for segment in loaded.segments[first:]:
+    while len(loaded.segments) > first:
+        segment = loaded.segments.pop()
         dropped += segment.file.size()
-        segment.close()
-        for suffix in SEGMENT_SUFFIXES:
-            segment.disk.remove(segment.path(suffix))
-    del loaded.segments[first:]
+        _remove_segment(segment)
     return dropped
+
+
+def _remove_segment(segment: Segment) -> None:
+    segment.close()
+    for suffix in SEGMENT_SUFFIXES:
+        segment.disk.remove(segment.path(suffix))
 
 
 def _load_leader_epochs(disk: Disk, directory: str) -> LeaderEpochs:

@@ -22,6 +22,16 @@ class SegmentFacts(msgspec.Struct, frozen=True):
     is_last: bool
 
 
+class DeletedSegment(msgspec.Struct, frozen=True):
+    """A segment that retention took: its files now end in `.deleted` and go for good at `purge_at_ms`."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    paths: tuple[str, ...]
+    purge_at_ms: int
+
+
 def count_deletable(
     segments: Iterable[SegmentFacts],
     settings: LogSettings,

@@ -1,0 +1,261 @@
+"""One log directory of a broker: its partitions, its checkpoints, and how it was left.
+
+Layout and formats are Kafka's. `topic-0` is a partition; `topic-0.<32 hex>-delete` is one that is being deleted;
+`__cluster_metadata-0` belongs to the quorum and is not touched here. `.kafka_cleanshutdown` is written at the end of a
+clean stop and taken away by the next start, so that its absence means a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from moldau.core.log.checkpoint import (
+    CLEAN_SHUTDOWN_MARK,
+    CLEANER_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    decode_clean_shutdown,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_clean_shutdown,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.log import Log
+from moldau.core.log.segment import IndexCache, write_whole_file
+from moldau.core.log.settings import LogSettings
+from moldau.errors import StorageFailedError, invariant
+from moldau.ports import Disk
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+DELETE_SUFFIX = "-delete"
+_MAX_NAME_LENGTH = 255
+_CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+
+
+class LogDirectory:
+    """Made by `open`; then `open_all` or `open_log` for what is there, `create_log` for what is new."""
+
+    def __init__(self, disk: Disk, index_cache: IndexCache | None = None) -> None:
+        self.disk = disk
+        self.health = DirectoryHealth()
+        self.index_cache = index_cache or IndexCache()
+        self.logs: dict[TopicPartition, Log] = {}
+        self.is_clean = False
+        """Whether the last stop was a clean one."""
+        self.previous_broker_epoch = -1
+        """The broker epoch of the last clean stop (KIP-966), -1 if unknown."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """As the checkpoint had them at the start."""
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_start_offsets: dict[TopicPartition, int] = {}
+        self._written: dict[str, bytes] = {}
+        self._deleted: list[tuple[int, str]] = []
+
+    @classmethod
+    def open(cls, disk: Disk, *, index_cache: IndexCache | None = None) -> LogDirectory:
+        """Reads checkpoints and the clean-stop mark, and takes the mark away. Damaged checkpoints count as absent:
+        the logs are then read whole. Removes partitions whose deletion was under way."""
+        directory = cls(disk, index_cache)
+        names = disk.list_directory("")
+        if CLEAN_SHUTDOWN_MARK in names:
+            try:
+                directory.previous_broker_epoch = decode_clean_shutdown(
+                    disk.read_file(CLEAN_SHUTDOWN_MARK)
+                ).broker_epoch
+                directory.is_clean = True
+            except ValueError:
+                directory.is_clean = False
+            disk.remove(CLEAN_SHUTDOWN_MARK)
+            disk.flush_directory("")
+        directory._recovery_points = directory._load_checkpoint(RECOVERY_POINT_CHECKPOINT)
+        directory._log_start_offsets = directory._load_checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        directory.high_watermarks = directory._load_checkpoint(HIGH_WATERMARK_CHECKPOINT)
+        for name in _CHECKPOINTS:
+            if name not in names:
+                disk.open(name).close()
+        for name in names:
+            if name.endswith(DELETE_SUFFIX):
+                disk.remove_tree(name)
+        return directory
+
+    def partitions(self) -> list[TopicPartition]:
+        """What lies in the directory, by name."""
+        found = (parse_directory_name(name) for name in self.disk.list_directory(""))
+        return [topic_partition for topic_partition in found if topic_partition is not None]
+
+    def open_all(self, settings_for: Callable[[str], LogSettings], now_ms: int) -> Iterator[Log]:
+        """Opens the logs one after the other, recovering each after a crash: long, so it gives each when it is done.
+
+        `settings_for(topic)`. Raises StorageFailedError.
+        """
+        for topic_partition in self.partitions():
+            yield self.open_log(topic_partition, settings_for(topic_partition.topic), now_ms=now_ms)
+
+    def open_log(self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int) -> Log:
+        """Opens a partition that lies in the directory; its topic id is ZERO_UUID if the file that names it is gone."""
+        invariant(topic_partition not in self.logs, f"{topic_partition} is open already")
+        name = str(topic_partition)
+        log = Log.open(
+            self.disk,
+            name,
+            topic_partition,
+            self._load_topic_id(name),
+            settings,
+            now_ms=now_ms,
+            is_clean=self.is_clean,
+            recovery_point=self._recovery_points.get(topic_partition, 0),
+            log_start_offset=self._log_start_offsets.get(topic_partition, 0),
+            health=self.health,
+            index_cache=self.index_cache,
+        )
+        self.logs[topic_partition] = log
+        return log
+
+    def create_log(self, topic_partition: TopicPartition, topic_id: Uuid, settings: LogSettings, *, now_ms: int) -> Log:
+        """Makes the directory of a new partition, and `partition.metadata` in it.
+
+        Nothing is flushed: the metadata log knows the partition, and after a crash of the machine it is made again.
+        Raises StorageFullError, StorageFailedError.
+        """
+        self.health.check()
+        try:
+            self.disk.make_directory(str(topic_partition))
+            self.write_topic_id(topic_partition, topic_id)
+            log = self.open_log(topic_partition, settings, now_ms=now_ms)
+        except StorageFailedError as error:
+            self.health.fail(error)
+            raise
+        log.topic_id = topic_id
+        return log
+
+    def write_topic_id(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+        """Writes `partition.metadata`: for a new partition, or one that lost it in a crash."""
+        path = f"{topic_partition}/{PARTITION_METADATA}"
+        write_whole_file(self.disk, path, encode_partition_metadata(topic_id))
+
+    def delete_log(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
+        """Takes the partition out of the directory: renamed at once, removed by `purge_deleted` after
+        `file.delete.delay.ms`. `delete_id`: random, so that a topic of the same name can be made again."""
+        self.health.check()
+        log = self.logs.pop(topic_partition)
+        log.release()
+        name = deleted_directory_name(topic_partition, delete_id)
+        try:
+            self.disk.rename(str(topic_partition), name)
+        except StorageFailedError as error:
+            self.health.fail(error)
+            raise
+        for offsets in (self._recovery_points, self._log_start_offsets, self.high_watermarks):
+            offsets.pop(topic_partition, None)
+        self._deleted.append((now_ms + log.settings.file_delete_delay_ms, name))
+
+    def purge_deleted(self, now_ms: int) -> None:
+        """Removes deleted partitions and deleted segments whose time has come; asked now and then."""
+        due = [name for purge_at_ms, name in self._deleted if purge_at_ms <= now_ms]
+        self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
+        for name in due:
+            self.disk.remove_tree(name)
+        for log in self.logs.values():
+            log.purge_deleted(now_ms)
+
+    def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointPlan:
+        """The offset checkpoints as they should be now; `run()` writes them, in Workers."""
+        return CheckpointPlan(
+            self.disk,
+            self.health,
+            self._written,
+            {
+                RECOVERY_POINT_CHECKPOINT: {key: log.recovery_point for key, log in self.logs.items()},
+                # only where no file says it
+                LOG_START_OFFSET_CHECKPOINT: {
+                    key: log.log_start_offset
+                    for key, log in self.logs.items()
+                    if log.log_start_offset > log.first_segment_offset
+                },
+                HIGH_WATERMARK_CHECKPOINT: dict(high_watermarks),
+            },
+        )
+
+    def close(self, *, broker_epoch: int, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """A clean stop: every log closed and durable, then the checkpoints, then the mark that says so; waits.
+
+        Logs may have been closed before, in parallel. Raises StorageFailedError; the mark is not written then.
+        """
+        for log in self.logs.values():
+            log.close(now_ms)
+        self.health.check()
+        self.checkpoint(high_watermarks).run()
+        self.disk.replace_file(CLEAN_SHUTDOWN_MARK, encode_clean_shutdown(broker_epoch))
+
+    def release(self) -> None:
+        """Closes all files and writes nothing, as a crash of the process would."""
+        for log in self.logs.values():
+            log.release()
+
+    def _load_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return decode_offsets(self.disk.read_file(name))
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    def _load_topic_id(self, directory: str) -> Uuid:
+        try:
+            return decode_partition_metadata(self.disk.read_file(f"{directory}/{PARTITION_METADATA}"))
+        except (FileNotFoundError, ValueError):
+            return ZERO_UUID
+
+
+class CheckpointPlan:
+    """Writes what changed since it was last written."""
+
+    __slots__ = ("_disk", "_health", "_offsets", "_written")
+
+    def __init__(
+        self,
+        disk: Disk,
+        health: DirectoryHealth,
+        written: dict[str, bytes],
+        offsets: dict[str, dict[TopicPartition, int]],
+    ) -> None:
+        self._disk = disk
+        self._health = health
+        self._written = written
+        self._offsets = offsets
+
+    def run(self) -> None:
+        """Waits for the disk; one plan of a directory at a time. Raises StorageFullError (the old files stay),
+        StorageFailedError (the directory is offline)."""
+        self._health.check()
+        try:
+            for name, offsets in self._offsets.items():
+                data = encode_offsets(offsets)
+                if self._written.get(name) != data:
+                    self._disk.replace_file(name, data)
+                    self._written[name] = data
+        except StorageFailedError as error:
+            self._health.fail(error)
+            raise
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition that a directory of this name holds; None for anything else."""
+    topic, _, partition = name.rpartition("-")
+    if not topic or name == METADATA_DIRECTORY or not (partition.isascii() and partition.isdigit()):
+        return None
+    return TopicPartition(topic, int(partition))
+
+
+def deleted_directory_name(topic_partition: TopicPartition, delete_id: Uuid) -> str:
+    """`topic-0.<32 hex>-delete`; a long topic name is cut so that the whole stays within 255 characters."""
+    suffix = f"-{topic_partition.partition}.{delete_id.hex()}{DELETE_SUFFIX}"
+    return topic_partition.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
