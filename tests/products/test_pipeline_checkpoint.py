@@ -1,0 +1,85 @@
+"""What Spark's checkpoint says is done, and one driver at a time on it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.products.pipelines.checkpoint import CheckpointError, newest_finished_batch
+from moldau.products.pipelines.group import lag
+from moldau.products.pipelines.lease import Lease, LeaseError
+from moldau.types import TopicPartition
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def write_batch(checkpoint: Path, batch_id: int, sources: str, *, is_finished: bool) -> None:
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "commits").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "offsets" / str(batch_id)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{sources}')
+    if is_finished:
+        (checkpoint / "commits" / str(batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def test_only_a_batch_with_a_commit_is_finished(tmp_path: Path):
+    assert newest_finished_batch(tmp_path) is None
+    write_batch(tmp_path, 9, '{"a": {"0": 5}, "@topic_ids": {"a": "MTExMTExMTExMTExMTExMQ"}}', is_finished=True)
+    write_batch(tmp_path, 10, '{"a": {"0": 8, "1": 2}}', is_finished=True)
+    write_batch(tmp_path, 11, '{"a": {"0": 9, "1": 4}}', is_finished=False)
+    (tmp_path / "commits" / ".11.tmp").write_text("")
+    done = newest_finished_batch(tmp_path)
+    assert done is not None
+    assert (done.batch_id, done.offsets) == (10, {A0: 8, A1: 2})
+
+
+def test_of_a_source_read_twice_that_counts_which_both_have_read(tmp_path: Path):
+    write_batch(tmp_path, 0, '{"a": {"0": 8}}\n{"a": {"0": 6}}', is_finished=True)
+    done = newest_finished_batch(tmp_path)
+    assert done is not None
+    assert done.offsets == {A0: 6}
+
+
+@pytest.mark.parametrize("text", ["", "v9\n{}\n{}", "v1\n{}\nnonsense", "v1\n{}\n[1]"])
+def test_a_strange_file_is_named(tmp_path: Path, text: str):
+    write_batch(tmp_path, 0, "{}", is_finished=True)
+    (tmp_path / "offsets" / "0").write_text(text)
+    with pytest.raises(CheckpointError, match="offsets/0"):
+        newest_finished_batch(tmp_path)
+
+
+def test_lag_counts_from_the_first_offset_where_nothing_is_done():
+    assert lag({A0: (10, 100), A1: (10, 30)}, {A0: 90}) == 10 + 20
+    assert lag({A0: (10, 100)}, {A0: 100}) == 0
+    assert lag({A0: (50, 100)}, {A0: 20}) == 50
+
+
+def test_a_second_driver_is_refused_while_the_first_lives(tmp_path: Path):
+    with Lease(tmp_path / "state"), pytest.raises(LeaseError, match="runs a pipeline"):
+        Lease(tmp_path / "state")
+    Lease(tmp_path / "state").release()
+
+
+def test_a_driver_that_was_killed_leaves_the_lease_when_its_child_ends(tmp_path: Path):
+    """The child stands for the JVM: it inherits the lease's file, and outlives the driver until its input ends."""
+    program = (
+        "import subprocess, sys, pathlib, os\n"
+        "from moldau.products.pipelines.lease import Lease\n"
+        "lease = Lease(pathlib.Path(sys.argv[1]))\n"
+        "subprocess.Popen(['cat'], stdin=0, pass_fds=(lease.fileno(),))\n"
+        "print('held', flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert driver.stdout is not None
+    assert driver.stdin is not None
+    assert driver.stdout.readline() == b"held\n"
+    driver.wait()
+    heir = "import pathlib, sys; from moldau.products.pipelines.lease import Lease; Lease(pathlib.Path(sys.argv[1]))"
+    waiting = subprocess.Popen([sys.executable, "-c", f"{heir}; print('mine')", str(tmp_path)], stdout=subprocess.PIPE)
+    driver.stdin.close()
+    assert waiting.communicate(timeout=30)[0] == b"mine\n"

@@ -1,0 +1,163 @@
+"""From options to offsets and from offsets to tasks: the arithmetic, without a broker and without Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.spark.offsets import (
+    SMALL_TASK_OFFSETS,
+    DataLossError,
+    OffsetRange,
+    StartError,
+    StreamOffset,
+    check_bounds,
+    limit_offsets,
+    offset_from_dict,
+    offset_to_dict,
+    plan_tasks,
+    recreated_topics,
+    resolve_end,
+    resolve_start,
+    subscribed_partitions,
+)
+from moldau.spark.options import EARLIEST, LATEST, Subscription, parse_source_options
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+ID_1, ID_2 = Uuid(b"1" * 16), Uuid(b"2" * 16)
+
+sizes = st.lists(st.integers(min_value=0, max_value=1_000_000), min_size=1, max_size=20)
+
+
+class FakeLog:
+    """Partitions from `first` to `end`, with one record each `step_ms` from time 0."""
+
+    def __init__(self, first: int = 10, end: int = 100, step_ms: int = 10) -> None:
+        self.first, self.end, self.step_ms = first, end, step_ms
+
+    def __call__(self, wanted):
+        return {partition: self.answer(what) for partition, what in wanted.items()}
+
+    def answer(self, what: int) -> int:
+        if what == EARLIEST:
+            return self.first
+        if what == LATEST:
+            return self.end
+        offset = max(self.first, -(-what // self.step_ms))
+        return offset if offset < self.end else -1
+
+
+def options(**more: str):
+    return parse_source_options({"kafka.bootstrap.servers": "x:1", "subscribe": "a", **more}, is_streaming=False)
+
+
+def ranges_of(*counts: int) -> list[OffsetRange]:
+    return [OffsetRange("t", number, 5, 5 + count) for number, count in enumerate(counts)]
+
+
+def test_the_checkpoint_text_is_sparks_with_topic_ids_beside_it():
+    offset = StreamOffset({A1: 7, A0: 3, B0: 0}, {"a": ID_1, "b": ZERO_UUID})
+    nested = offset_to_dict(offset)
+    text = '{"a": {"0": 3, "1": 7}, "b": {"0": 0}, "@topic_ids": {"a": "MTExMTExMTExMTExMTExMQ"}}'
+    assert json.dumps(nested) == text
+    assert offset_from_dict(nested) == StreamOffset({A0: 3, A1: 7, B0: 0}, {"a": ID_1})
+
+
+def test_offsets_of_sparks_own_connector_are_taken_as_they_are():
+    assert offset_from_dict({"a": {"0": 3}}) == StreamOffset({A0: 3}, {})
+
+
+def test_a_pattern_must_match_the_whole_name():
+    found = {"orders": (0,), "orders-2": (0, 1), "x-orders": (0,)}
+    matched = subscribed_partitions(Subscription(pattern="orders.*"), found)
+    assert [str(one) for one in matched] == ["orders-0", "orders-2-0", "orders-2-1"]
+
+
+@pytest.mark.parametrize("wanted", [Subscription(topics=("gone",)), Subscription(partitions=(TopicPartition("a", 5),))])
+def test_what_is_named_must_exist(wanted: Subscription):
+    with pytest.raises(StartError, match="does not exist"):
+        subscribed_partitions(wanted, {"a": (0, 1)})
+
+
+def test_start_and_end_by_word_by_offset_and_by_time():
+    log = FakeLog()
+    assert resolve_start(options(), [A0], log) == {A0: 10}
+    assert resolve_end(options(), [A0], log) == {A0: 100}
+    assert resolve_start(options(startingOffsets='{"a":{"0":42,"1":-2}}'), [A0, A1], log) == {A0: 42, A1: 10}
+    assert resolve_start(options(startingTimestamp="500"), [A0], log) == {A0: 50}
+    assert resolve_end(options(endingTimestamp="5000"), [A0], log) == {A0: 100}
+
+
+def test_a_start_after_the_last_record_is_an_error_unless_latest_is_meant():
+    with pytest.raises(StartError, match="startingOffsetsByTimestampStrategy"):
+        resolve_start(options(startingTimestamp="5000"), [A0], FakeLog())
+    lenient = options(startingTimestamp="5000", startingOffsetsByTimestampStrategy="latest")
+    assert resolve_start(lenient, [A0], FakeLog()) == {A0: 100}
+
+
+def test_offsets_must_name_every_partition():
+    with pytest.raises(StartError, match="every partition"):
+        resolve_start(options(startingOffsets='{"a":{"0":1}}'), [A0, A1], FakeLog())
+
+
+def test_records_that_are_gone_fail_the_query_or_are_left_out():
+    lost = [OffsetRange("a", 0, 2, 50), OffsetRange("a", 1, 60, 40), OffsetRange("b", 0, 20, 20)]
+    with pytest.raises(DataLossError, match="a-0: offsets 2 to 9 are gone") as error:
+        check_bounds(lost, FakeLog(), fail_on_data_loss=True)
+    assert "a-1: reading had come to offset 60" in str(error.value)
+    kept, said = check_bounds(lost, FakeLog(), fail_on_data_loss=False)
+    assert kept == [OffsetRange("a", 0, 10, 50)]
+    assert len(said) == 2
+
+
+@given(sizes, st.integers(min_value=1, max_value=2_000_000))
+def test_a_limited_batch_is_shared_in_proportion_and_none_starves(waiting: list[int], limit: int):
+    partitions = [TopicPartition("t", number) for number in range(len(waiting))]
+    start = dict.fromkeys(partitions, 3)
+    end = {partition: 3 + size for partition, size in zip(partitions, waiting, strict=True)}
+    limited = limit_offsets(start, end, limit)
+    taken = {partition: limited[partition] - 3 for partition in partitions}
+    assert sum(taken.values()) <= limit + len(partitions)
+    assert all(0 <= taken[partition] <= end[partition] - 3 for partition in partitions)
+    assert all(taken[partition] > 0 for partition in partitions if end[partition] > 3)
+
+
+@given(sizes, st.integers(min_value=1, max_value=8), st.none() | st.integers(min_value=1, max_value=64))
+def test_tasks_cover_every_offset_once(counts: list[int], cores: int, min_partitions: int | None):
+    planned = plan_tasks(ranges_of(*counts), parallelism=cores, min_partitions=min_partitions)
+    covered = {number: [] for number in range(len(counts))}
+    for task in planned:
+        assert task
+        for span in task:
+            assert span.size > 0
+            covered[span.partition].append((span.start_offset, span.end_offset))
+    for number, count in enumerate(counts):
+        position = 5
+        for begin, end in sorted(covered[number]):
+            assert begin == position
+            position = end
+        assert position == 5 + count
+    if min_partitions is None:
+        assert len(planned) <= cores
+    elif sum(counts) > 64 * len(counts):
+        assert len(planned) >= min(min_partitions, sum(counts))
+
+
+def test_whole_partitions_are_packed_into_even_tasks():
+    planned = plan_tasks(ranges_of(9_000, 4_000, 5_000, 1_000), parallelism=2)
+    assert [[span.partition for span in task] for task in planned] == [[0], [1, 2, 3]] or [
+        sum(span.size for span in task) for task in planned
+    ] == [10_000, 9_000]
+
+
+def test_a_small_batch_is_one_task():
+    assert len(plan_tasks(ranges_of(SMALL_TASK_OFFSETS // 4, SMALL_TASK_OFFSETS // 4), parallelism=8)) == 1
+
+
+def test_a_topic_made_anew_is_known_by_its_id():
+    assert recreated_topics({"a": ID_1, "b": ID_1}, {"a": ID_2, "b": ID_1}) == ["a"]
+    assert recreated_topics({"a": ZERO_UUID, "b": ID_1}, {"a": ID_2, "b": ZERO_UUID}) == []
