@@ -1,0 +1,282 @@
+"""One classic group while it lives: its members, its generation, and the state it is in.
+
+    Empty -> PreparingRebalance          the first member joins
+    PreparingRebalance -> CompletingRebalance   everybody joined, or the time to join is over: a new generation
+    PreparingRebalance -> Empty          nobody is left
+    CompletingRebalance -> Stable        the leader handed in the assignments, and they stand in the log
+    CompletingRebalance, Stable -> PreparingRebalance   somebody joins, leaves or falls silent
+
+All of it is volatile: after a reload a group is made anew from its metadata record, Stable with the recorded members or
+Empty. (Kafka's ClassicGroup; KIP-62, 134, 345, 394, 559, 814.)
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from moldau.errors import invariant, kafka_error
+from moldau.wire.protocol.messages.group_records import GroupMetadataValue
+from moldau.wire.protocol.messages.groups_classic import JoinGroupRequestProtocol, JoinGroupResponseMember
+
+
+class GroupState(enum.Enum):
+    """The values are what clients see."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class Parked(msgspec.Struct, frozen=True):
+    """A request that a later decision answers."""
+
+    request_id: int
+    api_version: int
+
+
+class Member(msgspec.Struct):
+    """One member. `protocols` in the member's order of preference; `client_host` as Kafka writes it, `/127.0.0.1`."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[JoinGroupRequestProtocol, ...]
+    assignment: bytes = b""
+    awaiting_join: Parked | None = None
+    awaiting_sync: Parked | None = None
+    is_new: bool = False
+    """Never yet in a generation: it has no member id to send heartbeats with, so its parked join can time out."""
+    session_deadline_ms: int = 0
+
+    def protocol_names(self) -> tuple[str, ...]:
+        """Each name once."""
+        return tuple(dict.fromkeys(protocol.name for protocol in self.protocols))
+
+    def metadata(self, protocol_name: str) -> bytes:
+        """What the member said under that protocol; it must have listed it."""
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        invariant(False, f"a member has no metadata for {protocol_name!r}")
+        return b""
+
+
+class Group(msgspec.Struct):
+    """See the module. `members` in the order in which they came; it is the order leaders see."""
+
+    group_id: str
+    state: GroupState = GroupState.EMPTY
+    previous_state: GroupState = GroupState.EMPTY
+    state_timestamp_ms: int = -1
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    members: dict[str, Member] = msgspec.field(default_factory=dict)
+    static_members: dict[str, str] = msgspec.field(default_factory=dict)
+    """Instance id to member id."""
+    pending_members: dict[str, int] = msgspec.field(default_factory=dict)
+    """Member ids handed out with MEMBER_ID_REQUIRED that have not come back yet (KIP-394), and until when they may."""
+    pending_sync: dict[str, None] = msgspec.field(default_factory=dict)
+    """Members of this generation whose SyncGroup has not come yet."""
+    protocol_counts: dict[str, int] = msgspec.field(default_factory=dict)
+    """How many members list a protocol."""
+    awaiting_join_count: int = 0
+    was_member_added: bool = False
+    """A member came during the initial delay, which may therefore be prolonged."""
+    replacement: Member | None = None
+    """A static member's successor, taken in once the record that names it is in the log."""
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        self.previous_state, self.state = self.state, state
+        self.state_timestamp_ms = now_ms
+
+    # members
+
+    def add(self, member: Member) -> None:
+        invariant(member.member_id not in self.members, "a member was added twice")
+        if member.instance_id is not None:
+            invariant(member.instance_id not in self.static_members, "a static member was added twice")
+            self.static_members[member.instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._count_protocols(member, 1)
+        self.awaiting_join_count += member.awaiting_join is not None
+        self.pending_members.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> None:
+        """Also of a pending member. A leader that goes is followed by the oldest member."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_protocols(member, -1)
+            self.awaiting_join_count -= member.awaiting_join is not None
+            if member.instance_id is not None:
+                self.static_members.pop(member.instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_members.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
+
+    def replace_static(self, old_member_id: str, new: Member) -> None:
+        """`new` takes the place of the member with the same instance id, its leadership included."""
+        old = self.members.pop(old_member_id)
+        invariant(old.instance_id == new.instance_id, "a static member was replaced by another instance")
+        self._count_protocols(old, -1)
+        self.awaiting_join_count -= old.awaiting_join is not None
+        self.members[new.member_id] = new
+        self._count_protocols(new, 1)
+        self.awaiting_join_count += new.awaiting_join is not None
+        if self.leader_id == old_member_id:
+            self.leader_id = new.member_id
+        if new.instance_id is not None:
+            self.static_members[new.instance_id] = new.member_id
+
+    def update(
+        self,
+        member: Member,
+        protocols: tuple[JoinGroupRequestProtocol, ...],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
+        self._count_protocols(member, -1)
+        member.protocols = protocols
+        self._count_protocols(member, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def park_join(self, member: Member, parked: Parked) -> Parked | None:
+        """Gives the member's earlier parked join, if there is one."""
+        earlier = member.awaiting_join
+        member.awaiting_join = parked
+        self.awaiting_join_count += earlier is None
+        return earlier
+
+    def unpark_join(self, member: Member) -> Parked | None:
+        parked = member.awaiting_join
+        member.awaiting_join = None
+        self.awaiting_join_count -= parked is not None
+        return parked
+
+    def _count_protocols(self, member: Member, change: int) -> None:
+        for name in member.protocol_names():
+            count = self.protocol_counts.get(name, 0) + change
+            if count:
+                self.protocol_counts[name] = count
+            else:
+                del self.protocol_counts[name]
+
+    # questions
+
+    def check_member(self, member_id: str, instance_id: str | None) -> None:
+        """Raises 25 for a member that is not there, 82 where another one has taken over its instance id."""
+        if instance_id is not None:
+            current = self.static_members.get(instance_id)
+            if current is None:
+                raise kafka_error("UNKNOWN_MEMBER_ID")
+            if current != member_id:
+                raise kafka_error("FENCED_INSTANCE_ID")
+        if member_id not in self.members:
+            raise kafka_error("UNKNOWN_MEMBER_ID")
+
+    def supports(self, protocol_type: str, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
+        """May a member that speaks these protocols come in?"""
+        if self.state is GroupState.EMPTY:
+            return protocol_type != "" and len(protocols) > 0
+        return self.protocol_type == protocol_type and any(
+            self.protocol_counts.get(protocol.name, 0) == len(self.members) for protocol in protocols
+        )
+
+    def has_all_members_joined(self) -> bool:
+        return self.awaiting_join_count == len(self.members) and not self.pending_members
+
+    def can_rebalance(self) -> bool:
+        return self.state is not GroupState.PREPARING_REBALANCE
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asks for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """Makes sure that the leader is a member that joined; False if nobody did."""
+        if self.leader_id is None:
+            return False
+        if self.members[self.leader_id].awaiting_join is not None:
+            return True
+        for member in self.members.values():
+            if member.awaiting_join is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    def begin_generation(self, now_ms: int) -> None:
+        """The next generation, with the members that are in the group now."""
+        self.generation += 1
+        self.pending_sync.clear()
+        if self.members:
+            self.protocol_name = select_protocol(tuple(self.members.values()))
+            self.transition_to(GroupState.COMPLETING_REBALANCE, now_ms)
+        else:
+            self.protocol_name = None
+            self.transition_to(GroupState.EMPTY, now_ms)
+
+
+def select_protocol(members: tuple[Member, ...]) -> str:
+    """The protocol with the most votes among those that every member lists; of equals the one voted for first.
+
+    Each member votes for the first of its own list. (Kafka breaks ties by the order of a Java hash map.)
+    """
+    counts: dict[str, int] = {}
+    for member in members:
+        for name in member.protocol_names():
+            counts[name] = counts.get(name, 0) + 1
+    votes: dict[str, int] = {}
+    for member in members:
+        vote = next((name for name in member.protocol_names() if counts[name] == len(members)), None)
+        invariant(vote is not None, "members without a protocol in common are in one group")
+        votes[vote or ""] = votes.get(vote or "", 0) + 1
+    return max(votes, key=lambda name: votes[name])
+
+
+def members_for_leader(protocol_name: str, members: tuple[Member, ...]) -> tuple[JoinGroupResponseMember, ...]:
+    """What a leader needs to assign: everybody's metadata under the chosen protocol."""
+    return tuple(
+        JoinGroupResponseMember(
+            member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata(protocol_name)
+        )
+        for member in members
+    )
+
+
+def group_from_record(group_id: str, value: GroupMetadataValue) -> Group:
+    """The group that a metadata record describes, as after a reload."""
+    group = Group(
+        group_id=group_id,
+        state=GroupState.STABLE if value.members else GroupState.EMPTY,
+        state_timestamp_ms=value.current_state_timestamp,
+        generation=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol_name=value.protocol,
+        leader_id=value.leader,
+    )
+    for recorded in value.members:
+        timeout_ms = recorded.session_timeout if recorded.rebalance_timeout == -1 else recorded.rebalance_timeout
+        group.add(
+            Member(
+                member_id=recorded.member_id,
+                instance_id=recorded.group_instance_id,
+                client_id=recorded.client_id,
+                client_host=recorded.client_host,
+                rebalance_timeout_ms=timeout_ms,
+                session_timeout_ms=recorded.session_timeout,
+                protocols=(JoinGroupRequestProtocol(name=value.protocol or "", metadata=recorded.subscription),),
+                assignment=recorded.assignment,
+            )
+        )
+    return group

@@ -1,0 +1,251 @@
+"""JoinGroup: a new member, a known one that comes again, a static one that restarted.
+
+v0-9. v4: a new dynamic member gets MEMBER_ID_REQUIRED first (KIP-394). v5: static members (KIP-345). v7: protocol type
+and name in the answer (KIP-559). v9: a restarted static leader may skip its assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from moldau.core.groups.classic.group import Group, GroupState, Member, Parked, members_for_leader, select_protocol
+from moldau.core.groups.classic.rebalance import (
+    REBALANCE_IN_PROGRESS,
+    complete_join_if_all_joined,
+    generation_reply,
+    prepare_or_complete_join,
+)
+from moldau.core.groups.records import empty_group_record, group_metadata_record
+from moldau.core.groups.refusals import refused_join
+from moldau.core.groups.requests import GroupRequest
+from moldau.core.groups.turn import Turn
+from moldau.errors import ERROR_CODES, KafkaError
+from moldau.ports import Random
+from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""A parked join of a new member fails after this long: nobody would notice that its client is gone."""
+MAX_PENDING_MEMBERS = 10_000
+"""Member ids handed out and not taken up, a group. Kafka has no such bound."""
+
+_FENCED_INSTANCE_ID = ERROR_CODES["FENCED_INSTANCE_ID"]
+
+
+def join(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest) -> None:
+    """Decides a JoinGroup; whoever must wait for others is parked."""
+    error = _refusal_before_group(turn, message)
+    if error is not None:
+        _refuse(turn, parked, "", error)
+        return
+    group = turn.state.groups.get(message.group_id)
+    if group is None:
+        if message.member_id != "":
+            _refuse(turn, parked, message.member_id, "UNKNOWN_MEMBER_ID")
+            return
+        if len(turn.state.groups) >= turn.settings.max_groups:
+            _refuse(turn, parked, "", "GROUP_MAX_SIZE_REACHED")
+            return
+        group = Group(group_id=message.group_id, state_timestamp_ms=turn.now_ms)
+        _join_group(turn, parked, request, message, group)
+        if group.members or group.pending_members:
+            # Kafka makes the group for a refused member too
+            turn.state.groups[message.group_id] = group
+            turn.records.append(empty_group_record(group))
+    else:
+        _join_group(turn, parked, request, message, group)
+
+
+def _refusal_before_group(turn: Turn, message: JoinGroupRequest) -> str | None:
+    if message.group_id == "":
+        return "INVALID_GROUP_ID"
+    settings = turn.settings
+    if not settings.min_session_timeout_ms <= message.session_timeout_ms <= settings.max_session_timeout_ms:
+        return "INVALID_SESSION_TIMEOUT"
+    if turn.state.other_kinds.get(message.group_id, "consumer") != "consumer":
+        return "INCONSISTENT_GROUP_PROTOCOL"
+    return None
+
+
+def _refuse(turn: Turn, parked: Parked, member_id: str, error: str) -> None:
+    turn.reply(parked, refused_join(ERROR_CODES[error], member_id, parked.api_version))
+
+
+def _join_group(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group) -> None:
+    if not _has_room(turn, group, message.member_id):
+        group.remove(message.member_id)
+        _refuse(turn, parked, "", "GROUP_MAX_SIZE_REACHED")
+    elif not group.supports(message.protocol_type, message.protocols):
+        _refuse(turn, parked, message.member_id, "INCONSISTENT_GROUP_PROTOCOL")
+    elif message.member_id != "":
+        _join_known_member(turn, parked, request, message, group)
+    elif message.group_instance_id is not None:
+        _join_static_member(turn, parked, request, message, group)
+    elif parked.api_version >= 4:
+        member_id = _new_member_id(turn.random, request.client_id or "")
+        group.pending_members[member_id] = turn.now_ms + message.session_timeout_ms
+        turn.arm_pending_session(group, member_id, message.session_timeout_ms)
+        _refuse(turn, parked, member_id, "MEMBER_ID_REQUIRED")
+    else:
+        _add_member(turn, parked, request, message, group, _new_member_id(turn.random, request.client_id or ""))
+
+
+def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
+    if member_id == "" and len(group.pending_members) >= MAX_PENDING_MEMBERS:
+        return False
+    if group.state is GroupState.EMPTY:
+        return True
+    if group.state is GroupState.PREPARING_REBALANCE:
+        # members that wait already are counted, not members: after max_size was lowered the last to come again are out
+        member = group.members.get(member_id)
+        is_waiting = member is not None and member.awaiting_join is not None
+        return is_waiting or group.awaiting_join_count < turn.settings.max_size
+    return member_id in group.members or len(group.members) < turn.settings.max_size
+
+
+def _new_member_id(random: Random, prefix: str) -> str:
+    """`<client id>-<uuid>`; for a static member the instance id stands in front."""
+    raw = bytearray(random.random_bytes(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{prefix}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _new_member(parked: Parked, request: GroupRequest, message: JoinGroupRequest, member_id: str) -> Member:
+    return Member(
+        member_id=member_id,
+        instance_id=message.group_instance_id,
+        client_id=request.client_id or "",
+        client_host=f"/{request.client_host}",
+        rebalance_timeout_ms=_rebalance_timeout_ms(parked, message),
+        session_timeout_ms=message.session_timeout_ms,
+        protocols=message.protocols,
+    )
+
+
+def _rebalance_timeout_ms(parked: Parked, message: JoinGroupRequest) -> int:
+    # v0 has none
+    return message.session_timeout_ms if parked.api_version == 0 else message.rebalance_timeout_ms
+
+
+def _add_member(
+    turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group, member_id: str
+) -> None:
+    member = _new_member(parked, request, message, member_id)
+    member.is_new = True
+    member.awaiting_join = parked
+    if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+        group.was_member_added = True
+    if not group.members:
+        group.protocol_type = message.protocol_type
+    group.add(member)
+    turn.arm_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    prepare_or_complete_join(turn, group)
+
+
+# a member that is known
+
+
+def _join_known_member(
+    turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group
+) -> None:
+    if message.member_id in group.pending_members:
+        if message.group_instance_id is not None:
+            # a static member never gets a pending id
+            _refuse(turn, parked, message.member_id, "UNKNOWN_SERVER_ERROR")
+            return
+        _add_member(turn, parked, request, message, group, message.member_id)
+        return
+    try:
+        group.check_member(message.member_id, message.group_instance_id)
+    except KafkaError as error:
+        turn.reply(parked, refused_join(error.code, message.member_id, parked.api_version))
+        return
+    member = group.members[message.member_id]
+    has_changed = member.protocols != message.protocols
+    if group.state is GroupState.EMPTY:
+        _refuse(turn, parked, message.member_id, "UNKNOWN_MEMBER_ID")
+    elif group.state is GroupState.COMPLETING_REBALANCE and not has_changed:
+        # it may have missed the answer to its last join
+        turn.reply(parked, generation_reply(group, member))
+    elif group.state is GroupState.STABLE and not has_changed and group.leader_id != member.member_id:
+        # a leader that comes again wants a rebalance: it may know of a change that no member's metadata shows
+        turn.reply(parked, generation_reply(group, member))
+    else:
+        _update_member(turn, parked, message, group, member)
+        prepare_or_complete_join(turn, group)
+
+
+def _update_member(turn: Turn, parked: Parked, message: JoinGroupRequest, group: Group, member: Member) -> None:
+    group.update(member, message.protocols, _rebalance_timeout_ms(parked, message), message.session_timeout_ms)
+    earlier = group.park_join(member, parked)
+    if earlier is not None:
+        # Kafka leaves the earlier request without an answer for ever
+        turn.reply(earlier, refused_join(REBALANCE_IN_PROGRESS, member.member_id, earlier.api_version))
+
+
+# static members
+
+
+def _join_static_member(
+    turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest, group: Group
+) -> None:
+    instance_id = message.group_instance_id or ""
+    member_id = _new_member_id(turn.random, instance_id)
+    old_member_id = group.static_members.get(instance_id)
+    if old_member_id is None:
+        _add_member(turn, parked, request, message, group, member_id)
+        return
+    old = group.members[old_member_id]
+    new = _new_member(parked, request, message, member_id)
+    new.client_id, new.client_host = old.client_id, old.client_host
+    new.assignment, new.is_new = old.assignment, False
+    _fence(turn, group, old)
+    turn.cancel_session(group, old.member_id)
+    turn.arm_session(group, new)
+    if group.state is GroupState.STABLE:
+        members = tuple(new if member is old else member for member in group.members.values())
+        if select_protocol(members) == group.protocol_name:
+            _replace_in_stable_group(turn, parked, group, old, new, members)
+            return
+    new.awaiting_join = parked
+    group.replace_static(old.member_id, new)
+    group.pending_sync.pop(old.member_id, None)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        complete_join_if_all_joined(turn, group)
+    else:
+        # in CompletingRebalance the leader may be assigning to the old member id right now
+        prepare_or_complete_join(turn, group)
+
+
+def _fence(turn: Turn, group: Group, old: Member) -> None:
+    """The member that had the instance id until now learns that it is out."""
+    joining = group.unpark_join(old)
+    if joining is not None:
+        turn.reply(joining, refused_join(_FENCED_INSTANCE_ID, old.member_id, joining.api_version))
+    syncing, old.awaiting_sync = old.awaiting_sync, None
+    if syncing is not None:
+        turn.reply(syncing, SyncGroupResponse(error_code=_FENCED_INSTANCE_ID))
+
+
+def _replace_in_stable_group(
+    turn: Turn, parked: Parked, group: Group, old: Member, new: Member, members: tuple[Member, ...]
+) -> None:
+    """The successor takes over the assignment without a rebalance, once the log says so (see state.py)."""
+    group.replacement = new
+    is_leader = group.leader_id == old.member_id
+    leader_id = new.member_id if is_leader else group.leader_id
+    assignments = {member.member_id: member.assignment for member in members}
+    turn.records.append(group_metadata_record(group, members, leader_id, assignments))
+    can_skip = parked.api_version >= 9
+    # before v9 a leader is named by its old id, so that it does not take itself for one and assign again
+    turn.reply(
+        parked,
+        JoinGroupResponse(
+            generation_id=group.generation,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            leader=(leader_id if can_skip else group.leader_id) or "",
+            skip_assignment=can_skip and is_leader,
+            member_id=new.member_id,
+            members=members_for_leader(group.protocol_name or "", members) if can_skip and is_leader else (),
+        ),
+    )

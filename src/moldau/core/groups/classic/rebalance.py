@@ -1,0 +1,129 @@
+"""How a generation begins: everybody is asked to join again, and whoever does is in.
+
+prepare -> (the initial delay, or all members joined, or the rebalance timeout) -> complete_join -> SyncGroup
+"""
+
+from __future__ import annotations
+
+from moldau.core.groups.classic.group import Group, GroupState, Member, members_for_leader
+from moldau.core.groups.records import empty_group_record
+from moldau.core.groups.requests import JoinPhaseOver
+from moldau.core.groups.turn import Turn
+from moldau.errors import ERROR_CODES
+from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse, SyncGroupResponse
+
+REBALANCE_IN_PROGRESS = ERROR_CODES["REBALANCE_IN_PROGRESS"]
+
+
+def prepare_or_complete_join(turn: Turn, group: Group) -> None:
+    """A member came, changed or went: begins a rebalance, or sees whether the present one can end."""
+    if group.can_rebalance():
+        prepare(turn, group)
+    else:
+        complete_join_if_all_joined(turn, group)
+
+
+def prepare(turn: Turn, group: Group) -> None:
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        _give_up_assignment(turn, group)
+    turn.cancel_sync(group)
+    if group.state is GroupState.EMPTY:
+        # the group is new: give the other members time to start
+        delay_ms = turn.settings.initial_rebalance_delay_ms
+        remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
+        group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+        firing = JoinPhaseOver(group.group_id, group.generation, is_initial=True, remaining_ms=remaining_ms)
+        turn.arm_join(group, delay_ms, firing)
+        return
+    group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+    if group.has_all_members_joined():
+        complete_join(turn, group)
+    else:
+        turn.arm_join(group, group.rebalance_timeout_ms(), JoinPhaseOver(group.group_id, group.generation))
+
+
+def _give_up_assignment(turn: Turn, group: Group) -> None:
+    """Members that wait for their assignment are told to join again."""
+    for member in group.members.values():
+        member.assignment = b""
+        answer_sync(turn, group, member, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
+
+
+def answer_sync(turn: Turn, group: Group, member: Member, response: SyncGroupResponse) -> None:
+    """Answers the member's parked SyncGroup, if there is one; its session begins anew."""
+    parked, member.awaiting_sync = member.awaiting_sync, None
+    if parked is not None:
+        turn.reply(parked, response)
+        # a session that ran out while the member waited for others was not held against it
+        turn.arm_session(group, member)
+
+
+def complete_join_if_all_joined(turn: Turn, group: Group) -> None:
+    """An empty group's first rebalance always waits for its delay."""
+    if (
+        group.state is GroupState.PREPARING_REBALANCE
+        and group.previous_state is not GroupState.EMPTY
+        and group.has_all_members_joined()
+    ):
+        complete_join(turn, group)
+
+
+def join_phase_over(turn: Turn, firing: JoinPhaseOver) -> None:
+    """The timer of the join phase."""
+    group = turn.state.groups.get(firing.group_id)
+    if (
+        group is None
+        or group.state is not GroupState.PREPARING_REBALANCE
+        or group.generation != firing.generation
+        or firing.is_initial != (group.previous_state is GroupState.EMPTY)
+    ):
+        return
+    if firing.is_initial and group.was_member_added and firing.remaining_ms != 0:
+        group.was_member_added = False
+        delay_ms = min(turn.settings.initial_rebalance_delay_ms, firing.remaining_ms)
+        remaining_ms = max(firing.remaining_ms - delay_ms, 0)
+        again = JoinPhaseOver(group.group_id, group.generation, is_initial=True, remaining_ms=remaining_ms)
+        turn.arm_join(group, delay_ms, again)
+    else:
+        complete_join(turn, group)
+
+
+def complete_join(turn: Turn, group: Group) -> None:
+    """Ends the join phase: members that did not join are out (static ones stay), the others get the new generation."""
+    turn.cancel_join(group)
+    for member in list(group.members.values()):
+        if member.awaiting_join is None and member.instance_id is None:
+            group.remove(member.member_id)
+            turn.cancel_session(group, member.member_id)
+    if group.members and not group.elect_joined_leader():
+        # only static members are left, and none has joined yet: wait for them once more
+        turn.arm_join(group, group.rebalance_timeout_ms(), JoinPhaseOver(group.group_id, group.generation))
+        return
+    group.was_member_added = False
+    group.begin_generation(turn.now_ms)
+    if group.state is GroupState.EMPTY:
+        # should this append fail, the log's last generation has members that are gone: they time out after a reload
+        turn.records.append(empty_group_record(group))
+        return
+    for member in group.members.values():
+        parked = group.unpark_join(member)
+        if parked is not None:
+            turn.reply(parked, generation_reply(group, member))
+        turn.arm_session(group, member)
+        member.is_new = False
+        group.pending_sync[member.member_id] = None
+    turn.arm_sync(group)
+
+
+def generation_reply(group: Group, member: Member) -> JoinGroupResponse:
+    """The present generation, as `member` is told of it; its leader gets everybody's metadata."""
+    is_leader = group.leader_id == member.member_id
+    name = group.protocol_name or ""
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+        member_id=member.member_id,
+        members=members_for_leader(name, tuple(group.members.values())) if is_leader else (),
+    )

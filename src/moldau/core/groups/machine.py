@@ -1,0 +1,118 @@
+"""The group coordinator of one partition of `__consumer_offsets`, as a log-backed machine.
+
+Requests and responses: requests.py. Records: records.py (`encode_group_record` and `decode_group_record` turn them into
+the log's keys and values). What is durable and what is not: state.py. `now_ms` is people's time, since it goes into
+records; but it times sessions too, so whoever hosts the machine gives it a clock that no operator sets back.
+
+Every refusal is a reply with Kafka's error code; `decide` raises no KafkaError. A request id that was replied to may
+be replied to again only if its append failed in between.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from moldau.core.groups.classic.group import Parked
+from moldau.core.groups.classic.join import join
+from moldau.core.groups.classic.membership import heartbeat, leave, session_expired
+from moldau.core.groups.classic.rebalance import join_phase_over, prepare
+from moldau.core.groups.classic.sync import sync, sync_phase_over
+from moldau.core.groups.describe import describe_group, list_groups
+from moldau.core.groups.offsets import commit_offsets, fetch_offsets
+from moldau.core.groups.records import GroupRecord
+from moldau.core.groups.requests import (
+    AnyGroupRequest,
+    DescribeGroup,
+    FetchOffsets,
+    GroupRequest,
+    GroupSettings,
+    JoinPhaseOver,
+    SessionExpired,
+    SyncPhaseOver,
+)
+from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end
+from moldau.core.groups.turn import GroupDecision, Turn
+from moldau.ports import Random
+from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.wire.protocol.messages.groups_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    SyncGroupRequest,
+)
+from moldau.wire.protocol.messages.offsets import OffsetCommitRequest
+
+
+class GroupMachine:
+    """`Machine[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]`. Holds no state of its own."""
+
+    def __init__(self, settings: GroupSettings, random: Random) -> None:
+        self._settings = settings
+        self._random = random
+
+    def new_state(self) -> GroupsState:
+        return GroupsState()
+
+    def decide(self, state: GroupsState, request_id: int, request: AnyGroupRequest, now_ms: int) -> GroupDecision:
+        turn = Turn(state, self._settings, self._random, now_ms)
+        if isinstance(request, GroupRequest):
+            _decide_message(turn, Parked(request_id, request.api_version), request)
+        elif isinstance(request, SessionExpired):
+            session_expired(turn, request)
+        elif isinstance(request, JoinPhaseOver):
+            join_phase_over(turn, request)
+        elif isinstance(request, SyncPhaseOver):
+            sync_phase_over(turn, request)
+        else:
+            assert_never(request)
+        return turn.decision()
+
+    def decide_loaded(self, state: GroupsState, now_ms: int) -> GroupDecision:
+        """Every recorded member gets one session timeout to be heard of."""
+        turn = Turn(state, self._settings, self._random, now_ms)
+        state.is_loaded = True
+        for group in state.groups.values():
+            for member in group.members.values():
+                turn.arm_session(group, member)
+            if len(group.members) > self._settings.max_size:
+                # the bound was lowered meanwhile: the last to join again are out
+                prepare(turn, group)
+        return turn.decision()
+
+    def apply(
+        self,
+        state: GroupsState,
+        offset: Offset,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        record: GroupRecord,
+    ) -> None:
+        fold_record(state, offset, producer_id, record)
+
+    def apply_end_transaction(
+        self, state: GroupsState, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
+    ) -> None:
+        fold_transaction_end(state, producer_id, committed)
+
+
+def _decide_message(turn: Turn, parked: Parked, request: GroupRequest) -> None:
+    message = request.message
+    if isinstance(message, HeartbeatRequest):
+        heartbeat(turn, parked, message)
+    elif isinstance(message, OffsetCommitRequest):
+        commit_offsets(turn, parked, message)
+    elif isinstance(message, FetchOffsets):
+        turn.reply(parked, fetch_offsets(turn.state, message))
+    elif isinstance(message, JoinGroupRequest):
+        join(turn, parked, request, message)
+    elif isinstance(message, SyncGroupRequest):
+        sync(turn, parked, message)
+    elif isinstance(message, LeaveGroupRequest):
+        leave(turn, parked, message)
+    elif isinstance(message, DescribeGroup):
+        turn.reply(parked, describe_group(turn.state, message.group_id, parked.api_version))
+    elif isinstance(message, ListGroupsRequest):
+        turn.reply(parked, list_groups(turn.state, message))
+    else:
+        assert_never(message)

@@ -1,0 +1,251 @@
+"""Between the topics a client names and the topics a group coordinator is asked about.
+
+The coordinator keeps offsets by topic name and knows nothing of metadata. These functions sort a request's topics by
+what the metadata says (unknown id 100, unknown name or partition 3, no right to it 29) and join the coordinator's
+answer with what was refused here. Used by the handlers of OffsetCommit and OffsetFetch; pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from moldau.core.groups.requests import FetchOffsets
+from moldau.errors import ERROR_CODES
+from moldau.types import ZERO_UUID, Uuid
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+FIRST_COMMIT_WITH_TOPIC_IDS = 10
+FIRST_FETCH_WITH_TOPIC_IDS = 10
+FIRST_FETCH_OF_MANY_GROUPS = 8
+
+_UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
+_TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
+_UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
+
+
+class TopicLookup(Protocol):
+    """What the committed metadata says of topics."""
+
+    def name_of(self, topic_id: Uuid) -> str | None: ...
+
+    def id_of(self, name: str) -> Uuid | None: ...
+
+    def has_partition(self, name: str, partition: int) -> bool: ...
+
+
+class CommitPlan(msgspec.Struct, frozen=True):
+    """`accepted`: what the coordinator is asked, if it has any topic left. `refused`: by position in the request."""
+
+    accepted: OffsetCommitRequest
+    refused: dict[int, OffsetCommitResponseTopic]
+
+
+def plan_commit(
+    message: OffsetCommitRequest, api_version: int, lookup: TopicLookup, may_read: Callable[[str], bool]
+) -> CommitPlan:
+    """Sorts the topics of an OffsetCommit. A topic of which only some partitions exist is both accepted and refused."""
+    accepted: list[OffsetCommitRequestTopic] = []
+    refused: dict[int, OffsetCommitResponseTopic] = {}
+    for position, topic in enumerate(message.topics):
+        uses_ids = api_version >= FIRST_COMMIT_WITH_TOPIC_IDS
+        name = lookup.name_of(topic.topic_id) if uses_ids else topic.name
+        if name is None:
+            refused[position] = _refused_topic(topic, topic.name, _UNKNOWN_TOPIC_ID)
+        elif not may_read(name):
+            refused[position] = _refused_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)
+        else:
+            known = tuple(item for item in topic.partitions if lookup.has_partition(name, item.partition_index))
+            if len(known) < len(topic.partitions):
+                unknown = tuple(item for item in topic.partitions if item not in known)
+                rest = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id, partitions=unknown)
+                refused[position] = _refused_topic(rest, name, _UNKNOWN_TOPIC_OR_PARTITION)
+            if known:
+                topic_id = lookup.id_of(name) or ZERO_UUID
+                accepted.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=known))
+    return CommitPlan(msgspec.structs.replace(message, topics=tuple(accepted)), refused)
+
+
+def _refused_topic(topic: OffsetCommitRequestTopic, name: str, error_code: int) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
+            for partition in topic.partitions
+        ),
+    )
+
+
+def join_commit(message: OffsetCommitRequest, plan: CommitPlan, response: OffsetCommitResponse) -> OffsetCommitResponse:
+    """The answer to `message`: each topic once, in the order of the request, its partitions too."""
+    answered = iter(response.topics)
+    topics: list[OffsetCommitResponseTopic] = []
+    for position, topic in enumerate(message.topics):
+        refused = plan.refused.get(position)
+        if not topic.partitions:
+            # as in Kafka, what says nothing is not repeated
+            continue
+        if refused is None:
+            topics.append(next(answered))
+        elif len(refused.partitions) == len(topic.partitions):
+            topics.append(refused)
+        else:
+            taken = next(answered)
+            merged = _in_order(topic, (*taken.partitions, *refused.partitions))
+            topics.append(OffsetCommitResponseTopic(name=taken.name, topic_id=taken.topic_id, partitions=merged))
+    return OffsetCommitResponse(throttle_time_ms=response.throttle_time_ms, topics=tuple(topics))
+
+
+def _in_order(
+    topic: OffsetCommitRequestTopic, partitions: tuple[OffsetCommitResponsePartition, ...]
+) -> tuple[OffsetCommitResponsePartition, ...]:
+    position = {partition.partition_index: place for place, partition in reversed(list(enumerate(topic.partitions)))}
+    return tuple(sorted(partitions, key=lambda partition: position[partition.partition_index]))
+
+
+class FetchPlan(msgspec.Struct, frozen=True):
+    """For one group: what its coordinator is asked, and the topics refused before."""
+
+    request: FetchOffsets
+    refused: tuple[OffsetFetchResponseTopics, ...]
+
+
+def plan_fetch(
+    message: OffsetFetchRequest, api_version: int, lookup: TopicLookup, may_describe: Callable[[str], bool]
+) -> tuple[FetchPlan, ...]:
+    """One plan a group, in the order of the request; before v8 there is one group."""
+    return tuple(
+        _plan_group(group, api_version, message.require_stable, lookup, may_describe)
+        for group in _groups_of(message, api_version)
+    )
+
+
+def _groups_of(message: OffsetFetchRequest, api_version: int) -> tuple[OffsetFetchRequestGroup, ...]:
+    if api_version >= FIRST_FETCH_OF_MANY_GROUPS:
+        return message.groups
+    topics = message.topics
+    if topics is not None:
+        named = tuple(
+            OffsetFetchRequestTopics(name=item.name, partition_indexes=item.partition_indexes) for item in topics
+        )
+        return (OffsetFetchRequestGroup(group_id=message.group_id, topics=named),)
+    return (OffsetFetchRequestGroup(group_id=message.group_id, topics=None),)
+
+
+def _plan_group(
+    group: OffsetFetchRequestGroup,
+    api_version: int,
+    require_stable: bool,
+    lookup: TopicLookup,
+    may_describe: Callable[[str], bool],
+) -> FetchPlan:
+    if group.topics is None:
+        return FetchPlan(FetchOffsets(group, require_stable), ())
+    accepted: list[OffsetFetchRequestTopics] = []
+    refused: list[OffsetFetchResponseTopics] = []
+    for topic in group.topics:
+        uses_ids = api_version >= FIRST_FETCH_WITH_TOPIC_IDS
+        name = lookup.name_of(topic.topic_id) if uses_ids else topic.name
+        if name is None:
+            refused.append(_refused_fetch_topic(topic, "", _UNKNOWN_TOPIC_ID))
+        elif not may_describe(name):
+            refused.append(_refused_fetch_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED))
+        else:
+            accepted.append(
+                OffsetFetchRequestTopics(name=name, topic_id=topic.topic_id, partition_indexes=topic.partition_indexes)
+            )
+    asked = msgspec.structs.replace(group, topics=tuple(accepted))
+    return FetchPlan(FetchOffsets(asked, require_stable), tuple(refused))
+
+
+def _refused_fetch_topic(topic: OffsetFetchRequestTopics, name: str, error_code: int) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=-1,
+                committed_leader_epoch=-1,
+                metadata="",
+                error_code=error_code,
+            )
+            for index in topic.partition_indexes
+        ),
+    )
+
+
+def join_fetch(
+    plans: tuple[FetchPlan, ...],
+    answers: tuple[OffsetFetchResponseGroup, ...],
+    api_version: int,
+    lookup: TopicLookup,
+    may_describe: Callable[[str], bool],
+) -> OffsetFetchResponse:
+    """The response for `api_version`; `answers` one a plan, in their order.
+
+    Where all topics were asked for, those that the client may not see are left out, and since v10 those without an id.
+    """
+    groups = tuple(
+        _join_group(plan, answer, api_version, lookup, may_describe)
+        for plan, answer in zip(plans, answers, strict=True)
+    )
+    if api_version >= FIRST_FETCH_OF_MANY_GROUPS:
+        return OffsetFetchResponse(groups=groups)
+    return OffsetFetchResponse(
+        topics=tuple(_old_topic(topic) for topic in groups[0].topics), error_code=groups[0].error_code
+    )
+
+
+def _join_group(
+    plan: FetchPlan,
+    answer: OffsetFetchResponseGroup,
+    api_version: int,
+    lookup: TopicLookup,
+    may_describe: Callable[[str], bool],
+) -> OffsetFetchResponseGroup:
+    if answer.error_code:
+        return answer
+    if plan.request.group.topics is not None:
+        return msgspec.structs.replace(answer, topics=(*answer.topics, *plan.refused))
+    seen: list[OffsetFetchResponseTopics] = []
+    for topic in answer.topics:
+        topic_id = lookup.id_of(topic.name)
+        has_place = api_version < FIRST_FETCH_WITH_TOPIC_IDS or topic_id is not None
+        if has_place and may_describe(topic.name):
+            seen.append(msgspec.structs.replace(topic, topic_id=topic_id or ZERO_UUID))
+    return msgspec.structs.replace(answer, topics=tuple(seen))
+
+
+def _old_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=tuple(
+            OffsetFetchResponsePartition(
+                partition_index=partition.partition_index,
+                committed_offset=partition.committed_offset,
+                committed_leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.metadata,
+                error_code=partition.error_code,
+            )
+            for partition in topic.partitions
+        ),
+    )

@@ -1,0 +1,159 @@
+"""A group's positions: OffsetCommit v2-10, and the reading half of OffsetFetch v1-10.
+
+Topics come here by name and are known to exist (offset_topics.py). A commit is in force for readers once it is in the
+log. `retention_time_ms` (v2-4) is kept with the offset; offsets do not expire yet.
+"""
+
+from __future__ import annotations
+
+from moldau.core.groups.classic.group import Group, GroupState, Parked
+from moldau.core.groups.records import OffsetRecord
+from moldau.core.groups.refusals import refused_commit
+from moldau.core.groups.requests import FetchOffsets
+from moldau.core.groups.state import CommittedOffset, GroupsState, is_offset_pending
+from moldau.core.groups.turn import Turn
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.types import ZERO_UUID, Uuid
+from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+_OFFSET_METADATA_TOO_LARGE = ERROR_CODES["OFFSET_METADATA_TOO_LARGE"]
+_UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
+
+
+def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> None:
+    """Records each partition that can be recorded; the others get their own error."""
+    try:
+        group = _committing_group(turn, message, parked.api_version)
+    except KafkaError as error:
+        turn.reply(parked, refused_commit(message, error.code))
+        return
+    member = None if group is None else group.members.get(message.member_id)
+    if group is not None and member is not None:
+        # a classic member that commits is alive
+        turn.arm_session(group, member)
+    topics: list[OffsetCommitResponseTopic] = []
+    for topic in message.topics:
+        partitions: list[OffsetCommitResponsePartition] = []
+        for partition in topic.partitions:
+            code = 0
+            if _utf16_length(partition.committed_metadata or "") > turn.settings.offset_metadata_max_bytes:
+                code = _OFFSET_METADATA_TOO_LARGE
+            else:
+                turn.records.append(_offset_record(turn, message, topic.name, topic.topic_id, partition))
+            partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
+        topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
+    turn.reply(parked, OffsetCommitResponse(topics=tuple(topics)))
+
+
+def _committing_group(turn: Turn, message: OffsetCommitRequest, api_version: int) -> Group | None:
+    """The group, or None for a first commit without one. Raises the KafkaError that refuses the commit."""
+    if message.group_id == "":
+        # Kafka takes it, and nobody can ever see it in a list
+        raise kafka_error("INVALID_GROUP_ID")
+    generation = message.generation_id_or_member_epoch
+    group = turn.state.groups.get(message.group_id)
+    if group is None:
+        if generation >= 0:
+            raise kafka_error("GROUP_ID_NOT_FOUND" if api_version >= 9 else "ILLEGAL_GENERATION")
+        if len(turn.state.groups) >= turn.settings.max_groups:
+            raise kafka_error("GROUP_MAX_SIZE_REACHED")
+        return None
+    if generation < 0 and group.state is GroupState.EMPTY:
+        # an administrator, or a consumer that assigns its partitions itself
+        return group
+    if generation < 0 and message.member_id == "" and message.group_instance_id is None:
+        raise kafka_error("UNKNOWN_MEMBER_ID")
+    group.check_member(message.member_id, message.group_instance_id)
+    if generation != group.generation:
+        raise kafka_error("ILLEGAL_GENERATION")
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # the member has the new generation and not yet its assignment
+        raise kafka_error("REBALANCE_IN_PROGRESS")
+    return group
+
+
+def _utf16_length(text: str) -> int:
+    """Java counts UTF-16 code units."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+def _offset_record(
+    turn: Turn, message: OffsetCommitRequest, topic: str, topic_id: Uuid, partition: OffsetCommitRequestPartition
+) -> OffsetRecord:
+    has_expiry = message.retention_time_ms != -1
+    value = OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=turn.now_ms,
+        expire_timestamp=turn.now_ms + message.retention_time_ms if has_expiry else -1,
+        topic_id=topic_id,
+    )
+    key = OffsetCommitKey(group=message.group_id, topic=topic, partition=partition.partition_index)
+    return OffsetRecord(key, value, _value_version(has_expiry, topic_id))
+
+
+def _value_version(has_expiry: bool, topic_id: Uuid) -> int:
+    """v1 alone can say when an offset expires, v4 alone the topic's id; v3 is what older brokers read."""
+    if has_expiry:
+        return 1
+    return 3 if topic_id == ZERO_UUID else 4
+
+
+def fetch_offsets(state: GroupsState, request: FetchOffsets) -> OffsetFetchResponseGroup:
+    """-1 for what was never committed; an unknown group has committed nothing. All topics: those with an offset."""
+    asked = request.group
+    group_id = asked.group_id
+    stored = state.offsets.get(group_id, {})
+    wanted = (
+        [(name, ZERO_UUID, tuple(sorted(stored[name]))) for name in sorted(stored)]
+        if asked.topics is None
+        else [(topic.name, topic.topic_id, topic.partition_indexes) for topic in asked.topics]
+    )
+    topics = tuple(_fetched_topic(state, request, name, topic_id, indexes) for name, topic_id, indexes in wanted)
+    return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
+
+
+def _fetched_topic(
+    state: GroupsState, request: FetchOffsets, name: str, topic_id: Uuid, indexes: tuple[int, ...]
+) -> OffsetFetchResponseTopics:
+    group_id = request.group.group_id
+    stored = state.offsets.get(group_id, {}).get(name, {})
+    partitions = []
+    for index in indexes:
+        committed = stored.get(index)
+        if request.require_stable and is_offset_pending(state, group_id, name, index):
+            partitions.append(_no_offset(index, _UNSTABLE_OFFSET_COMMIT))
+        elif committed is None or _is_of_other_topic(committed, topic_id):
+            partitions.append(_no_offset(index, 0))
+        else:
+            partitions.append(
+                OffsetFetchResponsePartitions(
+                    partition_index=index,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    metadata=committed.metadata,
+                )
+            )
+    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=tuple(partitions))
+
+
+def _is_of_other_topic(committed: CommittedOffset, topic_id: Uuid) -> bool:
+    """An offset of a deleted topic of the same name."""
+    return ZERO_UUID not in (topic_id, committed.topic_id) and committed.topic_id != topic_id
+
+
+def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=error_code
+    )

@@ -1,0 +1,134 @@
+"""The records of `__consumer_offsets` that classic groups write and read.
+
+What a later kind of group wrote (KIP-848, 932, 1071) is recognised by its key and otherwise left alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.core.groups.classic.group import Group, Member
+from moldau.errors import ProtocolError, invariant
+from moldau.types import Buffer
+from moldau.wire.protocol.messages.group_records import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    ShareGroupMetadataKey,
+    StreamsGroupMetadataKey,
+)
+from moldau.wire.protocol.record_codec import (
+    GROUP_KEYS,
+    decode_group_key,
+    decode_group_value,
+    encode_group_key,
+    encode_group_value,
+)
+
+GROUP_METADATA_VERSION = 3
+"""Kafka 4.3 writes v3: the flexible v4 cannot be read by older brokers (KIP-915)."""
+
+
+class OffsetRecord(msgspec.Struct, frozen=True):
+    """A committed offset, or its end (`value` None). `version` is the value's."""
+
+    key: OffsetCommitKey
+    value: OffsetCommitValue | None
+    version: int = 3
+
+
+class GroupMetadataRecord(msgspec.Struct, frozen=True):
+    """A group's generation and members, or the group's end."""
+
+    key: GroupMetadataKey
+    value: GroupMetadataValue | None
+    version: int = GROUP_METADATA_VERSION
+
+
+class OtherKindRecord(msgspec.Struct, frozen=True):
+    """A group of another kind: `kind` is "consumer", "share" or "streams"."""
+
+    group_id: str
+    kind: str
+    is_tombstone: bool
+
+
+GroupRecord = OffsetRecord | GroupMetadataRecord | OtherKindRecord
+
+
+def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    """Key and value as they stand in the log; a tombstone has no value."""
+    invariant(not isinstance(record, OtherKindRecord), "records of other kinds of groups are not written")
+    if isinstance(record, OtherKindRecord):
+        return b"", None
+    value = None if record.value is None else encode_group_value(record.value, record.version)
+    return encode_group_key(record.key), value
+
+
+def decode_group_record(key: Buffer | None, value: Buffer | None) -> GroupRecord | None:
+    """The record, or None for one that says nothing about classic groups. Raises ProtocolError for broken bytes.
+
+    A kind of key that nobody knew yet is passed over, as Kafka does after a downgrade (KIP-915).
+    """
+    if key is None or len(key) < 2:
+        raise ProtocolError("a record of __consumer_offsets has no key")
+    if int.from_bytes(key[:2], "big", signed=True) not in GROUP_KEYS:
+        return None
+    decoded = decode_group_key(key)
+    if isinstance(decoded, LegacyOffsetCommitKey):
+        decoded = OffsetCommitKey(group=decoded.group, topic=decoded.topic, partition=decoded.partition)
+    if isinstance(decoded, OffsetCommitKey):
+        if value is None:
+            return OffsetRecord(decoded, None)
+        offset, version = decode_group_value(OffsetCommitValue, value)
+        return OffsetRecord(decoded, offset, version)
+    if isinstance(decoded, GroupMetadataKey):
+        if value is None:
+            return GroupMetadataRecord(decoded, None)
+        metadata, version = decode_group_value(GroupMetadataValue, value)
+        return GroupMetadataRecord(decoded, metadata, version)
+    if isinstance(decoded, ConsumerGroupMetadataKey):
+        return OtherKindRecord(decoded.group_id, "consumer", value is None)
+    if isinstance(decoded, ShareGroupMetadataKey):
+        return OtherKindRecord(decoded.group_id, "share", value is None)
+    if isinstance(decoded, StreamsGroupMetadataKey):
+        return OtherKindRecord(decoded.group_id, "streams", value is None)
+    return None
+
+
+def group_metadata_record(
+    group: Group, members: tuple[Member, ...], leader_id: str | None, assignments: dict[str, bytes]
+) -> GroupMetadataRecord:
+    """The group's generation with `members`; `assignments` by member id, missing ones empty."""
+    return GroupMetadataRecord(
+        GroupMetadataKey(group=group.group_id),
+        GroupMetadataValue(
+            protocol_type=group.protocol_type or "",
+            generation=group.generation,
+            protocol=group.protocol_name,
+            leader=leader_id,
+            current_state_timestamp=group.state_timestamp_ms,
+            members=tuple(
+                MemberMetadata(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata(group.protocol_name or ""),
+                    assignment=assignments.get(member.member_id, b""),
+                )
+                for member in members
+            ),
+        ),
+    )
+
+
+def empty_group_record(group: Group) -> GroupMetadataRecord:
+    """The group exists, and nobody is in it."""
+    return group_metadata_record(group, (), None, {})

@@ -1,0 +1,143 @@
+"""The answer to a group request that failed as a whole, in the shape its version has.
+
+The machine uses it for what it refuses; the broker for what it cannot even ask: 14 while a shard loads, 15 or 16 where
+there is none, and what `append_error` makes of a failed append.
+"""
+
+from __future__ import annotations
+
+from moldau.core.groups.requests import DescribeGroup, FetchOffsets, GroupRequest, GroupResponse
+from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, StorageFullError
+from moldau.wire.protocol.messages.groups_classic import (
+    DescribedGroup,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsResponse,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+_COORDINATOR_NOT_AVAILABLE = ERROR_CODES["COORDINATOR_NOT_AVAILABLE"]
+_NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
+_UNKNOWN_SERVER_ERROR = ERROR_CODES["UNKNOWN_SERVER_ERROR"]
+_INVALID_COMMIT_OFFSET_SIZE = ERROR_CODES["INVALID_COMMIT_OFFSET_SIZE"]
+
+_APPEND_ERRORS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": _COORDINATOR_NOT_AVAILABLE,
+    "NOT_ENOUGH_REPLICAS": _COORDINATOR_NOT_AVAILABLE,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": _COORDINATOR_NOT_AVAILABLE,
+    "REQUEST_TIMED_OUT": _COORDINATOR_NOT_AVAILABLE,
+    "NOT_LEADER_OR_FOLLOWER": _NOT_COORDINATOR,
+    "KAFKA_STORAGE_ERROR": _NOT_COORDINATOR,
+    "MESSAGE_TOO_LARGE": _UNKNOWN_SERVER_ERROR,
+    "RECORD_LIST_TOO_LARGE": _UNKNOWN_SERVER_ERROR,
+    "INVALID_FETCH_SIZE": _UNKNOWN_SERVER_ERROR,
+}
+
+
+def append_error(error: MoldauError, request: GroupRequest) -> int:
+    """The code that tells a client of a group what became of an append, as Kafka's group coordinator translates it.
+
+    A client knows nothing of `__consumer_offsets`: it must look for the coordinator anew, or give up.
+    """
+    if isinstance(error, (StorageFullError, StorageFailedError)):
+        return _NOT_COORDINATOR
+    if not isinstance(error, KafkaError):
+        return _UNKNOWN_SERVER_ERROR
+    if isinstance(request.message, OffsetCommitRequest) and error.name in (
+        "MESSAGE_TOO_LARGE",
+        "RECORD_LIST_TOO_LARGE",
+    ):
+        return _INVALID_COMMIT_OFFSET_SIZE
+    return _APPEND_ERRORS.get(error.name, error.code)
+
+
+def refusal(request: GroupRequest, error_code: int) -> GroupResponse:
+    """The response to `request` that says `error_code` for all of it."""
+    message = request.message
+    if isinstance(message, JoinGroupRequest):
+        return refused_join(error_code, message.member_id, request.api_version)
+    if isinstance(message, SyncGroupRequest):
+        return SyncGroupResponse(error_code=error_code)
+    if isinstance(message, HeartbeatRequest):
+        return HeartbeatResponse(error_code=error_code)
+    if isinstance(message, LeaveGroupRequest):
+        return LeaveGroupResponse(error_code=error_code)
+    if isinstance(message, OffsetCommitRequest):
+        return refused_commit(message, error_code)
+    if isinstance(message, FetchOffsets):
+        return _refused_fetch(message, error_code, request.api_version)
+    if isinstance(message, DescribeGroup):
+        return DescribedGroup(group_id=message.group_id, error_code=error_code)
+    return ListGroupsResponse(error_code=error_code)
+
+
+def refused_join(error_code: int, member_id: str, api_version: int) -> JoinGroupResponse:
+    """Since v7 a protocol's name is null where there is none (KIP-559)."""
+    name = None if api_version >= 7 else ""
+    return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=name)
+
+
+def refused_commit(message: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
+    """`error_code` for every partition."""
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def _refused_fetch(message: FetchOffsets, error_code: int, api_version: int) -> OffsetFetchResponseGroup:
+    if api_version >= 2:
+        return OffsetFetchResponseGroup(group_id=message.group.group_id, error_code=error_code)
+    # v1 has no error of the whole
+    return OffsetFetchResponseGroup(
+        group_id=message.group.group_id,
+        topics=tuple(
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error_code)
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in message.group.topics or ()
+        ),
+    )
+
+
+def refused_leave(message: LeaveGroupRequest, error_code: int, api_version: int) -> LeaveGroupResponse:
+    """`error_code` for each member; before v3 there is one, and its error stands on top."""
+    if api_version < 3:
+        return LeaveGroupResponse(error_code=error_code)
+    return LeaveGroupResponse(
+        members=tuple(
+            MemberResponse(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error_code
+            )
+            for member in message.members
+        )
+    )

@@ -1,0 +1,138 @@
+"""What a group machine is asked, and what it answers.
+
+A request from a client is `GroupRequest(message, api_version, client_id, client_host)`; its `message` is one of
+
+    JoinGroupRequest      -> JoinGroupResponse      (may be parked)
+    SyncGroupRequest      -> SyncGroupResponse      (may be parked)
+    HeartbeatRequest      -> HeartbeatResponse
+    LeaveGroupRequest     -> LeaveGroupResponse
+    OffsetCommitRequest   -> OffsetCommitResponse   (topics that exist, by name: see offset_topics.py)
+    FetchOffsets          -> OffsetFetchResponseGroup
+    DescribeGroup         -> DescribedGroup
+    ListGroupsRequest     -> ListGroupsResponse     (this shard's part of the list)
+
+OffsetFetch, DescribeGroups and ListGroups may touch several shards: their handler asks each shard and joins the parts.
+Timers fire as `SessionExpired`, `JoinPhaseOver` and `SyncPhaseOver`; nobody waits for a reply to those.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.wire.protocol.messages.groups_classic import (
+    DescribedGroup,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
+
+
+class FetchOffsets(msgspec.Struct, frozen=True):
+    """The offsets of one group, in the shape that OffsetFetch has since v8; topics by name, None for all of them.
+
+    `require_stable`: a partition with an open transactional commit answers 88.
+    """
+
+    group: OffsetFetchRequestGroup
+    require_stable: bool = False
+
+
+class DescribeGroup(msgspec.Struct, frozen=True):
+    group_id: str
+
+
+GroupMessage = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | OffsetCommitRequest
+    | FetchOffsets
+    | DescribeGroup
+    | ListGroupsRequest
+)
+
+GroupResponse = (
+    JoinGroupResponse
+    | SyncGroupResponse
+    | HeartbeatResponse
+    | LeaveGroupResponse
+    | OffsetCommitResponse
+    | OffsetFetchResponseGroup
+    | DescribedGroup
+    | ListGroupsResponse
+)
+
+
+class GroupRequest(msgspec.Struct, frozen=True):
+    """`client_host` is the peer's address alone, `127.0.0.1`. The reply is a response for `api_version`."""
+
+    message: GroupMessage
+    api_version: int
+    client_id: str | None = None
+    client_host: str = ""
+
+
+class SessionExpired(msgspec.Struct, frozen=True):
+    """A member, or a pending member id, was silent for its session timeout."""
+
+    group_id: str
+    member_id: str
+
+
+class JoinPhaseOver(msgspec.Struct, frozen=True):
+    """The time to join the generation after `generation` is over.
+
+    `is_initial`: the first delay of an empty group, which may be prolonged by `remaining_ms` while new members come.
+    """
+
+    group_id: str
+    generation: int
+    is_initial: bool = False
+    remaining_ms: int = 0
+
+
+class SyncPhaseOver(msgspec.Struct, frozen=True):
+    """The time to send SyncGroup in `generation` is over."""
+
+    group_id: str
+    generation: int
+
+
+AnyGroupRequest = GroupRequest | SessionExpired | JoinPhaseOver | SyncPhaseOver
+
+
+class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker settings that classic groups obey; defaults are Kafka's, times in ms."""
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3_000
+    max_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4_096
+    max_groups: int = 100_000
+
+    @classmethod
+    def from_broker(cls, settings: BrokerSettings) -> GroupSettings:
+        return cls(
+            min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            max_size=settings.group_max_size,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            max_groups=settings.moldau_groups,
+        )

@@ -1,0 +1,75 @@
+"""One decision of a group machine, while it is being made: collects records, replies and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from moldau.core.coordination.machine import Decision, Timer
+from moldau.core.groups.classic.group import Group, Member, Parked
+from moldau.core.groups.records import GroupRecord
+from moldau.core.groups.requests import (
+    AnyGroupRequest,
+    GroupResponse,
+    GroupSettings,
+    JoinPhaseOver,
+    SessionExpired,
+    SyncPhaseOver,
+)
+from moldau.core.groups.state import GroupsState
+from moldau.ports import Random
+
+GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
+
+
+class Turn:
+    """Handed through the functions that decide. Of a timer set twice in one turn the last setting counts."""
+
+    __slots__ = ("_timers", "now_ms", "random", "records", "replies", "settings", "state")
+
+    def __init__(self, state: GroupsState, settings: GroupSettings, random: Random, now_ms: int) -> None:
+        self.state = state
+        self.settings = settings
+        self.random = random
+        self.now_ms = now_ms
+        self.records: list[GroupRecord] = []
+        self.replies: list[tuple[int, GroupResponse]] = []
+        self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}
+
+    def decision(self) -> GroupDecision:
+        return Decision(tuple(self.records), tuple(self.replies), tuple(self._timers.values()))
+
+    def reply(self, parked: Parked, response: GroupResponse) -> None:
+        self.replies.append((parked.request_id, response))
+
+    # timers
+
+    def arm_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
+        """The member must be heard of within `timeout_ms` (default: its session timeout)."""
+        delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.session_deadline_ms = self.now_ms + delay_ms
+        self.arm_pending_session(group, member.member_id, delay_ms)
+
+    def arm_pending_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        key = ("session", group.group_id, member_id)
+        self._timers[key] = Timer(key, self.now_ms + timeout_ms, SessionExpired(group.group_id, member_id))
+
+    def cancel_session(self, group: Group, member_id: str) -> None:
+        self._cancel(("session", group.group_id, member_id))
+
+    def arm_join(self, group: Group, delay_ms: int, firing: JoinPhaseOver) -> None:
+        key = ("join", group.group_id)
+        self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
+
+    def cancel_join(self, group: Group) -> None:
+        self._cancel(("join", group.group_id))
+
+    def arm_sync(self, group: Group) -> None:
+        key = ("sync", group.group_id)
+        firing = SyncPhaseOver(group.group_id, group.generation)
+        self._timers[key] = Timer(key, self.now_ms + group.rebalance_timeout_ms(), firing)
+
+    def cancel_sync(self, group: Group) -> None:
+        self._cancel(("sync", group.group_id))
+
+    def _cancel(self, key: Hashable) -> None:
+        self._timers[key] = Timer(key, None)
