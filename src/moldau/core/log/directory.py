@@ -45,9 +45,11 @@ _CHECKPOINTS = (
 class LogDirectory:
     """Made by `open`; then `open_all` or `open_log` for what is there, `create_log` for what is new."""
 
-    def __init__(self, disk: Disk, index_cache: IndexCache | None = None) -> None:
+    def __init__(
+        self, disk: Disk, *, health: DirectoryHealth | None = None, index_cache: IndexCache | None = None
+    ) -> None:
         self.disk = disk
-        self.health = DirectoryHealth()
+        self.health = health or DirectoryHealth()
         self.index_cache = index_cache or IndexCache()
         self.logs: dict[TopicPartition, Log] = {}
         self.is_clean = False
@@ -62,10 +64,12 @@ class LogDirectory:
         self._deleted: list[tuple[int, str]] = []
 
     @classmethod
-    def open(cls, disk: Disk, *, index_cache: IndexCache | None = None) -> LogDirectory:
+    def open(
+        cls, disk: Disk, *, health: DirectoryHealth | None = None, index_cache: IndexCache | None = None
+    ) -> LogDirectory:
         """Reads checkpoints and the clean-stop mark, and takes the mark away. Damaged checkpoints count as absent:
         the logs are then read whole. Removes partitions whose deletion was under way."""
-        directory = cls(disk, index_cache)
+        directory = cls(disk, health=health, index_cache=index_cache)
         names = disk.list_directory("")
         if CLEAN_SHUTDOWN_MARK in names:
             try:
@@ -122,21 +126,25 @@ class LogDirectory:
         return log
 
     def create_log(self, topic_partition: TopicPartition, topic_id: Uuid, settings: LogSettings, *, now_ms: int) -> Log:
-        """Makes the directory of a new partition, and `partition.metadata` in it.
+        """The log of a partition that the metadata names: what lies in the directory, or a new one.
 
+        What lies there under another topic id is of a deleted topic of the same name: it is set aside for deletion.
         Nothing is flushed: the metadata log knows the partition, and after a crash of the machine it is made again.
         Raises StorageFullError, StorageFailedError.
         """
         self.health.check()
+        name = str(topic_partition)
         try:
-            self.disk.make_directory(str(topic_partition))
-            self.write_topic_id(topic_partition, topic_id)
-            log = self.open_log(topic_partition, settings, now_ms=now_ms)
+            found_id = self._load_topic_id(name)
+            if found_id not in (topic_id, ZERO_UUID):
+                self._set_aside(topic_partition, found_id, now_ms)
+            if found_id != topic_id:
+                self.disk.make_directory(name)
+                self.write_topic_id(topic_partition, topic_id)
+            return self.open_log(topic_partition, settings, now_ms=now_ms)
         except StorageFailedError as error:
             self.health.fail(error)
             raise
-        log.topic_id = topic_id
-        return log
 
     def write_topic_id(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         """Writes `partition.metadata`: for a new partition, or one that lost it in a crash."""
@@ -149,15 +157,18 @@ class LogDirectory:
         self.health.check()
         log = self.logs.pop(topic_partition)
         log.release()
-        name = deleted_directory_name(topic_partition, delete_id)
         try:
-            self.disk.rename(str(topic_partition), name)
+            self._set_aside(topic_partition, delete_id, now_ms + log.settings.file_delete_delay_ms)
         except StorageFailedError as error:
             self.health.fail(error)
             raise
+
+    def _set_aside(self, topic_partition: TopicPartition, delete_id: Uuid, purge_at_ms: int) -> None:
+        name = deleted_directory_name(topic_partition, delete_id)
+        self.disk.rename(str(topic_partition), name)
         for offsets in (self._recovery_points, self._log_start_offsets, self.high_watermarks):
             offsets.pop(topic_partition, None)
-        self._deleted.append((now_ms + log.settings.file_delete_delay_ms, name))
+        self._deleted.append((purge_at_ms, name))
 
     def purge_deleted(self, now_ms: int) -> None:
         """Removes deleted partitions and deleted segments whose time has come; asked now and then."""

@@ -145,6 +145,8 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int) 
         if segment.size < file_size:
             loaded.cut_bytes += file_size - segment.size
             segment.file.truncate(segment.size)
+            # else the next crash may bring the torn bytes back below a recovery point that says they were flushed
+            segment.file.flush()
             loaded.cut_bytes += _drop_segments(loaded, index + 1)
             break
         if index + 1 < len(loaded.segments):
