@@ -319,7 +319,7 @@ def _too_large() -> KafkaError:
 
 
 def _deletion_refused(state: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:
-    return _deletion_refused(state, error)
+    return DeletableTopicResult(state.name, state.topic_id, error.code, error.message)
 
 
 def _deletion_key(state: DeleteTopicState) -> object:

@@ -1,0 +1,132 @@
+"""Snapshot files and metadata batches: what is written is read back, and broken bytes are told apart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.core.metadata.batches import build_metadata_batch, decode_record, encode_record
+from moldau.core.metadata.features import FORMATTED_LEVELS, RecordVersions, served_features
+from moldau.core.metadata.fold import MetadataRecord, UnknownRecord
+from moldau.core.metadata.random_uuid import random_uuid
+from moldau.core.metadata.snapshot import (
+    MAX_RECORDS_PER_BATCH,
+    QuorumControl,
+    Snapshot,
+    decode_snapshot,
+    encode_snapshot,
+    parse_snapshot_file_name,
+    snapshot_file_name,
+)
+from moldau.errors import ProtocolError
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.types import Offset, Uuid, uuid_to_text
+from moldau.wire.protocol.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from moldau.wire.protocol.messages.raft_records import VotersRecord, VotersRecordVoter
+from moldau.wire.records.batch import iterate_batches
+
+LEVELS = dict(FORMATTED_LEVELS)
+VERSIONS = RecordVersions.for_levels(LEVELS)
+VOTERS = VotersRecord(voters=(VotersRecordVoter(1, Uuid(b"\x07" * 16)),))
+
+
+def test_a_snapshot_is_read_back() -> None:
+    records = (FeatureLevelRecord("metadata.version", 30), TopicRecord("a", Uuid(b"\x01" * 16)))
+    snapshot = Snapshot(records, QuorumControl(1, VOTERS), 1234)
+    assert decode_snapshot(encode_snapshot(snapshot, LEVELS, now_ms=5)) == snapshot
+
+
+def test_many_records_stand_in_several_batches_with_rising_offsets() -> None:
+    records = (NoOpRecord(),) * (MAX_RECORDS_PER_BATCH + 1)
+    data = encode_snapshot(Snapshot(records, QuorumControl(), 0), LEVELS, now_ms=5)
+    headers = [header for _, header in iterate_batches(data)]
+    assert [header.record_count for header in headers] == [1, MAX_RECORDS_PER_BATCH, 1, 1]
+    assert [header.base_offset for header in headers] == [0, 1, 10_001, 10_002]
+    assert decode_snapshot(data).records == records
+
+
+@given(st.data())
+def test_a_cut_or_damaged_snapshot_is_refused(data: st.DataObject) -> None:
+    whole = encode_snapshot(Snapshot((NoOpRecord(),), QuorumControl(1, VOTERS), 9), LEVELS, now_ms=5)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(ProtocolError):
+        decode_snapshot(whole[:cut])
+    place = data.draw(st.integers(21, 80))
+    damaged = bytearray(whole)
+    damaged[place] ^= 0xFF
+    with pytest.raises(ProtocolError):
+        decode_snapshot(damaged)
+
+
+def test_snapshot_files_are_named_by_end_offset_and_epoch() -> None:
+    name = "00000000000000000074-0000000002.checkpoint"
+    assert snapshot_file_name(Offset(74), 2) == name
+    assert parse_snapshot_file_name(name) == (74, 2)
+    for other in (name + ".part", name + ".deleted", "bootstrap.checkpoint", name[1:], "quorum-state"):
+        assert parse_snapshot_file_name(other) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "version"),
+    [
+        (PartitionRecord(), 2),
+        (RegisterBrokerRecord(), 4),
+        (BrokerRegistrationChangeRecord(fenced=1), 0),
+        (BrokerRegistrationChangeRecord(in_controlled_shutdown=1), 1),
+        (BrokerRegistrationChangeRecord(log_dirs=(Uuid(bytes(16)),)), 2),
+        (BrokerRegistrationChangeRecord(cordoned_log_dirs=()), 3),
+        (TopicRecord(), 0),
+    ],
+)
+def test_records_are_written_in_the_versions_that_kafka_writes(record: MetadataRecord, version: int) -> None:
+    assert encode_record(record, VERSIONS)[2] == version
+    assert decode_record(encode_record(record, VERSIONS)) == record
+
+
+def test_lower_levels_write_lower_versions() -> None:
+    assert RecordVersions.for_levels({"metadata.version": 25}) == RecordVersions(3, 1, 1, False)
+
+
+def test_a_record_of_a_later_kafka_is_kept_as_its_bytes() -> None:
+    frame = b"\x01\x63\x00\x00"
+    record = decode_record(frame)
+    assert record == UnknownRecord(frame)
+    assert encode_record(record, VERSIONS) == frame
+    with pytest.raises(ProtocolError):
+        decode_record(None)
+
+
+def test_a_batch_holds_the_records_in_order() -> None:
+    batch = build_metadata_batch([NoOpRecord(), TopicRecord("a")], LEVELS, now_ms=7, leader_epoch=3, base_offset=40)
+    [(_, header)] = iterate_batches(batch)
+    assert (header.base_offset, header.record_count, header.partition_leader_epoch, header.is_control) == (
+        40,
+        2,
+        3,
+        False,
+    )
+
+
+def test_clients_are_shown_only_the_features_that_are_served() -> None:
+    assert served_features({**LEVELS, "kraft.version": 1}) == {
+        "eligible.leader.replicas.version": 1,
+        "kraft.version": 1,
+        "metadata.version": 30,
+    }
+    assert served_features({"metadata.version": 30, "kraft.version": 0}) == {"metadata.version": 30}
+
+
+def test_random_uuids_are_version_4_and_never_look_like_a_flag() -> None:
+    random = SeededRandom(1)
+    uuids = [random_uuid(random) for _ in range(500)]
+    assert all(uuid[6] >> 4 == 4 and uuid[8] >> 6 == 2 for uuid in uuids)
+    assert not any(uuid_to_text(uuid).startswith("-") for uuid in uuids)
+    assert len(set(uuids)) == 500
