@@ -1,9 +1,13 @@
-"""Topics as Arrow: `read_topic` gives record batches. Usable alone, without Spark; needs `moldau[columnar]`."""
+"""Topics as Arrow: `read_topic` gives record batches, `TopicWriter` takes them.
+
+Usable alone, without Spark, on Moldau and on Apache Kafka; needs `moldau[columnar]`.
+"""
 
 from __future__ import annotations
 
 from moldau.columnar.decode import TOPIC_SCHEMA, DecodeSettings
 from moldau.columnar.reader import PartitionRange, RangeReader, ReaderSettings, read_range, read_topic, resolve_ranges
+from moldau.columnar.writer import TopicWriter, Written, write_table
 
 __all__ = [
     "TOPIC_SCHEMA",
@@ -11,7 +15,10 @@ __all__ = [
     "PartitionRange",
     "RangeReader",
     "ReaderSettings",
+    "TopicWriter",
+    "Written",
     "read_range",
     "read_topic",
     "resolve_ranges",
+    "write_table",
 ]

@@ -23,6 +23,7 @@ from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequ
 RETRY_TIMEOUT_MS = 60_000
 _FIRST_BACKOFF_MS = 50
 _MAX_BACKOFF_MS = 1_000
+_AUTO_CREATE_TIMEOUT_MS = 5_000
 DEFAULT_PORT = 9092
 
 Result = TypeVar("Result")
@@ -153,13 +154,14 @@ class ClusterClient:
 
     # --- metadata ---
 
-    def refresh(self, topics: Iterable[str] | None) -> dict[str, TopicMetadata]:
-        """Asks for these topics (None: all) and remembers the answer. Creates none.
+    def refresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool = False) -> dict[str, TopicMetadata]:
+        """Asks for these topics (None: all) and remembers the answer.
 
-        Topics that do not exist are left out; other errors of a topic are raised.
+        Topics that do not exist are left out (with `allow_auto_create` a cluster that makes topics by itself makes
+        them, and the next call finds them); other errors of a topic are raised.
         """
         names = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=allow_auto_create)
         response = self.any_connection().request(ApiKey.METADATA, request, MetadataResponse)
         if response.error_code:
             raise kafka_error(response.error_code)
@@ -191,6 +193,20 @@ class ClusterClient:
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}")
         return found[name]
 
+    def topic_to_write(self, name: str) -> TopicMetadata:
+        """As `topic`, but a cluster that makes topics by itself (`auto.create.topics.enable`) gets 5 s to do so."""
+        known = self._topics.get(name)
+        if known is not None:
+            return known
+
+        def ask() -> TopicMetadata:
+            found = self.refresh([name], allow_auto_create=True)
+            if name not in found:
+                raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}")
+            return found[name]
+
+        return self.retry(ask, min(self.retry_timeout_ms, _AUTO_CREATE_TIMEOUT_MS))
+
     def forget(self, topic: str) -> None:
         """Makes the next `topic` or `leader_of` ask again: an answer said that what is known is old."""
         self._topics.pop(topic, None)
@@ -221,9 +237,9 @@ class ClusterClient:
 
     # --- retries ---
 
-    def retry(self, action: Callable[[], Result]) -> Result:
-        """Runs `action` until it raises no retriable KafkaError, at most for `retry_timeout_ms`."""
-        backoff = Backoff(self.retry_timeout_ms)
+    def retry(self, action: Callable[[], Result], timeout_ms: int | None = None) -> Result:
+        """Runs `action` until it raises no retriable KafkaError; None for `timeout_ms` means `retry_timeout_ms`."""
+        backoff = Backoff(self.retry_timeout_ms if timeout_ms is None else timeout_ms)
         while True:
             try:
                 return action()

@@ -6,21 +6,21 @@ Whole columns are encoded by `moldau.columnar.encode`.
 from __future__ import annotations
 
 import enum
+import struct
 from collections.abc import Sequence
 
 from moldau.errors import invariant
 from moldau.types import Buffer
 from moldau.wire.records.batch import (
     CONTROL_FLAG,
-    HEADER,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_FLAG,
     MAGIC,
     TRANSACTIONAL_FLAG,
-    write_crc,
 )
 from moldau.wire.records.compression import Compression, compress, compression_from_name
+from moldau.wire.records.crc import crc32c, extend_crc32c
 from moldau.wire.records.record import RecordHeader
 from moldau.wire.records.varint import encode_varint
 
@@ -28,6 +28,10 @@ RecordTuple = tuple[Buffer | None, Buffer | None, int, Sequence[RecordHeader]]
 """(key, value, timestamp in ms, headers)"""
 
 NULL_LENGTH = encode_varint(-1)
+
+# the two halves of batch.HEADER
+_FRONT = struct.Struct(">qiibI")
+_COVERED_BY_CRC = struct.Struct(">hiqqqhii")
 
 
 class TimestampType(enum.IntEnum):
@@ -106,16 +110,9 @@ def assemble_batch(
     record_count: int,
 ) -> bytes:
     """The batch of an encoded (and, if the attributes say so, compressed) payload: header, payload, CRC."""
-    size = HEADER_SIZE + len(payload)
-    batch = bytearray(size)
-    HEADER.pack_into(
-        batch,
-        0,
-        base_offset,
-        size - LENGTH_OVERHEAD,
-        leader_epoch,
-        MAGIC,
-        0,
+    # one copy of the payload, none if it is bytes already: batches of half a MiB are made here 2,000 times a second
+    body = bytes(payload)
+    covered = _COVERED_BY_CRC.pack(
         attributes,
         last_offset_delta,
         base_timestamp,
@@ -125,9 +122,9 @@ def assemble_batch(
         base_sequence,
         record_count,
     )
-    batch[HEADER_SIZE:] = payload
-    write_crc(batch, 0, size)
-    return bytes(batch)
+    crc = extend_crc32c(crc32c(covered), body)
+    front = _FRONT.pack(base_offset, HEADER_SIZE - LENGTH_OVERHEAD + len(body), leader_epoch, MAGIC, crc)
+    return b"".join((front, covered, body))
 
 
 def encode_record(record: RecordTuple, offset_delta: int, base_timestamp: int) -> bytes:

@@ -69,7 +69,7 @@ def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes
     if kind is Compression.LZ4:
         # cramjam's own default links the blocks, which Kafka's clients refuse, and is 8 times slower than level 1
         frame = cramjam.lz4.Compressor(level=1 if level is None else level, content_checksum=False, block_linked=False)
-        frame.compress(data)
+        frame.compress(bytes(data))  # it takes nothing else
         return bytes(frame.finish())
     if kind is Compression.ZSTD:
         return bytes(cramjam.zstd.compress(data, 3 if level is None else level))

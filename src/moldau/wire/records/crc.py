@@ -7,6 +7,7 @@ of the usual size and 17 ms a gigabyte at the worst; the permissive licence is w
 
 from __future__ import annotations
 
+from google_crc32c import extend as _extend_by_bytes
 from google_crc32c import value as _crc32c_of_bytes
 
 from moldau.types import Buffer
@@ -15,4 +16,10 @@ from moldau.types import Buffer
 def crc32c(buffer: Buffer) -> int:
     """The CRC-32C of the whole buffer, as an unsigned 32-bit number."""
     result: int = _crc32c_of_bytes(bytes(buffer))
+    return result
+
+
+def extend_crc32c(crc: int, buffer: Buffer) -> int:
+    """The CRC-32C of what gave `crc`, followed by `buffer`."""
+    result: int = _extend_by_bytes(crc, bytes(buffer))
     return result

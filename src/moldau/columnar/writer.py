@@ -1,0 +1,377 @@
+"""Arrow tables written to topics by an idempotent producer.
+
+Delivery: within one writer each record is written once and in order, whatever is retried on the wire (producer id and
+sequences, acks=all). A process that starts again writes what it writes again: at least once.
+
+The order of things: `write` picks a partition for each row, encodes slices into record batches and sends them, at most
+MAX_IN_FLIGHT requests per broker; it blocks while they are on their way, so memory is bounded by the slice and what is
+in flight. A retriable failure closes the connections and sends everything unacknowledged again, in order; the broker
+recognises what it has. After any other failure the writer is of no use: what was in flight is unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from moldau.columnar.encode import (
+    DEFAULT_BATCH_BYTES,
+    RECORD_OVERHEAD,
+    BatchIdentity,
+    RecordColumns,
+    columns_of,
+    encode_batches,
+)
+from moldau.columnar.partitioner import StickyPartitions, partitions_of_keys
+from moldau.columnar.varints import IntArray
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.client_cluster import RETRY_TIMEOUT_MS, Backoff, ClusterClient
+from moldau.shell.network.client_connection import ClientConnection
+from moldau.shell.network.client_offsets import init_producer_id
+from moldau.types import ZERO_UUID, TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from moldau.wire.records.compression import Compression, compression_from_name
+
+MAX_IN_FLIGHT = 5
+"""Requests on their way to one broker; it remembers the last five batches of a producer, so no more."""
+
+ACKS_ALL = -1
+SLICE_BYTES = 8 * 1024 * 1024
+SLICE_ROWS = 100_000
+_PRODUCE_BY_NAME = 12
+_REQUEST_BYTES = 4 * 1024 * 1024
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What one partition got: from `first_offset` to before `end_offset`, others' records perhaps between."""
+
+    first_offset: int
+    end_offset: int
+    record_count: int
+
+
+class _Pending(msgspec.Struct, frozen=True):
+    data: bytes
+    record_count: int
+
+
+class _PartitionQueue:
+    """One partition's batches in sequence order: `unsent` behind `in_flight`."""
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.next_sequence = 0
+        self.unsent: deque[_Pending] = deque()
+        self.in_flight: deque[_Pending] = deque()
+        self.written: Written | None = None
+
+    def acknowledge(self, base_offset: int) -> None:
+        """The oldest batch in flight lies at `base_offset`; -1 where a repeat was recognised but not where it lies."""
+        count = self.in_flight.popleft().record_count
+        before = self.written
+        if base_offset < 0:
+            base_offset = before.end_offset if before is not None else 0
+        first = base_offset if before is None else before.first_offset
+        total = count if before is None else before.record_count + count
+        self.written = Written(first, base_offset + count, total)
+
+    def resend(self) -> None:
+        """Everything unacknowledged goes to the front of what is unsent, in order."""
+        self.unsent.extendleft(reversed(self.in_flight))
+        self.in_flight.clear()
+
+
+class TopicWriter:
+    """Writes Arrow batches to `topic`, or, where that is None, each row to the topic that its column `topic` names.
+
+    Columns: `value`, and if they are there `key`, `timestamp`, `headers` (see `encode.columns_of`) and `partition`
+    (integer; where it is null or absent the key decides, and where that is null too, sticky runs). Others are ignored.
+    Use it as a context manager: leaving it without an error flushes. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        topic: str | None = None,
+        *,
+        compression: str = "none",
+        compression_level: int | None = None,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        client_id: str = "moldau",
+        request_timeout_ms: int = 30_000,
+        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+    ) -> None:
+        self._topic = topic
+        self._compression: Compression = compression_from_name(compression)
+        self._compression_level = compression_level
+        self._batch_bytes = batch_bytes
+        self._request_timeout_ms = request_timeout_ms
+        self._client = ClusterClient(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_timeout_ms=retry_timeout_ms,
+        )
+        self._queues: dict[TopicPartition, _PartitionQueue] = {}
+        self._sticky: dict[str, StickyPartitions] = {}
+        self._connections: dict[int, ClientConnection] = {}
+        self._requests: dict[int, deque[list[_PartitionQueue]]] = {}
+        self._backoff = Backoff(retry_timeout_ms)
+        self._failure: KafkaError | None = None
+        try:
+            self.producer_id, self.producer_epoch = init_producer_id(self._client)
+        except BaseException:
+            self._client.close()
+            raise
+
+    def __enter__(self) -> TopicWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Drops what is not acknowledged yet; call `flush` before."""
+        self._drop_connections()
+        self._client.close()
+
+    # --- rows to partitions ---
+
+    def write(self, data: pa.Table | pa.RecordBatch) -> None:
+        """Sends every row; returns when all are on their way, not when they are acknowledged (`flush`).
+
+        Raises ValueError for columns of other types, UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist and
+        that the cluster does not make by itself, KafkaError for what a broker refuses, or when nothing moves for
+        `retry_timeout_ms`.
+        """
+        for batch in data.to_batches() if isinstance(data, pa.Table) else [data]:
+            for piece in _slices(batch):
+                if self._topic is not None:
+                    self._write_topic(self._topic, piece)
+                    continue
+                if "topic" not in piece.schema.names or piece.column("topic").null_count:
+                    raise ValueError("no topic was given, so every row needs one in the column topic")
+                topics = piece.column("topic")
+                for topic in topics.unique().to_pylist():
+                    self._write_topic(topic, piece.filter(pc.equal(topics, topic)))
+
+    def _write_topic(self, topic: str, batch: pa.RecordBatch) -> None:
+        columns = columns_of(batch, now_ms=time.time_ns() // 1_000_000)
+        partition_count = len(self._client.topic_to_write(topic).partitions)
+        partitions = self._partitions(topic, batch, columns, partition_count)
+        if partition_count == 1 or (partitions == partitions[0]).all():
+            self._append(TopicPartition(topic, int(partitions[0])), columns)
+            return
+        order = np.argsort(partitions, kind="stable")
+        ordered = partitions[order]
+        columns = columns.take(order)
+        bounds = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(ordered)]
+        for first, end in pairwise(bounds):
+            self._append(TopicPartition(topic, int(ordered[first])), columns.slice(first, end - first))
+
+    def _partitions(self, topic: str, batch: pa.RecordBatch, columns: RecordColumns, partition_count: int) -> IntArray:
+        count = len(columns)
+        partitions: IntArray = np.full(count, -1, dtype=np.int64)
+        if columns.keys is not None:
+            partitions = partitions_of_keys(columns.keys, partition_count)
+        keyless = np.flatnonzero(partitions < 0)
+        if keyless.size:
+            sticky = self._sticky.setdefault(topic, StickyPartitions(partition_count, self._batch_bytes))
+            sizes = pc.binary_length(columns.values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+            partitions[keyless] = sticky.assign(sizes[keyless] + RECORD_OVERHEAD)
+        if "partition" in batch.schema.names:
+            given = batch.column("partition").cast(pa.int64())
+            chosen = given.fill_null(-1).to_numpy(zero_copy_only=False)
+            is_given = np.asarray(given.is_valid())
+            wrong = is_given & ((chosen < 0) | (chosen >= partition_count))
+            if wrong.any():
+                raise ValueError(f"topic {topic!r} has no partition {int(chosen[np.argmax(wrong)])}")
+            partitions = np.where(is_given, chosen, partitions)
+        return partitions
+
+    def _append(self, topic_partition: TopicPartition, columns: RecordColumns) -> None:
+        queue = self._queues.get(topic_partition)
+        if queue is None:
+            queue = self._queues[topic_partition] = _PartitionQueue(topic_partition)
+        identity = BatchIdentity(self.producer_id, self.producer_epoch, queue.next_sequence)
+        for batch in encode_batches(
+            columns,
+            identity=identity,
+            compression=self._compression,
+            compression_level=self._compression_level,
+            batch_bytes=self._batch_bytes,
+        ):
+            queue.unsent.append(_Pending(batch.data, batch.record_count))
+            queue.next_sequence = (queue.next_sequence + batch.record_count) & 0x7FFFFFFF
+        self._run(until_acknowledged=False)
+
+    # --- batches to brokers ---
+
+    def flush(self) -> dict[TopicPartition, Written]:
+        """Waits until every record is acknowledged; what each partition got since the writer began.
+
+        Raises KafkaError as `write`.
+        """
+        self._run(until_acknowledged=True)
+        return {partition: queue.written for partition, queue in self._queues.items() if queue.written is not None}
+
+    def _run(self, *, until_acknowledged: bool) -> None:
+        """Sends what is unsent, receiving where a broker has all it may have in flight; then, if asked, all answers."""
+        if self._failure is not None:
+            raise self._failure
+        self._backoff.reset(self._client.retry_timeout_ms)
+        while True:
+            try:
+                while self._send_ready():
+                    self._receive_oldest()
+                while until_acknowledged and any(self._requests.values()):
+                    self._receive_oldest()
+                    self._send_ready()
+                return
+            except KafkaError as error:
+                self._recover(error)
+
+    def _recover(self, error: KafkaError) -> None:
+        """After a retriable failure: everything unacknowledged is to be sent again. Raises any other."""
+        self._drop_connections()
+        if not error.is_retriable:
+            self._failure = error
+            raise error
+        for queue in self._queues.values():
+            queue.resend()
+            if queue.unsent:
+                self._client.forget(queue.topic_partition.topic)
+        try:
+            self._backoff.wait(error)
+        except KafkaError:
+            self._failure = error
+            raise
+
+    def _send_ready(self) -> bool:
+        """Sends as much as may be in flight. True if something is left unsent."""
+        is_left = False
+        waiting = {queue.topic_partition: queue for queue in self._queues.values() if queue.unsent}
+        for leader_id, partitions in self._client.group_by_leader(waiting).items():
+            queues = deque(waiting[partition] for partition in partitions)
+            requests = self._requests.setdefault(leader_id, deque())
+            while queues and len(requests) < MAX_IN_FLIGHT:
+                self._send_request(leader_id, requests, queues)
+            is_left = is_left or bool(queues)
+        return is_left
+
+    def _send_request(
+        self, leader_id: int, requests: deque[list[_PartitionQueue]], queues: deque[_PartitionQueue]
+    ) -> None:
+        """One request with a batch from each queue in turn, up to _REQUEST_BYTES; drops queues that have no more."""
+        chosen: list[_PartitionQueue] = []
+        size = 0
+        for _ in range(len(queues)):
+            if size >= _REQUEST_BYTES:
+                break
+            queue = queues.popleft()
+            chosen.append(queue)
+            size += len(queue.unsent[0].data)
+            queue.in_flight.append(queue.unsent.popleft())
+            if queue.unsent:
+                queues.append(queue)
+        connection = self._connection(leader_id)
+        rows: dict[str, list[PartitionProduceData]] = {}
+        for queue in chosen:
+            partition = queue.topic_partition
+            data = PartitionProduceData(index=partition.partition, records=queue.in_flight[-1].data)
+            rows.setdefault(partition.topic, []).append(data)
+        ids = {topic: self._client.topic(topic).topic_id for topic in rows}
+        topics = tuple(
+            TopicProduceData(name=topic, topic_id=ids[topic], partition_data=tuple(data))
+            for topic, data in rows.items()
+        )
+        by_name = ZERO_UUID in ids.values()
+        version = connection.version_of(ApiKey.PRODUCE, max_version=_PRODUCE_BY_NAME if by_name else None)
+        request = ProduceRequest(acks=ACKS_ALL, timeout_ms=self._request_timeout_ms, topic_data=topics)
+        connection.send(ApiKey.PRODUCE, request, version)
+        requests.append(chosen)
+
+    def _connection(self, leader_id: int) -> ClientConnection:
+        connection = self._connections.get(leader_id)
+        if connection is None or not connection.is_open:
+            shared = self._client.connection_to(leader_id)
+            connection = self._connections[leader_id] = self._client.open_connection(shared.host, shared.port)
+        return connection
+
+    def _drop_connections(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._requests.clear()
+
+    # --- answers ---
+
+    def _receive_oldest(self) -> None:
+        """One answer from each broker that owes one, so that none of them waits for another."""
+        for leader_id, requests in self._requests.items():
+            if requests:
+                response = self._connections[leader_id].receive_message(ProduceResponse)
+                self._take_response(requests.popleft(), response)
+
+    def _take_response(self, chosen: list[_PartitionQueue], response: ProduceResponse) -> None:
+        by_partition = {queue.topic_partition: queue for queue in chosen}
+        ids = {
+            self._client.topic(topic).topic_id: topic
+            for topic in dict.fromkeys(queue.topic_partition.topic for queue in chosen)
+        }
+        for topic in response.responses:
+            name = topic.name or ids.get(topic.topic_id, "")
+            for row in topic.partition_responses:
+                queue = by_partition.pop(TopicPartition(name, row.index), None)
+                if queue is None:
+                    raise kafka_error("UNKNOWN_SERVER_ERROR", f"an answer for {name}-{row.index}, which was not asked")
+                self._take_row(queue, row)
+        if by_partition:
+            raise kafka_error("UNKNOWN_SERVER_ERROR", f"no answer for {next(iter(by_partition))}")
+
+    def _take_row(self, queue: _PartitionQueue, row: PartitionProduceResponse) -> None:
+        if row.error_code not in (0, 46):  # 46, a duplicate: the broker has it
+            message = f"write to {queue.topic_partition}: {row.error_message or 'refused'}"
+            raise kafka_error(row.error_code, message)
+        queue.acknowledge(row.base_offset)
+        self._backoff.reset(self._client.retry_timeout_ms)
+
+
+def _slices(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """The batch in pieces of about SLICE_BYTES, at most SLICE_ROWS: small enough to stay in the processor's cache."""
+    if not batch.num_rows:
+        return []
+    rows = min(SLICE_ROWS, max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1)))
+    return [batch.slice(start, rows) for start in range(0, batch.num_rows, rows)]
+
+
+def write_table(
+    bootstrap_servers: str | Sequence[str],
+    topic: str,
+    data: pa.Table | pa.RecordBatch,
+    *,
+    compression: str = "none",
+    batch_bytes: int = DEFAULT_BATCH_BYTES,
+) -> Mapping[TopicPartition, Written]:
+    """Writes a table and waits until it is acknowledged: the offsets that each partition got. Raises as TopicWriter."""
+    with TopicWriter(bootstrap_servers, topic, compression=compression, batch_bytes=batch_bytes) as writer:
+        writer.write(data)
+        return writer.flush()
