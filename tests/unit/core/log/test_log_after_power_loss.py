@@ -1,0 +1,118 @@
+"""What a crash of the machine leaves of unflushed files never becomes a hole, a loss of flushed batches, or rubbish.
+
+Found by running random appends, flushes and crashes against an independent reading of the disk.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.settings import LogSettings
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.types import TopicPartition, Uuid
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.builder import build_batch
+
+NOW_MS = 1_800_000_000_000
+
+
+def open_log(disk, *, recovery_point=0, cleanup_policy="delete"):
+    return Log.open(
+        disk,
+        "t-0",
+        TopicPartition("t", 0),
+        Uuid(bytes(16)),
+        LogSettings(cleanup_policy=cleanup_policy),
+        now_ms=NOW_MS,
+        recovery_point=recovery_point,
+    )
+
+
+def append(log, count=1):
+    records = [(None, b"v" * 100, NOW_MS, ())] * count
+    return log.append(
+        bytearray(build_batch(records)), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.CLIENT
+    ).base_offset
+
+
+def flush(log):
+    plan = log.unflushed()
+    plan.run()
+    log.mark_flushed(plan, NOW_MS)
+
+
+def read_offsets(log):
+    offsets = []
+    next_offset = log.log_start_offset
+    while next_offset < log.log_end_offset:
+        read = log.read(next_offset, max_bytes=1 << 20, end_offset=log.log_end_offset)
+        for _, header in iterate_batches(read.records):
+            offsets.append(header.base_offset)
+            next_offset = header.next_offset
+    return offsets
+
+
+@pytest.mark.parametrize("left", [0, 1], ids=["an empty segment", "a segment cut between two batches"])
+def test_a_lost_tail_of_an_earlier_segment_ends_the_log_there(left):
+    disk = MemoryDisk()
+    log = open_log(disk)
+    for _ in range(3):
+        append(log)
+    log.roll(NOW_MS)
+    append(log)
+    size = log.size_bytes // 4
+    disk.crash_process()
+    disk.open("t-0/00000000000000000000.log").truncate(left * size)
+    log = open_log(disk)
+    assert log.log_end_offset == left
+    assert disk.list_directory("t-0").count("00000000000000000003.log") == 0
+
+
+def test_a_compacted_log_has_holes_by_nature():
+    disk = MemoryDisk()
+    log = open_log(disk, cleanup_policy="compact")
+    keyed = [(b"k", b"v", NOW_MS, ())]
+    for _ in range(2):
+        log.append(bytearray(build_batch(keyed)), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    log.roll(NOW_MS)
+    log.append(bytearray(build_batch(keyed)), leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    half = disk.open("t-0/00000000000000000000.log").size() // 2
+    disk.crash_process()
+    disk.open("t-0/00000000000000000000.log").truncate(half)
+    assert open_log(disk, cleanup_policy="compact").log_end_offset == 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_flush_makes_the_names_durable_that_the_process_before_left_in_the_page_cache(seed):
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    flush(log)
+    log.roll(NOW_MS)
+    append(log)
+    disk.crash_process()
+    log = open_log(disk, recovery_point=1)
+    append(log)
+    flush(log)
+    disk.crash_machine(SeededRandom(seed))
+    assert open_log(disk, recovery_point=1).log_end_offset == 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_torn_bytes_that_recovery_cut_off_do_not_come_back_below_the_recovery_point(seed):
+    disk = MemoryDisk()
+    log = open_log(disk)
+    append(log)
+    flush(log)
+    torn = disk.open("t-0/00000000000000000000.log")
+    torn.append(b"torn" * 50)
+    torn.flush()
+    disk.crash_process()
+    log = open_log(disk)
+    log.roll(NOW_MS)
+    append(log)
+    flush(log)
+    disk.crash_machine(SeededRandom(seed))
+    assert read_offsets(open_log(disk, recovery_point=log.recovery_point)) == [0, 1]
