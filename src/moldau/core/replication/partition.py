@@ -7,7 +7,8 @@ back. A partition whose log failed is offline until a restart: every call raises
 
 from __future__ import annotations
 
-from moldau.core.log.log import Appended, AppendOrigin, Log, Read
+from moldau.core.log.log import Appended, AppendOrigin, Log
+from moldau.core.log.reading import Read
 from moldau.errors import StorageFailedError, StorageFullError, invariant, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
 
@@ -19,6 +20,7 @@ class Partition:
 
     __slots__ = (
         "appended_bytes",
+        "flush_messages",
         "high_watermark",
         "is_deleted",
         "is_offline",
@@ -42,9 +44,12 @@ class Partition:
         self.is_deleted = False
         self.appended_bytes = 0
         """Bytes appended since the start: who waits for bytes compares two looks."""
-        self.waits_for_flush = log.settings.flush_messages == 1
-        # what recovery found in the log is all there is: with one replica it counts as committed
-        self.high_watermark: Offset = log.log_end_offset
+        self.flush_messages = log.settings.flush_messages
+        self.waits_for_flush = self.flush_messages == 1
+        # what recovery found in the log is all there is: with one replica it counts as committed, once it is as durable
+        # as the topic asks
+        end_offset = max(log.recovery_point, log.log_start_offset) if self.waits_for_flush else log.log_end_offset
+        self.high_watermark = Offset(end_offset)
 
     @property
     def last_stable_offset(self) -> Offset:
@@ -53,12 +58,13 @@ class Partition:
 
     def settings_changed(self) -> None:
         """To be called after `log.update_settings`."""
-        self.waits_for_flush = self.log.settings.flush_messages == 1
+        self.flush_messages = self.log.settings.flush_messages
+        self.waits_for_flush = self.flush_messages == 1
         if not self.waits_for_flush:
-            self._advance(self.log.log_end_offset)
+            self._advance(Offset(self.log.log_end_offset))
 
     def append(self, batches: Buffer, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> Appended:
-        """Appends as leader. Raises KafkaError; a full or failed disk is 56, a failed one takes the partition offline."""
+        """Appends as leader. Raises KafkaError (56 where the disk is full), StorageFailedError: offline from now on."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         log = self.log
@@ -71,7 +77,7 @@ class Partition:
             raise
         self.appended_bytes += len(batches)
         if not self.waits_for_flush:
-            self.high_watermark = log.log_end_offset
+            self.high_watermark = Offset(log.log_end_offset)
         return appended
 
     def flushed_to(self, end_offset: Offset) -> bool:
@@ -114,4 +120,4 @@ class Partition:
 
     def read_bound(self, replica_id: int) -> Offset:
         """How far `replica_id` may read: consumers (-1) up to the high watermark, debugging readers to the end."""
-        return self.high_watermark if replica_id == CONSUMER_REPLICA_ID else self.log.log_end_offset
+        return self.high_watermark if replica_id == CONSUMER_REPLICA_ID else Offset(self.log.log_end_offset)

@@ -10,11 +10,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, StorageFailedError, kafka_error
+from moldau.errors import KafkaError, StorageFailedError, StorageFullError, kafka_error
 from moldau.types import Offset
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
+
+FULL_RETRY_S = 0.5
 
 
 class Flusher:
@@ -35,7 +37,7 @@ class Flusher:
 
     async def wait(self, partition: Partition, end_offset: Offset) -> None:
         """Until `partition` is on the disk up to `end_offset`. Raises 56 if that will not happen."""
-        if partition.high_watermark >= end_offset:
+        if partition.log.recovery_point >= end_offset:
             return
         if partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
@@ -54,29 +56,52 @@ class Flusher:
             self._is_running = False
 
     async def _flush(self, partitions: list[Partition]) -> None:
-        live = [partition for partition in partitions if not partition.is_offline]
-        plans = [(partition, partition.log.unflushed()) for partition in live]
+        plans = []
+        for partition in partitions:
+            if not partition.is_offline and not partition.is_deleted:
+                plan = partition.log.unflushed()
+                if plan is None:
+                    self._flushed(partition)
+                else:
+                    plans.append((partition, plan))
+        if not plans:
+            return
 
-        def run() -> None:
-            for _, plan in plans:
-                plan.run()
+        def run() -> dict[int, StorageFullError]:
+            full: dict[int, StorageFullError] = {}
+            for partition, plan in plans:
+                try:
+                    plan.run()
+                except StorageFullError as error:
+                    full[partition.number] = error
+            return full
 
         try:
-            await self._broker.workers.run(run)
+            full = await self._broker.workers.run(run)
         except StorageFailedError:
             self._broker.directory_failed()
             return
+        now_ms = self._broker.clock.now_ms()
         for partition, plan in plans:
             if partition.is_deleted:
                 continue
-            partition.log.mark_flushed(plan)
-            if partition.flushed_to(partition.log.recovery_point):
-                self._broker.partition_appended(partition)
-            self._release(partition)
+            if partition.number in full:
+                self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left on the log directory"))
+                self._broker.loop.call_later(FULL_RETRY_S, self.request, partition)
+                continue
+            partition.log.mark_flushed(plan, now_ms)
+            self._broker.is_checkpoint_due = True
+            self._flushed(partition)
+
+    def _flushed(self, partition: Partition) -> None:
+        if partition.flushed_to(Offset(partition.log.recovery_point)):
+            self._broker.partition_appended(partition)
+        self._release(partition)
 
     def _release(self, partition: Partition) -> None:
         waiters = self._waiters.get(partition.number)
-        while waiters and waiters[0][0] <= partition.high_watermark:
+        durable_offset = partition.log.recovery_point
+        while waiters and waiters[0][0] <= durable_offset:
             _, waiter = waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)

@@ -9,12 +9,14 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, effective_topic_settings
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage, ResourceType, TopicImage
+from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
 from moldau.errors import StorageFailedError, StorageFullError, kafka_error
-from moldau.types import BrokerId, TopicPartition, Uuid
+from moldau.types import ZERO_UUID, BrokerId, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
+    from moldau.core.log.log import Log
     from moldau.shell.broker.role import Broker
 
 
@@ -83,19 +85,53 @@ class Partitions:
             known.leader_id, known.leader_epoch = partition.leader, partition.leader_epoch
             return
         topic_partition = TopicPartition(topic.name, index)
-        log = self.logs.log(topic_partition)
         try:
-            if log is None:
-                log = self.logs.create(
-                    topic_partition, topic_id, self.log_settings(image, topic.name), self._broker.clock.now_ms()
-                )
+            log = self._log(image, topic_partition, topic_id)
         except (StorageFullError, StorageFailedError) as error:
             self._broker.log.error("partition start", f"{topic_partition} could not be started: {error}")
             if isinstance(error, StorageFailedError):
                 self._broker.directory_failed()
             return
         self._next_number += 1
-        hosted.partitions[index] = Partition(log, self._next_number, BrokerId(partition.leader), partition.leader_epoch)
+        started = Partition(log, self._next_number, BrokerId(partition.leader), partition.leader_epoch)
+        hosted.partitions[index] = started
+        if started.high_watermark < log.log_end_offset:
+            self._broker.flusher.request(started)
+
+    def _log(self, image: MetadataImage, topic_partition: TopicPartition, topic_id: Uuid) -> Log:
+        """The log that lies in the directory, or a new one. A log of another topic of that name is removed."""
+        now_ms = self._broker.clock.now_ms()
+        log = self.logs.logs.get(topic_partition)
+        if log is not None and log.topic_id == ZERO_UUID:
+            self.logs.write_topic_id(topic_partition, topic_id)
+            log.topic_id = topic_id
+        if log is not None and log.topic_id != topic_id:
+            self.logs.delete_log(topic_partition, delete_id=random_uuid(self._broker.random), now_ms=now_ms)
+            log = None
+        if log is not None:
+            return log
+        self._broker.is_checkpoint_due = True
+        settings = self.log_settings(image, topic_partition.topic)
+        return self.logs.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
+
+    def remove_strays(self) -> None:
+        """After the first metadata: logs of topics that are gone (the crash came between the two) go too."""
+        for topic_partition in list(self.logs.logs):
+            hosted = self.by_name.get(topic_partition.topic.encode())
+            if hosted is None or topic_partition.partition not in hosted.partitions:
+                self._broker.log.warn("stray log", f"{topic_partition} is of no topic that exists: it is removed")
+                self._remove_log(topic_partition)
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {partition.topic_partition: partition.high_watermark for partition in self}
+
+    def _remove_log(self, topic_partition: TopicPartition) -> None:
+        broker = self._broker
+        broker.is_checkpoint_due = True
+        try:
+            self.logs.delete_log(topic_partition, delete_id=random_uuid(broker.random), now_ms=broker.clock.now_ms())
+        except StorageFailedError:
+            broker.directory_failed()
 
     def _end(self, topic: TopicImage) -> None:
         hosted = self.by_id.pop(topic.topic_id, None)
@@ -107,10 +143,8 @@ class Partitions:
             partition.is_deleted = True
             self._broker.waits.changed(partition)
             self._broker.flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
-            try:
-                self.logs.delete(partition.topic_partition, self._broker.clock.now_ms())
-            except StorageFailedError:
-                self._broker.directory_failed()
+            self._broker.touched.pop(partition.number, None)
+            self._remove_log(partition.topic_partition)
 
     def _update_settings(self, image: MetadataImage, name: str) -> None:
         hosted = self.by_name.get(name.encode())

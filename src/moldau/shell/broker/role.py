@@ -14,7 +14,7 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.partition import Partition
-from moldau.errors import InvariantError, KafkaError, MoldauError, invariant
+from moldau.errors import InvariantError, KafkaError, MoldauError, invariant, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.partitions import Partitions
@@ -86,6 +86,9 @@ class Broker:
         self.topic_creation = TopicCreation(self)
         self.producer_ids = ProducerIds(self)
         self.is_directory_offline = False
+        self.touched: dict[int, Partition] = {}
+        """Partitions appended to since housekeeping last found nothing left to do for them."""
+        self.is_checkpoint_due = False
         self._coordinators: Coordinators | None = None
         self._on_invariant_broken = on_invariant_broken
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -120,6 +123,7 @@ class Broker:
 
     def partition_appended(self, partition: Partition) -> None:
         """The high watermark of `partition` moved: wakes who waits for it."""
+        self.touched[partition.number] = partition
         self.waits.changed(partition)
         if self._coordinators is not None:
             self._coordinators.partition_committed(partition)
@@ -171,9 +175,12 @@ class Broker:
         elif isinstance(error, Exception):
             self.log.unforeseen(f"task {type(error).__name__}", f"node {self.node_id}: a task failed", error)
 
-    def cancel_tasks(self) -> None:
+    def stop(self) -> None:
+        """Nothing of this broker runs any more after this turn of the loop."""
         for task in list(self._tasks):
             task.cancel()
+        if self._coordinators is not None:
+            self._coordinators.close(kafka_error("NOT_COORDINATOR"))
 
     def check(self) -> None:
         """The cheap invariants, for the simulator: after every event."""

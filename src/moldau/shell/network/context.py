@@ -91,9 +91,9 @@ class RequestContext:
         return self.connection.listener_name
 
     @property
-    def client_host(self) -> str:
-        """The peer's address, as Kafka shows it in groups: with a leading slash."""
-        return "/" + self.connection.client_address
+    def client_address(self) -> str:
+        """The peer's address, without a port."""
+        return self.connection.client_address
 
     @property
     def local_address(self) -> tuple[str, int] | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
 from types import CoroutineType
@@ -50,7 +51,7 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     flexible_from: int
     module: str
     function: str
-    request: type | None = None
+    request: type[msgspec.Struct] | None = None
     """The message to decode; None for a raw handler."""
     prepare: str | None = None
 
@@ -149,11 +150,9 @@ class Dispatcher:
         module = importlib.import_module(spec.module)
         function = getattr(module, spec.function)
         owner = self.owner
+        act: RawAct
         if spec.request is None:
-
-            def act(context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse | None:
-                return cast("Answer | PendingResponse | None", function(owner, context, frame, position))
-
+            act = partial(function, owner)
         else:
             prepare = getattr(module, spec.prepare) if spec.prepare else None
             act = self._decoding(entry, spec.request, function, prepare)
@@ -161,7 +160,11 @@ class Dispatcher:
         return act
 
     def _decoding(
-        self, entry: _Entry, request_type: type, function: Callable[..., Any], prepare: Callable[..., Any] | None
+        self,
+        entry: _Entry,
+        request_type: type[msgspec.Struct],
+        function: Callable[..., Any],
+        prepare: Callable[..., Any] | None,
     ) -> RawAct:
         owner = self.owner
 

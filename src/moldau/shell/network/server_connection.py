@@ -343,8 +343,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._responses:
             PendingResponse.complete(self.reserve(), cast(Answer, answer))
         elif answer.__class__ is bytes:
-            self._out.append(cast(bytes, answer))
-            self._out_bytes += len(cast(bytes, answer))
+            self._out.append(answer)
+            self._out_bytes += len(answer)
         else:
             parts = cast("list[Buffer]", answer)
             self._out += parts

@@ -5,28 +5,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.requests import RegisterBroker
+from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError, MoldauError
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.network.bounds import MAX_REQUEST_MEMORY_BYTES, ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import Listener, Network
+from moldau.shell.network.listener import Listener, Network, TcpListener
 from moldau.shell.network.server_connection import ConnectionGroup, ServerConnection
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId
 
 if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
+    from moldau.core.log.settings import LogSettings
+    from moldau.core.metadata.image import MetadataImage
     from moldau.shell.broker.housekeeping import Housekeeping
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.dispatch import Dispatcher
+    from moldau.shell.node.storage_format import MetaProperties
     from moldau.shell.quorum.role import QuorumRole
 
 LOCK_FILE = ".lock"
+CONTROLLER_PORT = 9093
 
 
 class Doors(msgspec.Struct, frozen=True):
@@ -55,7 +63,7 @@ class Node:
         self.stopped: asyncio.Event = asyncio.Event()
         """Set once the node serves no more, for whatever reason."""
         self._listeners: list[Listener] = []
-        self._release_lock: object = None
+        self._release_lock: Callable[[], None] | None = None
         self._group: ConnectionGroup | None = None
         self._dispatcher: Dispatcher | None = None
         self._quorum: QuorumRole | None = None
@@ -112,7 +120,7 @@ class Node:
             raise
 
     async def _listen(self) -> ConnectionGroup:
-        """Takes the ports first: a port that is taken is told before any file is touched. Clients wait until `_open`."""
+        """Takes the ports first: a port in use is told before any file is touched. Clients wait until `_open`."""
         settings = self.settings
         memory_bytes = settings.queued_max_request_bytes
         if memory_bytes <= 0:
@@ -125,12 +133,195 @@ class Node:
             self.log,
         )
         for endpoint in settings.listeners:
-            name = endpoint.name
-            listener = await self.doors.network.listen(
-                endpoint.host, endpoint.port, lambda name=name: ServerConnection(group, name)
-            )
-            self._listeners.append(listener)
+            factory = partial(ServerConnection, group, endpoint.name)
+            self._listeners.append(await self.doors.network.listen(endpoint.host, endpoint.port, factory))
         return group
+
+    async def _assemble(self) -> Broker:
+        """Format if new, then quorum, logs, broker, registration."""
+        from moldau.core.log.directory import LogDirectory
+        from moldau.shell.broker.housekeeping import Housekeeping
+        from moldau.shell.broker.role import Broker
+        from moldau.shell.quorum.role import QuorumRole, VoterIdentity
+
+        doors, settings = self.doors, self.settings
+        properties = self._open_directory()
+        logs = self._logs = LogDirectory.open(doors.disk)
+        identity = VoterIdentity(
+            self.node_id, properties.cluster_id, properties.directory_id, self._controller_listener()
+        )
+        quorum = self._quorum = QuorumRole(
+            identity=identity,
+            settings=settings,
+            disk=doors.disk,
+            clock=doors.clock,
+            random=doors.random,
+            workers=doors.workers,
+            health=logs.health,
+        )
+        await quorum.start()
+        await self._open_logs(logs, quorum.image)
+        broker = self._broker = Broker(
+            settings=settings,
+            node_id=self.node_id,
+            loop=asyncio.get_running_loop(),
+            clock=doors.clock,
+            random=doors.random,
+            disk=doors.disk,
+            workers=doors.workers,
+            telemetry=self.telemetry,
+            log=self.log,
+            logs=logs,
+            controller=quorum,
+            on_invariant_broken=self._invariant_broken,
+        )
+        quorum.subscribe(broker.metadata_changed)
+        broker.partitions.remove_strays()
+        await self._register(quorum, broker, properties)
+        self._housekeeping = Housekeeping(broker)
+        self._housekeeping.start()
+        return broker
+
+    async def _open_logs(self, logs: LogDirectory, image: MetadataImage) -> None:
+        """Opens what lies in the directory, recovering it after a crash; the loop turns between two logs."""
+        from moldau.shell.broker.partitions import log_settings
+
+        def settings_for(topic: str) -> LogSettings:
+            return log_settings(self.settings, image.topic_configs(topic))
+
+        for log in logs.open_all(settings_for, self.doors.clock.now_ms()):
+            if log.cut_bytes:
+                self.log.warn("recovery", f"{log.topic_partition}: recovery cut a torn tail of {log.cut_bytes} bytes")
+            await asyncio.sleep(0)
+
+    def _open_directory(self) -> MetaProperties:
+        """Whose directory this is: of this node; a new one is formatted. Raises StorageFormatError."""
+        from moldau.shell.node.storage_format import StorageFormatError, format_directory, read_meta_properties
+
+        doors = self.doors
+        properties = read_meta_properties(doors.disk)
+        if properties is None:
+            return format_directory(
+                doors.disk,
+                doors.random,
+                now_ms=doors.clock.now_ms(),
+                node_id=self.node_id,
+                controller_listener=self._controller_listener(),
+            )
+        if properties.node_id != self.node_id:
+            raise StorageFormatError(
+                f"the directory belongs to node {properties.node_id}, and node.id is {self.node_id}"
+            )
+        return properties
+
+    def _controller_listener(self) -> BrokerListener:
+        """What the voters record says of the controller, which needs no socket while it is the only one."""
+        names = self.settings.controller_listener_names
+        return BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
+
+    async def _register(self, quorum: QuorumRole, broker: Broker, properties: MetaProperties) -> None:
+        """The controller learns where we listen, then lets our partitions have their leader: us."""
+        listeners = []
+        for endpoint, listener in zip(self.settings.listeners, self._listeners, strict=True):
+            advertised = self.settings.advertised_listener(endpoint.name)
+            host = advertised.host if advertised is not None else endpoint.host
+            port = advertised.port if advertised is not None else listener.port
+            listeners.append(BrokerListener(endpoint.name, host or "localhost", port))
+        broker.broker_epoch = await quorum.register_broker(
+            RegisterBroker(
+                broker_id=self.node_id,
+                incarnation_id=broker.incarnation_id,
+                listeners=tuple(listeners),
+                log_directories=(properties.directory_id,),
+                rack=self.settings.broker_rack,
+                previous_broker_epoch=self._logs.previous_broker_epoch if self._logs is not None else -1,
+            )
+        )
+        await quorum.unfence_broker(broker.broker_epoch)
+
+    def _open(self, group: ConnectionGroup, broker: Broker) -> None:
+        from moldau.shell.broker.handlers.table import handler_specs
+        from moldau.shell.network.dispatch import Dispatcher
+
+        dispatcher = self._dispatcher = Dispatcher(
+            broker,
+            broker.loop,
+            handler_specs(),
+            self.telemetry,
+            self.log,
+            on_invariant_broken=self._invariant_broken,
+        )
+        broker.response_memory = group.response_memory
+        group.open(dispatcher)
+
+    # -- stopping
+
+    async def stop(self) -> None:
+        """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
+        self._close_network()
+        broker, quorum = self._broker, self._quorum
+        if self._housekeeping is not None:
+            self._housekeeping.stop()
+        if broker is not None:
+            broker.stop()
+        if quorum is not None and broker is not None and not quorum.is_offline:
+            with contextlib.suppress(MoldauError):
+                await quorum.shut_down_broker(broker.broker_epoch)
+        if self._logs is not None and broker is not None and not self._logs.health.is_offline:
+            self._logs.close(
+                broker_epoch=broker.broker_epoch,
+                now_ms=self.doors.clock.now_ms(),
+                high_watermarks=broker.partitions.high_watermarks(),
+            )
+        if quorum is not None:
+            await quorum.stop()
+        self._unlock()
+        self.stopped.set()
+
+    def abort(self) -> None:
+        """Ends everything as a crash does: nothing more is flushed or written. May be called at any time."""
+        if self._group is not None:
+            self._group.abort()
+        for listener in self._listeners:
+            listener.close()
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+        if self._housekeeping is not None:
+            self._housekeeping.stop()
+        if self._broker is not None:
+            self._broker.stop()
+        if self._logs is not None:
+            self._logs.release()
+        if self._quorum is not None:
+            self._quorum.abort()
+        self._unlock()
+        self.stopped.set()
+
+    def close_sockets_in_child(self) -> None:
+        """After a fork, in the child: gives up its copies of the sockets, and leaves the loop alone."""
+        for listener in self._listeners:
+            if isinstance(listener, TcpListener):
+                listener.close_in_child()
+
+    def _close_network(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+        if self._group is not None:
+            self._group.close()
+
+    def _unlock(self) -> None:
+        release, self._release_lock = self._release_lock, None
+        if release is not None:
+            release()
+
+    def _invariant_broken(self, error: InvariantError) -> None:
+        """Our own mistake: the node stops rather than go on from a state that cannot be."""
+        if self.failure is None:
+            self.failure = error
+            self.log.unforeseen("broken invariant", f"node {self.node_id} stops", error)
+            self.abort()
 
 
 def connection_limits(settings: BrokerSettings) -> ConnectionLimits:

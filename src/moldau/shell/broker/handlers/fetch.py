@@ -9,7 +9,7 @@ from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.server_connection import Answer, PendingResponse
-from moldau.types import Buffer, Offset
+from moldau.types import Buffer
 from moldau.wire.protocol.fast_fetch import (
     FetchEntry,
     FetchResult,
@@ -18,54 +18,59 @@ from moldau.wire.protocol.fast_fetch import (
 )
 
 if TYPE_CHECKING:
-    from moldau.core.log.log import Read
+    from moldau.core.log.reading import ColdRead, Read
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 13
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
-MAX_ISOLATION_LEVEL = 1
+READ_COMMITTED = 1
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_REQUEST = 42
+MAX_COLD_READS = 64
+NO_SESSION_ID = 0
 
 
 def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse:
     """Versions 4-18. v4 isolation level (KIP-98), v5 log start offset, v7 fetch sessions (KIP-227), v9 leader epoch
-    (KIP-320), v11 rack (KIP-392), v12 last fetched epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state (KIP-903),
-    v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
+    (KIP-320), v11 rack (KIP-392), v12 last fetched epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state
+    (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
 
     Ignored on purpose: racks, leader hints and what followers tell (one node). Sessions are not kept: every answer has
     session id 0, which clients take as "ask in full again". read_committed reads to the last stable offset, which is
     the high watermark while no transactions are served.
     """
     version, correlation_id = context.api_version, context.correlation_id
-    question = decode_fetch_request(frame, position, version)
-    if question.session_epoch != FINAL_EPOCH and question.session_epoch != INITIAL_EPOCH:
-        return encode_fetch_response(version, correlation_id, [], error_code=FETCH_SESSION_ID_NOT_FOUND)
-    entries = question.entries
-    max_bytes = question.max_bytes
-    if not 0 <= question.isolation_level <= MAX_ISOLATION_LEVEL or max_bytes < 0:
-        refused = [FetchResult(entry.topic, entry.partition, INVALID_REQUEST) for entry in entries]
-        return encode_fetch_response(version, correlation_id, refused)
+    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, _, session_epoch, entries = decode_fetch_request(
+        frame, position, version
+    )
+    if session_epoch != FINAL_EPOCH and session_epoch != INITIAL_EPOCH:
+        return encode_fetch_response(version, correlation_id, FETCH_SESSION_ID_NOT_FOUND, NO_SESSION_ID, [])
+    if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
+        refused = [_refused(entry, INVALID_REQUEST) for entry in entries]
+        return encode_fetch_response(version, correlation_id, 0, NO_SESSION_ID, refused)
     if len(entries) > 1:
         # of a partition that stands twice the last one counts, in the place of the first
-        entries = list({(entry.topic, entry.partition): entry for entry in entries}.values())
-    min_bytes, max_wait_ms = question.min_bytes, question.max_wait_ms
-    fetch = ParkedFetch(
-        broker, context, question.replica_id, min(max_bytes, broker.fetch_max_bytes), min_bytes, entries
-    )
+        entries = list({entry[:2]: entry for entry in entries}.values())
+    fetch = ParkedFetch(broker, context, replica_id, min(max_bytes, broker.fetch_max_bytes), min_bytes, entries)
+    fetch.is_read_committed = isolation_level == READ_COMMITTED
     results = fetch.collect()
     if fetch.is_cold:
         return fetch.answer_from_disk()
     if fetch.is_urgent or fetch.size >= min_bytes or max_wait_ms <= 0 or not entries:
-        return encode_fetch_response(version, correlation_id, results, throttle_time_ms=context.throttle(fetch.size))
+        return fetch.encode(results)
     return fetch.park(max_wait_ms)
+
+
+def _refused(entry: FetchEntry, code: int) -> FetchResult:
+    return (entry[0], entry[1], code, -1, -1, -1, None, None)
 
 
 class ParkedFetch:
     """One fetch from its first look to its answer. Holds no view of the frame."""
 
     __slots__ = (
+        "_cold",
         "_gathered",
         "_is_answering",
         "_partitions",
@@ -75,7 +80,7 @@ class ParkedFetch:
         "broker",
         "context",
         "entries",
-        "is_cold",
+        "is_read_committed",
         "is_urgent",
         "max_bytes",
         "min_bytes",
@@ -100,7 +105,8 @@ class ParkedFetch:
         self.entries = entries
         self.size = 0
         self.is_urgent = False
-        self.is_cold = False
+        self.is_read_committed = False
+        self._cold: ColdRead | None = None
         self._response: PendingResponse | None = None
         self._partitions: list[Partition] = []
         self._seen: dict[int, int] = {}
@@ -108,27 +114,33 @@ class ParkedFetch:
         self._timer: asyncio.TimerHandle | None = None
         self._is_answering = False
 
+    @property
+    def is_cold(self) -> bool:
+        return self._cold is not None
+
     # -- looking
 
-    def collect(self) -> list[FetchResult]:
-        """Reads what there is now. Sets `size` (bytes), `is_urgent` (must be answered now), `is_cold` (disk needed)."""
+    def collect(self, *, is_cold_left_out: bool = False) -> list[FetchResult]:
+        """Reads what there is now. Sets `size` (bytes), `is_urgent` (must be answered now), `is_cold` (disk needed: the
+        results are not complete)."""
         results: list[FetchResult] = []
         self.size = 0
-        self.is_urgent = self.is_cold = False
+        self.is_urgent = False
+        self._cold = None
         budget = min(self.max_bytes, self.broker.response_memory.fetch_allowance_bytes())
         for entry in self.entries:
             try:
                 partition, read = self._read(entry, budget)
             except KafkaError as error:
                 self.is_urgent = True
-                results.append(self._refused(entry, error))
+                results.append(_refused(entry, error.code))
                 continue
             if isinstance(read, tuple):
                 self.is_urgent = True
                 results.append(self._found(entry, partition, None, read))
                 continue
-            if read is not None and read.is_cold:
-                self.is_cold = True
+            if read is not None and read.cold is not None and not is_cold_left_out:
+                self._cold = read.cold
                 return results
             records = None if read is None else read.records
             if records:
@@ -140,15 +152,14 @@ class ParkedFetch:
     def _read(self, entry: FetchEntry, budget: int) -> tuple[Partition, Read | tuple[int, int] | None]:
         """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
         partition = self._readable_partition(entry)
-        offset = entry.fetch_offset
-        partition_max_bytes = entry.partition_max_bytes
-        partition.check_leader_epoch(entry.current_leader_epoch)
+        _, _, current_leader_epoch, offset, last_fetched_epoch, _, partition_max_bytes = entry
+        partition.check_leader_epoch(current_leader_epoch)
         if partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         if partition_max_bytes < 0:
             raise kafka_error("INVALID_REQUEST", "a negative partition_max_bytes")
-        if entry.last_fetched_epoch >= 0:
-            diverging = partition.diverging_epoch(offset, entry.last_fetched_epoch)
+        if last_fetched_epoch >= 0:
+            diverging = partition.diverging_epoch(offset, last_fetched_epoch)
             if diverging is not None:
                 return partition, diverging
         log = partition.log
@@ -169,7 +180,7 @@ class ParkedFetch:
 
     def _readable_partition(self, entry: FetchEntry) -> Partition:
         """Raises 100, 29, 3, 6."""
-        topic = entry.topic
+        topic = entry[0]
         if self.context.api_version >= TOPIC_IDS_FROM:
             hosted = self.broker.partitions.by_id.get(topic)
             if hosted is None:
@@ -182,7 +193,7 @@ class ParkedFetch:
             hosted = self.broker.partitions.by_name.get(topic)
             if hosted is None:
                 raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-        partition = hosted.partitions.get(entry.partition)
+        partition = hosted.partitions.get(entry[1])
         if partition is None:
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
         if self.replica_id >= 0:
@@ -193,19 +204,31 @@ class ParkedFetch:
     def _found(
         self, entry: FetchEntry, partition: Partition, records: Buffer | None, diverging: tuple[int, int] | None
     ) -> FetchResult:
-        return FetchResult(
-            entry.topic,
-            entry.partition,
+        high_watermark = partition.high_watermark
+        log_start_offset = partition.log.log_start_offset
+        return (
+            entry[0],
+            entry[1],
             0,
-            partition.high_watermark,
+            high_watermark,
             partition.last_stable_offset,
-            partition.log.log_start_offset,
-            records or b"",
-            diverging_epoch=diverging,
+            log_start_offset,
+            diverging,
+            records,
         )
 
-    def _refused(self, entry: FetchEntry, error: KafkaError) -> FetchResult:
-        return FetchResult(entry.topic, entry.partition, error.code)
+    def encode(self, results: list[FetchResult]) -> list[Buffer]:
+        """The whole framed response."""
+        context = self.context
+        return encode_fetch_response(
+            context.api_version,
+            context.correlation_id,
+            0,
+            NO_SESSION_ID,
+            results,
+            throttle_time_ms=context.throttle(self.size),
+            is_read_committed=self.is_read_committed,
+        )
 
     # -- waiting
 
@@ -214,12 +237,11 @@ class ParkedFetch:
         broker = self.broker
         context = self.context
         if broker.parked_fetches >= broker.max_parked_fetches:
-            results = self.collect()
-            return encode_fetch_response(context.api_version, context.correlation_id, results)
+            return self.encode(self.collect())
         response = self._response = context.connection.reserve()
         response.on_abandoned = self._leave
         topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
-        self._partitions = [topics[entry.topic].partitions[entry.partition] for entry in self.entries]
+        self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
         self._gathered = self.size
         for partition in self._partitions:
             self._seen[partition.number] = partition.appended_bytes
@@ -268,15 +290,8 @@ class ParkedFetch:
 
     def _answer(self, results: list[FetchResult]) -> None:
         self._leave()
-        context = self.context
         if self._response is not None:
-            answer = encode_fetch_response(
-                context.api_version,
-                context.correlation_id,
-                results,
-                throttle_time_ms=context.throttle(self.size),
-            )
-            self._response.complete(answer)
+            self._response.complete(self.encode(results))
 
     def _leave(self) -> None:
         if self._timer is not None:
@@ -294,34 +309,16 @@ class ParkedFetch:
         return self._response
 
     async def _read_cold(self) -> None:
-        results: list[FetchResult] = []
-        self.size = 0
-        budget = min(self.max_bytes, self.broker.response_memory.fetch_allowance_bytes())
-        for entry in self.entries:
+        """Brings what is missing into the page cache, piece by piece, and looks again until nothing is."""
+        for _ in range(MAX_COLD_READS):
+            results = self.collect()
+            cold = self._cold
+            if cold is None:
+                self._answer(results)
+                return
             try:
-                partition, read = self._read(entry, budget)
-                if read is None or isinstance(read, tuple):
-                    results.append(self._found(entry, partition, None, read))
-                    continue
-                records = read.records
-                if read.is_cold:
-                    records = await self._read_from_disk(partition, entry, min(entry.partition_max_bytes, budget))
-            except KafkaError as error:
-                results.append(self._refused(entry, error))
-                continue
-            if records:
-                self.size += len(records)
-                budget -= len(records)
-            results.append(self._found(entry, partition, records, None))
-        self._answer(results)
-
-    async def _read_from_disk(self, partition: Partition, entry: FetchEntry, max_bytes: int) -> bytes:
-        end_offset = partition.read_bound(self.replica_id)
-        plan = partition.log.read_cold_plan(
-            Offset(entry.fetch_offset), max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=self.size == 0
-        )
-        try:
-            return await self.broker.workers.run(plan.run)
-        except StorageFailedError:
-            self.broker.directory_failed()
-            raise kafka_error("KAFKA_STORAGE_ERROR") from None
+                await self.broker.workers.run(cold.run)
+            except StorageFailedError:
+                self.broker.directory_failed()
+        # the page cache does not keep what is read: answer with what there is, and be it the partitions before
+        self._answer(self.collect(is_cold_left_out=True))

@@ -78,10 +78,11 @@ def act_produce(
             results.append(
                 (topic, index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset, None)
             )
-            if partition.waits_for_flush:
+            end_offset = appended.last_offset + 1
+            if end_offset - partition.log.recovery_point >= partition.flush_messages:
                 broker.flusher.request(partition)
-                waiting.append((len(results) - 1, partition, Offset(appended.last_offset + 1)))
-            else:
+                waiting.append((len(results) - 1, partition, Offset(end_offset)))
+            if not partition.waits_for_flush:
                 broker.partition_appended(partition)
     if acks == 0:
         _close_on_error(results)

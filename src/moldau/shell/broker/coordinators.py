@@ -1,0 +1,343 @@
+"""The group coordinators of this broker: one host and one machine per partition of `__consumer_offsets`.
+
+A shard is loaded from its log at its first use, in slices that let other work through; requests wait for it. What a
+request leads to is appended as one batch; replies leave when the high watermark has passed what they rest on, which is
+at once unless `flush.messages=1`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from types import CoroutineType
+from typing import TYPE_CHECKING, cast
+
+from moldau.core.config.topic_settings import OFFSETS_TOPIC
+from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRecord, LoadedTransactionEnd
+from moldau.core.groups.group_partitions import partition_for_group
+from moldau.core.groups.machine import GroupMachine
+from moldau.core.groups.records import GroupRecord, decode_group_record, encode_group_record
+from moldau.core.groups.refusals import append_error, refusal
+from moldau.core.groups.requests import AnyGroupRequest, GroupRequest, GroupResponse, GroupSettings
+from moldau.core.groups.state import GroupsState
+from moldau.core.log.log import AppendOrigin
+from moldau.core.metadata.image import MetadataDelta
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, MoldauError, StorageFailedError, kafka_error
+from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.wire.records.batch import BatchHeader, iterate_batches
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.control import ControlType, decode_control_key
+from moldau.wire.records.record import read_records
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+LOAD_SLICE_BYTES = 1 << 20
+MAX_COLD_READS = 8
+CREATE_TIMEOUT_S = 15.0
+
+Loaded = LoadedRecord[GroupRecord] | LoadedTransactionEnd
+
+
+class GroupShard:
+    """One partition of `__consumer_offsets` with its machine."""
+
+    def __init__(self, broker: Broker, partition: Partition) -> None:
+        self.partition = partition
+        self.loading: asyncio.Future[None] | None = broker.loop.create_future()
+        """Done when the log is folded; None from then on."""
+        self.host: CoordinatorHost[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord] = CoordinatorHost(
+            GroupMachine(GroupSettings.from_broker(broker.settings), broker.random), partition.topic_partition
+        )
+        self._broker = broker
+        self._last_request_id = 0
+        self._waiting: dict[int, asyncio.Future[GroupResponse]] = {}
+        self._replies: dict[int, GroupResponse | MoldauError] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_deadline_ms = 0
+        self.is_closed = False
+
+    # -- loading
+
+    async def load(self) -> None:
+        """Folds the log, then decides what loading itself leads to (sessions of the members that were recorded)."""
+        loading = self.loading
+        partition, host = self.partition, self.host
+        offset = partition.log.log_start_offset
+        try:
+            while offset < partition.log.log_end_offset and host.stopped is None:
+                data = await self._read_slice(offset)
+                for position, header in iterate_batches(data):
+                    host.load(_decode_batch(memoryview(data)[position : position + header.size], header))
+                    offset = header.next_offset
+                await asyncio.sleep(0)
+        except MoldauError as error:
+            if loading is not None and not loading.done():
+                loading.set_exception(kafka_error("COORDINATOR_NOT_AVAILABLE", str(error)))
+                loading.exception()
+            return
+        if host.stopped is not None:
+            self._broker.log.error("coordinator stopped", host.stopped)
+        self._begin()
+        if loading is not None and not loading.done():
+            loading.set_result(None)
+
+    def start_empty(self) -> None:
+        """Instead of `load`, where the log holds nothing."""
+        self._begin()
+
+    def _begin(self) -> None:
+        log = self.partition.log
+        self.loading = None
+        if self.host.stopped is None:
+            self.host.advance_to(Offset(log.log_end_offset))
+        self.host.committed(self.partition.high_watermark)
+        self._perform(self.host.loaded(self._broker.clock.now_ms()))
+        self._arm_timer()
+
+    async def _read_slice(self, offset: int) -> bytes:
+        log = self.partition.log
+        for attempt in range(MAX_COLD_READS + 1):
+            read = log.read(
+                offset,
+                max_bytes=LOAD_SLICE_BYTES,
+                end_offset=log.log_end_offset,
+                may_wait=attempt == MAX_COLD_READS,
+            )
+            if read.cold is None:
+                break
+            await self._broker.workers.run(read.cold.run)
+        return bytes(read.records or b"")
+
+    # -- deciding
+
+    def submit(self, request: GroupRequest) -> GroupResponse | asyncio.Future[GroupResponse]:
+        """The response if it is there at once, else a future of it. Raises MoldauError, now or through the future."""
+        self._last_request_id += 1
+        request_id = self._last_request_id
+        self._perform(self.host.submit(request_id, request, self._broker.clock.now_ms()))
+        self._arm_timer()
+        reply = self._replies.pop(request_id, None)
+        if reply is None:
+            future: asyncio.Future[GroupResponse] = self._broker.loop.create_future()
+            self._waiting[request_id] = future
+            return future
+        if isinstance(reply, MoldauError):
+            raise reply
+        return reply
+
+    def _perform(self, output: HostOutput[GroupResponse, GroupRecord]) -> None:
+        self._deliver(output.replies)
+        if not output.records:
+            return
+        now_ms = self._broker.clock.now_ms()
+        records = [(*encode_group_record(record), now_ms, ()) for record in output.records]
+        partition = self.partition
+        try:
+            appended = partition.append(bytearray(build_batch(records)), now_ms, AppendOrigin.COORDINATOR)
+        except StorageFailedError as error:
+            self._deliver(self.host.append_failed(kafka_error("KAFKA_STORAGE_ERROR", str(error))))
+            self._broker.directory_failed()
+        except KafkaError as error:
+            self._deliver(self.host.append_failed(error))
+        else:
+            self._deliver(self.host.appended(appended.last_offset))
+            if partition.waits_for_flush:
+                self._broker.flusher.request(partition)
+            else:
+                self._broker.partition_appended(partition)
+
+    def committed(self) -> None:
+        """The high watermark moved."""
+        if self.loading is None:
+            self._deliver(self.host.committed(self.partition.high_watermark))
+
+    def _deliver(self, replies: tuple[tuple[int, GroupResponse | MoldauError], ...]) -> None:
+        for request_id, reply in replies:
+            future = self._waiting.pop(request_id, None)
+            if future is None:
+                if request_id == self._last_request_id:
+                    self._replies[request_id] = reply
+            elif future.done():
+                continue
+            elif isinstance(reply, MoldauError):
+                future.set_exception(reply)
+            else:
+                future.set_result(reply)
+
+    # -- timers
+
+    def _arm_timer(self) -> None:
+        deadline_ms = self.host.next_deadline_ms()
+        if self._timer is not None:
+            if deadline_ms == self._timer_deadline_ms:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None and not self.is_closed:
+            self._timer_deadline_ms = deadline_ms
+            delay_ms = max(0, deadline_ms - self._broker.clock.now_ms())
+            self._timer = self._broker.loop.call_later(delay_ms / 1000, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        while (output := self.host.fire(self._broker.clock.now_ms())) is not None:
+            self._perform(output)
+        self._arm_timer()
+
+    def close(self, error: KafkaError) -> None:
+        """The partition is gone or offline: whoever waits gets `error`."""
+        self.is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+        if self.loading is not None and not self.loading.done():
+            self.loading.set_exception(error)
+            self.loading.exception()
+
+
+class Coordinators:
+    """All shards of this broker, by partition of `__consumer_offsets`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._shards: dict[int, GroupShard] = {}
+        self._by_number: dict[int, GroupShard] = {}
+        self._creating: asyncio.Task[None] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `__consumer_offsets` is there."""
+        return OFFSETS_TOPIC in self._broker.image.topics_by_name
+
+    async def ensure_topic(self) -> None:
+        """Creates `__consumer_offsets` unless it is there; concurrent callers share one creation. Raises KafkaError."""
+        if self.is_ready:
+            return
+        if self._creating is None or self._creating.done():
+            self._creating = self._broker.loop.create_task(self._broker.topic_creation.create(OFFSETS_TOPIC))
+        try:
+            await asyncio.wait_for(asyncio.shield(self._creating), CREATE_TIMEOUT_S)
+        except TimeoutError:
+            raise kafka_error("COORDINATOR_NOT_AVAILABLE") from None
+
+    def shard_for(self, group_id: str) -> GroupShard:
+        """The shard that coordinates `group_id`; it may still be loading. Raises NOT_COORDINATOR, as Kafka does while
+        the topic is not there."""
+        topic = self._broker.image.topics_by_name.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise kafka_error("NOT_COORDINATOR")
+        return self._shard(partition_for_group(group_id, len(topic.partitions)))
+
+    def all_shards(self) -> list[GroupShard]:
+        topic = self._broker.image.topics_by_name.get(OFFSETS_TOPIC)
+        return [] if topic is None else [self._shard(index) for index in topic.partitions]
+
+    def _shard(self, index: int) -> GroupShard:
+        shard = self._shards.get(index)
+        if shard is not None:
+            if shard.is_closed:
+                raise kafka_error("NOT_COORDINATOR")
+            return shard
+        try:
+            partition = self._broker.partitions.find(OFFSETS_TOPIC, index)
+        except KafkaError:
+            raise kafka_error("NOT_COORDINATOR") from None
+        if partition.is_offline:
+            raise kafka_error("NOT_COORDINATOR")
+        shard = GroupShard(self._broker, partition)
+        self._shards[index] = self._by_number[partition.number] = shard
+        if partition.log.log_end_offset == partition.log.log_start_offset:
+            # nothing to fold: the first request of a fresh cluster need not wait for a turn of the loop
+            shard.start_empty()
+        else:
+            self._broker.spawn(shard.load())
+        return shard
+
+    def ask(self, group_id: str, request: GroupRequest) -> GroupResponse | Coroutine[object, object, GroupResponse]:
+        """The answer of the group's coordinator: the response itself where it is there at once, else a coroutine.
+
+        Decided before this returns, in the order of the calls, unless the shard is loading. Never raises KafkaError: an
+        error becomes the response that says so.
+        """
+        try:
+            shard = self.shard_for(group_id)
+        except KafkaError as error:
+            return refusal(request, error.code)
+        return self.ask_shard(shard, request)
+
+    def ask_shard(
+        self, shard: GroupShard, request: GroupRequest
+    ) -> GroupResponse | Coroutine[object, object, GroupResponse]:
+        """As `ask`, of one shard."""
+        if shard.loading is not None:
+            return self._ask_later(shard, shard.loading, request)
+        try:
+            answer = shard.submit(request)
+        except MoldauError as error:
+            return refusal(request, append_error(error, request))
+        if isinstance(answer, asyncio.Future):
+            return self._wait(answer, request)
+        return answer
+
+    async def _ask_later(
+        self, shard: GroupShard, loading: asyncio.Future[None], request: GroupRequest
+    ) -> GroupResponse:
+        try:
+            await asyncio.shield(loading)
+        except KafkaError as error:
+            return refusal(request, error.code)
+        answer = self.ask_shard(shard, request)
+        return await answer if isinstance(answer, CoroutineType) else cast("GroupResponse", answer)
+
+    async def _wait(self, answer: asyncio.Future[GroupResponse], request: GroupRequest) -> GroupResponse:
+        try:
+            return await answer
+        except MoldauError as error:
+            return refusal(request, append_error(error, request))
+
+    # -- what happens to the partitions
+
+    def partition_committed(self, partition: Partition) -> None:
+        shard = self._by_number.get(partition.number)
+        if shard is not None:
+            shard.committed()
+
+    def metadata_changed(self, delta: MetadataDelta) -> None:
+        for topic in delta.deleted_topics.values():
+            if topic.name == OFFSETS_TOPIC:
+                self.close(kafka_error("NOT_COORDINATOR"))
+
+    def directory_failed(self) -> None:
+        for shard in self._shards.values():
+            shard.close(kafka_error("NOT_COORDINATOR"))
+
+    def close(self, error: KafkaError) -> None:
+        """Ends all shards; a later request loads them anew."""
+        shards, self._shards, self._by_number = self._shards, {}, {}
+        for shard in shards.values():
+            shard.close(error)
+
+
+def _decode_batch(batch: memoryview, header: BatchHeader) -> list[Loaded]:
+    """What one batch of the log says. Raises ProtocolError for broken bytes."""
+    items: list[Loaded] = []
+    producer_id, producer_epoch = ProducerId(header.producer_id), ProducerEpoch(header.producer_epoch)
+    for record in read_records(batch):
+        offset = Offset(record.offset)
+        if header.is_control:
+            kind = decode_control_key(record.key)
+            if kind in (ControlType.ABORT, ControlType.COMMIT):
+                is_committed = kind is ControlType.COMMIT
+                items.append(LoadedTransactionEnd(offset, producer_id, producer_epoch, is_committed))
+            continue
+        decoded = decode_group_record(record.key, record.value)
+        if decoded is not None:
+            transactional_id = producer_id if header.is_transactional else ProducerId(-1)
+            items.append(LoadedRecord(offset, decoded, transactional_id, producer_epoch))
+    return items

@@ -1,0 +1,138 @@
+"""What a broker does by the clock: retention, flushes that are due, checkpoints, removal of what was deleted.
+
+Each task looks at many partitions, so it works in slices of SLICE_PARTITIONS and lets the loop turn between them.
+Intervals are Kafka's settings; flushes are looked at once a second, and only where something was appended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from moldau.core.replication.partition import Partition
+from moldau.errors import StorageFailedError, StorageFullError
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+FLUSH_CHECK_MS = 1_000
+PURGE_INTERVAL_MS = 10_000
+SLICE_PARTITIONS = 50
+
+
+class Housekeeping:
+    """Runs from `start` to `stop`, on the broker's loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._is_stopped = False
+        self._checkpointed: dict[int, int] = {}
+
+    def start(self) -> None:
+        settings = self._broker.settings
+        first_ms = settings.log_initial_task_delay_ms
+        checkpoint_ms = min(
+            settings.replica_high_watermark_checkpoint_interval_ms,
+            settings.log_flush_offset_checkpoint_interval_ms,
+            settings.log_flush_start_offset_checkpoint_interval_ms,
+        )
+        self._repeat("retention", first_ms, settings.log_retention_check_interval_ms, self.apply_retention)
+        self._repeat("flush", FLUSH_CHECK_MS, FLUSH_CHECK_MS, self.flush_what_is_due)
+        self._repeat("checkpoint", checkpoint_ms, checkpoint_ms, self.write_checkpoints)
+        self._repeat("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge_deleted)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _repeat(
+        self, name: str, first_ms: int, interval_ms: int, task: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Runs `task` after `first_ms`, then `interval_ms` after each end of it."""
+        broker = self._broker
+
+        async def run() -> None:
+            try:
+                if not broker.is_directory_offline:
+                    await task()
+            except StorageFailedError:
+                broker.directory_failed()
+            except StorageFullError as error:
+                broker.log.warn(f"housekeeping {name}", f"node {broker.node_id}: {name}: {error}")
+            finally:
+                arm(interval_ms)
+
+        def begin() -> None:
+            broker.spawn(run())
+
+        def arm(delay_ms: int) -> None:
+            if not self._is_stopped:
+                self._timers[name] = broker.loop.call_later(max(1, delay_ms) / 1000, begin)
+
+        arm(first_ms)
+
+    async def apply_retention(self) -> None:
+        """Takes segments that are too old or too many out of the logs, and forgets idle producer ids."""
+        broker = self._broker
+        for index, partition in enumerate(list(broker.partitions)):
+            if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
+                await asyncio.sleep(0)
+            if partition.is_offline or partition.is_deleted:
+                continue
+            deleted = partition.log.delete_old_segments(broker.clock.now_ms(), partition.high_watermark)
+            if deleted:
+                broker.touched[partition.number] = partition
+                broker.log.info(
+                    "retention",
+                    f"node {broker.node_id}: {partition.topic_partition}: retention took {len(deleted)} segments, "
+                    f"the log starts at {partition.log.log_start_offset}",
+                )
+
+    async def flush_what_is_due(self) -> None:
+        """`flush.ms`, `flush.messages` above 1, and sealed segments."""
+        broker = self._broker
+        if not broker.touched:
+            return
+        now_ms = broker.clock.now_ms()
+        for index, partition in enumerate(list(broker.touched.values())):
+            if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
+                await asyncio.sleep(0)
+            if partition.is_offline or partition.is_deleted:
+                broker.touched.pop(partition.number, None)
+                continue
+            log = partition.log
+            if log.is_flush_due(now_ms):
+                broker.flusher.request(partition)
+            elif self._is_settled(partition):
+                broker.touched.pop(partition.number, None)
+
+    def _is_settled(self, partition: Partition) -> bool:
+        """Nothing will be due here until something is appended again, and the checkpoint knows the end."""
+        log = partition.log
+        has_no_deadline = log.settings.flush_ms >= 1 << 62 or log.recovery_point >= log.log_end_offset
+        return has_no_deadline and self._checkpointed.get(partition.number) == partition.high_watermark
+
+    async def write_checkpoints(self) -> None:
+        """Recovery points, log start offsets, high watermarks, where anything moved."""
+        broker = self._broker
+        moved = {
+            number: partition.high_watermark
+            for number, partition in broker.touched.items()
+            if self._checkpointed.get(number) != partition.high_watermark
+        }
+        if not moved and not broker.is_checkpoint_due:
+            return
+        broker.is_checkpoint_due = False
+        plan = broker.partitions.logs.checkpoint(broker.partitions.high_watermarks())
+        await broker.workers.run(plan.run)
+        self._checkpointed.update(moved)
+
+    async def purge_deleted(self) -> None:
+        """Removes files of what was deleted `file.delete.delay.ms` ago."""
+        self._broker.partitions.logs.purge_deleted(self._broker.clock.now_ms())
+        live = {partition.number: None for partition in self._broker.partitions}
+        self._checkpointed = {number: value for number, value in self._checkpointed.items() if number in live}

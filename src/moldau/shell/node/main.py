@@ -1,0 +1,96 @@
+"""One node as a process: real doors, signals, exit code. What `moldau up` runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.errors import MoldauError
+from moldau.ports import Disk
+from moldau.shell.io.clock import SystemClock
+from moldau.shell.io.random import SystemRandom
+from moldau.shell.io.workers import ThreadWorkers
+from moldau.shell.network.listener import TcpNetwork
+from moldau.shell.node.assemble import Doors, Node
+
+DEFAULT_MEMORY_BYTES = 4 << 30
+
+
+def run_node(
+    settings: BrokerSettings, *, data_directory: str | None, on_ready: Callable[[str], None] | None = None
+) -> int:
+    """Serves until SIGINT or SIGTERM, then stops cleanly: 0; 1 if the node stopped by itself over a broken invariant.
+
+    `data_directory` None keeps everything in memory. `on_ready(HOST:PORT)` is called once clients are served. Raises
+    MoldauError and OSError where the node cannot start. Takes over the process: its loop and those two signals.
+    """
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(_serve(settings, data_directory, on_ready))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(settings, data_directory, on_ready))
+
+
+async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready: Callable[[str], None] | None) -> int:
+    workers = ThreadWorkers()
+    try:
+        doors = Doors(
+            clock=SystemClock(),
+            random=SystemRandom(),
+            disk=open_disk(data_directory, settings),
+            workers=workers,
+            network=TcpNetwork(settings.socket_listen_backlog_size),
+            physical_memory_bytes=physical_memory_bytes(),
+        )
+        node = Node(settings, doors)
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        starting = loop.create_task(node.start())
+        stopping = loop.create_task(stop.wait())
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            # a recovery may take minutes: nobody waits for it after Ctrl-C
+            starting.cancel()
+            await asyncio.wait((starting,))
+            return 0
+        await starting
+        if on_ready is not None:
+            on_ready(node.bootstrap_servers)
+        failing = loop.create_task(node.stopped.wait())
+        await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        failing.cancel()
+        if node.failure is not None:
+            return 1
+        await node.stop()
+        return 0
+    finally:
+        workers.close()
+
+
+def open_disk(data_directory: str | None, settings: BrokerSettings) -> Disk:
+    """The disk door of a data directory, which is made if absent; None: memory. Raises MoldauError, OSError."""
+    if data_directory is None:
+        from moldau.shell.io.twins.memory_disk import MemoryDisk
+
+        return MemoryDisk()
+    from moldau.shell.io.disk import OsDisk
+
+    try:
+        return OsDisk(data_directory, max_open_files=settings.moldau_open_files)
+    except NotADirectoryError as error:
+        raise MoldauError(f"{data_directory} is no directory") from error
+
+
+def physical_memory_bytes() -> int:
+    """RAM of this machine, as far as it can be told."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return DEFAULT_MEMORY_BYTES
