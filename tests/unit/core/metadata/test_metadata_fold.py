@@ -165,7 +165,7 @@ def test_only_the_touched_topic_is_copied_and_once_per_delta() -> None:
 
 def test_a_transaction_counts_when_it_ends_and_never_if_it_is_aborted() -> None:
     fold = folded(BeginTransactionRecord("x"), TopicRecord("a", ID))
-    assert fold.is_in_transaction
+    assert [fold.is_in_transaction] == [True]
     assert fold.image.topic("a") is None
     fold.apply(AbortTransactionRecord("why"))
     assert fold.image.topic("a") is None

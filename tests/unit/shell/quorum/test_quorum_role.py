@@ -1,0 +1,385 @@
+"""The quorum of one: durable before it answers, the same after a restart, honest about a disk that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, RegisterBroker
+from moldau.core.metadata.features import served_features
+from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
+from moldau.errors import KafkaError
+from moldau.ports import Workers
+from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.node.storage_format import format_directory, read_meta_properties
+from moldau.shell.quorum.quorum_state import QuorumError
+from moldau.shell.quorum.role import QUORUM_STATE, QuorumRole, VoterIdentity
+from moldau.types import BrokerId, TopicPartition, Uuid
+from moldau.wire.protocol.messages.topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from moldau.wire.records.batch import iterate_batches, write_crc
+
+T = TypeVar("T")
+NODE = BrokerId(1)
+CONTROLLER = BrokerListener("CONTROLLER", "127.0.0.1", 9093)
+METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
+
+
+class GatedWorkers:
+    """The Workers door that does the work only once its gate is opened."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.runs = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        await self.gate.wait()
+        self.runs += 1
+        return work()
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class Node:
+    """A formatted directory and the role on it; `restart` makes a new role on the same disk."""
+
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        self.disk = disk or MemoryDisk()
+        self.clock = ManualClock()
+        self.random = SeededRandom(11)
+        if read_meta_properties(self.disk) is None:
+            format_directory(
+                self.disk, self.random, now_ms=self.clock.now_ms(), node_id=NODE, controller_listener=CONTROLLER
+            )
+        self.broker_epoch = -1
+
+    async def start(self, workers: Workers | None = None) -> QuorumRole:
+        properties = read_meta_properties(self.disk)
+        assert properties is not None
+        role = QuorumRole(
+            identity=VoterIdentity(NODE, properties.cluster_id, properties.directory_id, CONTROLLER),
+            settings=parse_broker_settings({}),
+            disk=self.disk,
+            clock=self.clock,
+            random=self.random,
+            workers=workers or InlineWorkers(),
+        )
+        await role.start()
+        return role
+
+    async def start_with_broker(self) -> QuorumRole:
+        role = await self.start()
+        properties = read_meta_properties(self.disk)
+        assert properties is not None
+        request = RegisterBroker(
+            NODE,
+            Uuid(self.random.random_bytes(16)),
+            (BrokerListener("PLAINTEXT", "127.0.0.1", 9092),),
+            (properties.directory_id,),
+            previous_broker_epoch=self.broker_epoch,
+        )
+        self.broker_epoch = await role.register_broker(request)
+        await role.unfence_broker(self.broker_epoch)
+        return role
+
+
+def create(*names: str, partitions: int = 1) -> CreateTopicsRequest:
+    return CreateTopicsRequest(tuple(CreatableTopic(name, partitions, 1) for name in names), 1000)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await test()
+
+    asyncio.run(main())
+
+
+async def codes(role: QuorumRole, request: CreateTopicsRequest) -> list[int]:
+    response = await role.submit(request)
+    assert isinstance(response, CreateTopicsResponse)
+    return [topic.error_code for topic in response.topics]
+
+
+def test_a_first_start_makes_a_cluster_with_kafkas_features() -> None:
+    async def test() -> None:
+        role = await Node().start()
+        assert (role.leader_epoch, role.high_watermark) == (1, 13)
+        assert role.image.features["metadata.version"] == 30
+        assert role.image.cluster_defaults() == {"min.insync.replicas": "1"}
+        assert list(role.image.controllers) == [1]
+        assert served_features(role.finalized_features())["kraft.version"] == 1
+        await role.stop()
+
+    run(test)
+
+
+def test_topics_configs_and_producer_ids_survive_a_clean_restart_and_a_crash() -> None:
+    async def test() -> None:
+        node = Node()
+        role = await node.start_with_broker()
+        assert await codes(role, create("a", "b", partitions=2)) == [0, 0]
+        assert await role.submit(AllocateProducerIds(NODE, node.broker_epoch)) == ProducerIdBlock(0, 1000)  # type: ignore[arg-type]
+        await role.shut_down_broker(node.broker_epoch)
+        await role.stop()
+        role = await node.start_with_broker()
+        assert role.leader_epoch == 2
+        partition = role.image.partition(TopicPartition("a", 1))
+        assert partition is not None
+        assert (partition.leader, partition.leader_epoch, partition.leader_recovery_state) == (1, 2, 0)
+        role.abort()
+        node.disk.crash_machine(SeededRandom(4))
+        node.broker_epoch = -1
+        role = await node.start_with_broker()
+        assert role.leader_epoch == 3
+        assert list(role.image.topics_by_name) == ["a", "b"]
+        assert await role.submit(AllocateProducerIds(NODE, node.broker_epoch)) == ProducerIdBlock(1000, 1000)  # type: ignore[arg-type]
+        await role.stop()
+
+    run(test)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_was_answered_survives_a_crash_of_the_machine(seed: int) -> None:
+    async def test() -> None:
+        node = Node()
+        random = SeededRandom(seed)
+        kept: list[str] = []
+        for life in range(4):
+            role = await node.start_with_broker()
+            assert all(name in role.image.topics_by_name for name in kept)
+            epochs = role.leader_epoch
+            assert epochs == life + 1
+            for number in range(random.random_below(6)):
+                name = f"t{life}-{number}"
+                assert await codes(role, create(name)) == [0]
+                kept.append(name)
+            if kept and random.random_below(2):
+                gone = kept.pop(random.random_below(len(kept)))
+                await role.submit(DeleteTopicsRequest((DeleteTopicState(gone),), (), 1000))
+            waiting = asyncio.ensure_future(role.submit(create(f"unanswered-{life}")))
+            role.abort()
+            waiting.cancel()
+            node.disk.crash_machine(random)
+            node.broker_epoch = -1
+
+    run(test)
+
+
+def test_nothing_is_answered_or_shown_before_it_is_flushed_and_one_flush_serves_many() -> None:
+    async def test() -> None:
+        node = Node()
+        role = await node.start_with_broker()
+        await role.stop()
+        workers = GatedWorkers()
+        workers.gate.set()
+        role = await node.start(workers)
+        workers.gate.clear()
+        workers.runs = 0
+        seen: list[int] = []
+        role.subscribe(lambda image, delta: seen.append(delta.end_offset))
+        before = role.high_watermark
+        asked = [asyncio.ensure_future(role.submit(create(f"t{number}"))) for number in range(5)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not any(one.done() for one in asked)
+        assert role.high_watermark == before
+        assert role.image.topic("t0") is None
+        workers.gate.set()
+        await asyncio.gather(*asked)
+        assert workers.runs <= 2
+        assert role.high_watermark == before + 10
+        assert seen == [before, *range(before + 2, before + 11, 2)]
+        await role.stop()
+
+    run(test)
+
+
+def test_a_second_request_sees_what_the_first_decided_although_it_is_not_flushed_yet() -> None:
+    async def test() -> None:
+        node = Node()
+        role = await node.start_with_broker()
+        first, second = await asyncio.gather(codes(role, create("a")), codes(role, create("a")))
+        assert (first, second) == ([0], [36])
+        await role.stop()
+
+    run(test)
+
+
+def test_subscribers_hear_of_a_change_before_its_request_is_answered() -> None:
+    async def test() -> None:
+        role = await Node().start_with_broker()
+        told: list[tuple[list[str], list[TopicPartition]]] = []
+
+        def subscriber(image: MetadataImage, delta: MetadataDelta) -> None:
+            told.append(([topic.name for topic in delta.topics.values() if topic], list(delta.partitions)))
+            assert image.end_offset == delta.end_offset
+
+        role.subscribe(subscriber)
+        assert told == [([], [])]
+        await role.submit(create("a", partitions=2))
+        assert told[-1] == (["a"], [TopicPartition("a", 0), TopicPartition("a", 1)])
+        late: list[MetadataDelta] = []
+        role.subscribe(lambda image, delta: late.append(delta))
+        assert [topic.name for topic in late[0].topics.values() if topic] == ["a"]
+        assert list(late[0].brokers) == [1]
+        await role.stop()
+
+    run(test)
+
+
+def test_a_full_disk_refuses_the_request_and_the_next_one_tries_again() -> None:
+    async def test() -> None:
+        node = Node()
+        role = await node.start_with_broker()
+        end_offset = role.log.log_end_offset
+        node.disk.fail(Fault("append", "full", METADATA_LOG, 1))
+        with pytest.raises(KafkaError) as caught:
+            await role.submit(create("a"))
+        assert (caught.value.code, caught.value.is_retriable) == (56, True)
+        assert role.log.log_end_offset == end_offset
+        assert not role.is_offline
+        assert await codes(role, create("a")) == [0]
+        await role.stop()
+
+    run(test)
+
+
+@pytest.mark.parametrize("operation", ["append", "flush"])
+def test_a_failed_device_takes_the_role_offline_and_the_process_lives(operation: str) -> None:
+    async def test() -> None:
+        node = Node()
+        role = await node.start_with_broker()
+        assert await codes(role, create("kept")) == [0]
+        node.disk.fail(Fault(operation, "io", "__cluster_metadata-0", 1))  # type: ignore[arg-type]
+        results = await asyncio.gather(role.submit(create("a")), role.submit(create("b")), return_exceptions=True)
+        assert [result.code for result in results if isinstance(result, KafkaError)] == [56, 56]
+        assert role.is_offline
+        with pytest.raises(KafkaError):
+            await role.submit(create("c"))
+        assert list(role.image.topics_by_name) == ["kept"]
+        await role.stop()
+        node.disk.heal()
+        node.disk.crash_machine(SeededRandom(2))
+        role = await node.start()
+        assert "kept" in role.image.topics_by_name
+        await role.stop()
+
+    run(test)
+
+
+def test_a_stopped_role_refuses() -> None:
+    async def test() -> None:
+        role = await Node().start()
+        await role.stop()
+        with pytest.raises(KafkaError) as caught:
+            await role.submit(create("a"))
+        assert caught.value.code == 41
+
+    run(test)
+
+
+def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
+    async def test() -> None:
+        node = Node()
+        role = QuorumRole(
+            identity=VoterIdentity(BrokerId(2), "c", Uuid(b"\x05" * 16), CONTROLLER),
+            settings=parse_broker_settings({}),
+            disk=node.disk,
+            clock=node.clock,
+            random=node.random,
+            workers=InlineWorkers(),
+        )
+        with pytest.raises(QuorumError, match="the voters of this cluster are 1: only node 2 alone is served yet"):
+            await role.start()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"not json", "cannot be read"),
+        (b'{"leaderId":1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"A","data_version":9}', "version 9"),
+        (b'{"data_version":1}', "cannot be read"),
+    ],
+)
+def test_a_quorum_state_that_cannot_be_read_stops_the_start(text: bytes, said: str) -> None:
+    async def test() -> None:
+        node = Node()
+        node.disk.replace_file(QUORUM_STATE, text)
+        with pytest.raises(QuorumError, match=said):
+            await node.start()
+
+    run(test)
+
+
+def test_the_epoch_in_quorum_state_is_never_used_again() -> None:
+    async def test() -> None:
+        node = Node()
+        node.disk.replace_file(
+            QUORUM_STATE,
+            b'{"leaderId":1,"leaderEpoch":41,"votedId":1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}',
+        )
+        role = await node.start()
+        assert role.leader_epoch == 42
+        assert node.disk.read_file(QUORUM_STATE) == (
+            b'{"leaderId":1,"leaderEpoch":42,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+        )
+        await role.stop()
+
+    run(test)
+
+
+def test_static_voters_of_an_older_cluster_are_kept_in_quorum_state() -> None:
+    async def test() -> None:
+        node = Node()
+        node.disk.remove("__cluster_metadata-0/00000000000000000000-0000000000.checkpoint")
+        old = (
+            b'{"clusterId":"","leaderId":1,"leaderEpoch":5,"votedId":-1,"appliedOffset":0,'
+            b'"currentVoters":[%s],"data_version":0}'
+        )
+        node.disk.replace_file(QUORUM_STATE, old % b'{"voterId":1},{"voterId":2}')
+        with pytest.raises(QuorumError, match="the voters of this cluster are 1, 2"):
+            await node.start()
+        node.disk.replace_file(QUORUM_STATE, old % b'{"voterId":1}')
+        role = await node.start()
+        assert node.disk.read_file(QUORUM_STATE) == (old % b'{"voterId":1}').replace(b":5,", b":6,")
+        assert role.finalized_features()["kraft.version"] == 0
+        await role.stop()
+
+    run(test)
+
+
+def test_a_record_that_cannot_be_applied_is_named_by_its_offset() -> None:
+    async def test() -> None:
+        node = Node()
+        role = await node.start_with_broker()
+        await role.submit(create("a"))
+        topic = role.image.topic("a")
+        assert topic is not None
+        await role.stop()
+        content = node.disk.read_file(METADATA_LOG)
+        name = content.rindex(b"\x02a" + topic.topic_id)
+        broken = bytearray(content)
+        broken[name + 2] ^= 0xFF
+        for position, header in iterate_batches(content):
+            write_crc(broken, position, header.size)
+        file = node.disk.open(METADATA_LOG)
+        file.write_at(0, broken)
+        with pytest.raises(QuorumError, match=r"__cluster_metadata-0 stopped at offset \d+: PartitionRecord cannot"):
+            await node.start()
+
+    run(test)
