@@ -23,8 +23,8 @@ import pyarrow as pa
 from moldau.columnar.varints import decode_varints
 from moldau.errors import ProtocolError
 from moldau.types import Buffer, TopicPartition
-from moldau.wire.records.batch import HEADER_SIZE, BatchHeader, compression_of, is_crc_valid, iterate_batches
-from moldau.wire.records.compression import MAX_EXPANDED_BYTES, Compression, decompress
+from moldau.wire.records.batch import HEADER_SIZE, BatchHeader, is_crc_valid, iterate_batches
+from moldau.wire.records.compression import COMPRESSION_MASK, MAX_EXPANDED_BYTES, decompress
 from moldau.wire.records.control import ControlType, decode_control_key
 from moldau.wire.records.record import MIN_RECORD_BYTES, iterate_fields, read_payload
 from moldau.wire.records.varint import decode_varint
@@ -46,6 +46,8 @@ TOPIC_SCHEMA = pa.schema(
 MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 MAX_CHUNK_BYTES = 64 * 1024 * 1024
 """Expanded bytes that become one Arrow batch at most (a single larger record batch still comes whole)."""
+
+MAX_PAYLOAD_BYTES = 0x7FFFFFFF
 
 _RUN_RECORDS = 256
 """From this many records on it pays to look for records of equal size; a failed look costs as much as 40 records."""
@@ -156,7 +158,7 @@ def _chunks(records: Buffer, visible: Iterator[_Batch], settings: DecodeSettings
     """Uncompressed batches are decoded where they lie; from the first compressed one on, they are joined."""
     in_place = _Chunk(records, [], [], [])
     for position, header in visible:
-        if header.compression is not Compression.NONE:
+        if header.attributes & COMPRESSION_MASK:
             if in_place.headers:
                 yield in_place
             yield from _expanded_chunks(records, (position, header), visible, settings)
@@ -182,10 +184,9 @@ def _expanded_chunks(
     while batch is not None:
         position, header = batch
         payload: Buffer = view[position + HEADER_SIZE : position + header.size]
-        kind = compression_of(header.attributes)
-        if kind is not Compression.NONE:
+        if header.attributes & COMPRESSION_MASK:
             try:
-                payload = decompress(kind, payload, settings.max_expanded_bytes)
+                payload = decompress(header.compression, payload, settings.max_expanded_bytes)
             except ProtocolError as error:
                 raise ProtocolError(f"batch at offset {header.base_offset}: {error}") from error
         payloads.append(payload)
@@ -206,45 +207,46 @@ def _expanded_chunks(
 def _decode_chunk(
     chunk: _Chunk, partition: int, start_offset: int, end_offset: int, settings: DecodeSettings
 ) -> pa.RecordBatch:
-    data = np.frombuffer(chunk.data, dtype=np.uint8)
-    starts = _record_starts(chunk, data)
     headers = chunk.headers
+    if len(chunk.data) > MAX_PAYLOAD_BYTES:
+        raise ProtocolError(f"{len(chunk.data)} bytes in one chunk: Arrow's offsets end at {MAX_PAYLOAD_BYTES}")
+    data = np.frombuffer(chunk.data, dtype=np.uint8)
+    source = pa.py_buffer(chunk.data)
+    starts = _record_starts(chunk, data)
     counts = np.array([header.record_count for header in headers])
     try:
         columns = _decode_fields(data, starts, np.repeat(np.array(chunk.ends), counts))
+        offsets = np.repeat(np.array([header.base_offset for header in headers]), counts) + columns.offset_deltas
+        timestamps = _timestamps(headers, counts, columns.timestamp_deltas)
+        if headers[0].base_offset < start_offset or headers[-1].last_offset >= end_offset:
+            shown = np.flatnonzero((offsets >= start_offset) & (offsets < end_offset))
+            if shown.size < offsets.size:
+                offsets, timestamps, columns = offsets[shown], timestamps[shown], columns.take(shown)
+        record_headers = pa.nulls(len(offsets), HEADERS_TYPE)
+        if settings.include_headers and columns.header_counts.any():
+            record_headers = _decode_headers(chunk.data, data, source, columns)
     except (IndexError, ProtocolError) as error:
-        raise ProtocolError(
-            f"malformed records in offsets {headers[0].base_offset} to {headers[-1].last_offset}: {error}"
-        ) from None
-    # a broker's append time stands in the header and counts for every record
-    base_timestamps = np.array([h.max_timestamp if h.is_log_append_time else h.base_timestamp for h in headers])
-    timestamps = np.repeat(base_timestamps, counts)
-    if any(header.is_log_append_time for header in headers):
-        is_create_time = np.repeat(np.array([not header.is_log_append_time for header in headers]), counts)
-        timestamps += np.where(is_create_time, columns.timestamp_deltas, 0)
-    else:
-        timestamps += columns.timestamp_deltas
-    offsets = np.repeat(np.array([header.base_offset for header in headers]), counts) + columns.offset_deltas
-    if headers[0].base_offset < start_offset or headers[-1].last_offset >= end_offset:
-        shown = np.flatnonzero((offsets >= start_offset) & (offsets < end_offset))
-        if shown.size < offsets.size:
-            offsets, timestamps, columns = offsets[shown], timestamps[shown], columns.take(shown)
-    count = len(offsets)
-    source = pa.py_buffer(chunk.data)
-    record_headers = pa.nulls(count, HEADERS_TYPE)
-    if settings.include_headers and columns.header_counts.any():
-        record_headers = _decode_headers(chunk.data, data, source, columns)
+        first, last = headers[0].base_offset, headers[-1].last_offset
+        raise ProtocolError(f"malformed records in offsets {first} to {last}: {error}") from error
     return pa.RecordBatch.from_arrays(
         [
             gather(source, columns.key_starts, columns.key_lengths),
             gather(source, columns.value_starts, columns.value_lengths),
-            pa.array(np.full(count, partition, dtype=np.int32)),
+            pa.array(np.full(len(offsets), partition, dtype=np.int32)),
             pa.array(offsets),
             pa.array(timestamps).cast(TOPIC_SCHEMA.field("timestamp").type),
             record_headers,
         ],
         schema=TOPIC_SCHEMA,
     )
+
+
+def _timestamps(headers: list[BatchHeader], counts: IntArray, deltas: IntArray) -> IntArray:
+    """A broker's append time stands in the header and counts for every record of the batch."""
+    bases = np.array([h.max_timestamp if h.is_log_append_time else h.base_timestamp for h in headers])
+    if any(header.is_log_append_time for header in headers):
+        deltas = np.where(np.repeat(np.array([h.is_log_append_time for h in headers]), counts), 0, deltas)
+    return np.repeat(bases, counts) + deltas
 
 
 class _Columns(msgspec.Struct, frozen=True):

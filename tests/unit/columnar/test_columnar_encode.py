@@ -1,0 +1,129 @@
+"""Arrow columns become Kafka's own record batches: byte for byte the builder's, read back by both readers."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.columnar.decode import HEADERS_TYPE, decode_records
+from moldau.columnar.encode import BatchIdentity, columns_of, encode_batches
+from moldau.types import TopicPartition
+from moldau.wire.records.batch import is_crc_valid, read_header
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.compression import Compression
+from moldau.wire.records.record import read_records
+
+NOW_MS = 1_750_000_000_000
+
+nullable_bytes = st.none() | st.binary(max_size=200)
+headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=8)), max_size=3)
+timestamps = st.integers(NOW_MS - 2**33, NOW_MS + 2**33)
+records = st.lists(st.tuples(nullable_bytes, nullable_bytes, timestamps, headers), min_size=1, max_size=120)
+
+
+def arrow_of(rows) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([row[0] for row in rows], pa.binary()),
+            "value": pa.array([row[1] for row in rows], pa.binary()),
+            "timestamp": pa.array([row[2] for row in rows], pa.timestamp("ms", tz="UTC")),
+            "headers": pa.array(
+                [[{"key": key, "value": value} for key, value in row[3]] for row in rows], HEADERS_TYPE
+            ),
+        }
+    )
+
+
+def encode(batch: pa.RecordBatch, **choices) -> list[bytes]:
+    return [encoded.data for encoded in encode_batches(columns_of(batch, now_ms=NOW_MS), **choices)]
+
+
+@given(records)
+def test_one_batch_is_byte_for_byte_the_builders(rows):
+    (encoded,) = encode(arrow_of(rows), identity=BatchIdentity(9, 2, 41))
+    assert encoded == build_batch(rows, producer_id=9, producer_epoch=2, base_sequence=41)
+
+
+@given(records, st.integers(1, 400), st.sampled_from(Compression))
+def test_batches_keep_their_bound_order_and_sequences(rows, batch_bytes, compression):
+    batches = list(
+        encode_batches(
+            columns_of(arrow_of(rows), now_ms=0),
+            identity=BatchIdentity(9, 2, 2**31 - 3),
+            compression=compression,
+            batch_bytes=batch_bytes,
+        )
+    )
+    read = []
+    sequence = 2**31 - 3
+    for encoded in batches:
+        header = read_header(encoded.data)
+        assert is_crc_valid(encoded.data, 0, len(encoded.data))
+        assert (header.size, header.record_count) == (len(encoded.data), encoded.record_count)
+        assert (header.base_offset, header.base_sequence, header.compression) == (0, sequence, compression)
+        if compression is Compression.NONE:
+            assert header.record_count == 1 or header.size - 61 <= batch_bytes
+        sequence = (sequence + header.record_count) & 0x7FFFFFFF
+        read += [(r.key, r.value, r.timestamp, list(r.headers)) for r in read_records(encoded.data)]
+    assert read == rows
+
+
+@given(records)
+def test_what_was_decoded_is_encoded_again(rows):
+    batch = build_batch(rows)
+    (decoded,) = decode_records(batch, TopicPartition("topic", 0))
+    assert encode(decoded, identity=BatchIdentity()) == [batch]
+
+
+def test_slices_and_other_types_of_the_same_columns():
+    whole = pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array(["a", None, "c", "d"]).dictionary_encode(),
+            "value": pa.array(["1", "2", "", "4"], pa.large_string()),
+            "timestamp": pa.array([datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC)] * 3 + [None]),
+            "headers": pa.array([[("x", b"1")], None, [], [("y", None)]], pa.map_(pa.string(), pa.binary())).cast(
+                HEADERS_TYPE
+            ),
+        }
+    )
+    (encoded,) = encode(whole.slice(1, 3))
+    assert [(r.key, r.value, r.timestamp, r.headers) for r in read_records(encoded)] == [
+        (None, b"2", 1_735_689_600_000, ()),
+        (b"c", b"", 1_735_689_600_000, ()),
+        (b"d", b"4", NOW_MS, (("y", None),)),
+    ]
+
+
+def test_only_a_value_is_needed():
+    (encoded,) = encode(pa.RecordBatch.from_pydict({"value": [b"a", None]}))
+    assert [(r.key, r.value, r.timestamp) for r in read_records(encoded)] == [
+        (None, b"a", NOW_MS),
+        (None, None, NOW_MS),
+    ]
+    assert encode(pa.RecordBatch.from_pydict({"value": pa.array([], pa.binary())})) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "word"),
+    [
+        ({"key": [b"a"]}, "value"),
+        ({"value": [1]}, "value"),
+        ({"value": [b"a"], "key": [1.5]}, "key"),
+        ({"value": [b"a"], "timestamp": ["today"]}, "timestamp"),
+        ({"value": [b"a"], "headers": ["x=y"]}, "headers"),
+        ({"value": [b"a"], "headers": [[{"key": None, "value": b""}]]}, "header"),
+    ],
+)
+def test_columns_of_the_wrong_type_are_named(columns, word):
+    with pytest.raises(ValueError, match=word):
+        encode(pa.RecordBatch.from_pydict(columns))
+
+
+def test_large_records_have_batches_of_their_own():
+    rows = [(None, b"v" * size, NOW_MS, ()) for size in (10, 700_000, 10, 3_000_000, 10, 10)]
+    batches = encode(arrow_of(rows), batch_bytes=500_000)
+    assert [read_header(batch).record_count for batch in batches] == [1, 1, 1, 1, 2]
