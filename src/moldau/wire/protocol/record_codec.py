@@ -16,7 +16,7 @@ from moldau.types import Buffer
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.messages import group_records, metadata_records
 from moldau.wire.protocol.runtime import decode_uvarint, encode_uvarint
-from moldau.wire.protocol.schema import message_info
+from moldau.wire.protocol.schema import declared_messages, message_info
 
 METADATA_FRAME_VERSION: Final = 1
 
@@ -35,18 +35,10 @@ def _by_key(*classes: type[msgspec.Struct]) -> dict[int, type[msgspec.Struct]]:
     return table
 
 
-def _all_messages(module: object, suffix: str) -> list[type[msgspec.Struct]]:
-    return [
-        cls
-        for name, cls in vars(module).items()
-        if name.endswith(suffix) and isinstance(cls, type) and issubclass(cls, msgspec.Struct)
-    ]
-
-
-METADATA_RECORDS: Final = _by_key(*_all_messages(metadata_records, "Record"))
+METADATA_RECORDS: Final = _by_key(*declared_messages(metadata_records))
 """Api key -> class, for every record that a metadata log of Kafka 4.3 may hold."""
 
-GROUP_KEYS: Final = _by_key(*_all_messages(group_records, "Key"))
+GROUP_KEYS: Final = _by_key(*(cls for cls in declared_messages(group_records) if cls.__name__.endswith("Key")))
 """The kind that a key of `__consumer_offsets` begins with -> class."""
 
 

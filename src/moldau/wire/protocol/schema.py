@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -167,6 +167,11 @@ def message(
         return cls
 
     return declare
+
+
+def declared_messages(module: ModuleType) -> list[type[msgspec.Struct]]:
+    """The messages that a module declares, in its order."""
+    return [cls for cls in vars(module).values() if isinstance(cls, type) and cls in _MESSAGES]
 
 
 def message_info(cls: type[msgspec.Struct]) -> MessageInfo:

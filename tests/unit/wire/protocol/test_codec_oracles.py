@@ -1,0 +1,78 @@
+"""Every served message in every version, byte for byte as kio and kafka-python have it, and back."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.messages import raft_records
+from tests.unit.wire.protocol.oracles import (
+    kafka_python_bytes,
+    kio_bytes,
+    kio_read,
+    to_kio,
+)
+from tests.unit.wire.protocol.samples import ALL_MESSAGES, API_MESSAGES, MessageClass, messages, sample_id
+
+KIO_RECORDS = [
+    (raft_records.LeaderChangeMessage, 0),
+    (raft_records.LeaderChangeMessage, 1),
+    (raft_records.SnapshotHeaderRecord, 0),
+    (raft_records.SnapshotFooterRecord, 0),
+    (raft_records.KRaftVersionRecord, 0),
+    (raft_records.VotersRecord, 0),
+]
+
+# shrinking a failure of a large message takes minutes: the failing example is printed as it is
+few = settings(
+    max_examples=20,
+    derandomize=True,
+    deadline=None,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize(("cls", "version"), API_MESSAGES, ids=sample_id)
+def test_the_bytes_are_those_of_kio_in_both_directions_and_those_of_kafka_python(cls: MessageClass, version: int):
+    @few
+    @given(messages(cls, version))
+    def agree(message):
+        body = encode_message(message, version)
+        _agree_with_kio(message, version, body)
+        assert body == kafka_python_bytes(message, version)
+
+    agree()
+
+
+@pytest.mark.parametrize(("cls", "version"), KIO_RECORDS, ids=sample_id)
+def test_the_bytes_of_control_records_are_those_of_kio(cls: MessageClass, version: int):
+    @few
+    @given(messages(cls, version))
+    def agree(message):
+        _agree_with_kio(message, version, encode_message(message, version))
+
+    agree()
+
+
+def _agree_with_kio(message: msgspec.Struct, version: int, body: bytes) -> None:
+    theirs = to_kio(message, version)
+    assert body == kio_bytes(theirs)
+    assert kio_read(type(theirs), body) == (theirs, len(body))
+    assert decode_message(type(message), version, body) == (message, len(body))
+
+
+@pytest.mark.parametrize(("cls", "version"), ALL_MESSAGES, ids=sample_id)
+def test_what_was_encoded_is_decoded_from_any_buffer_and_position(cls: MessageClass, version: int):
+    @few
+    @given(messages(cls, version), st.binary(max_size=3), st.binary(max_size=3))
+    def round_trip(message, before, after):
+        body = encode_message(message, version)
+        end = len(before) + len(body)
+        for make in (bytes, bytearray, memoryview):
+            assert decode_message(cls, version, make(before + body + after), len(before)) == (message, end)
+
+    round_trip()
