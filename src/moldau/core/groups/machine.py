@@ -18,12 +18,13 @@ from moldau.core.groups.classic.membership import heartbeat, leave, session_expi
 from moldau.core.groups.classic.rebalance import join_phase_over, prepare
 from moldau.core.groups.classic.sync import sync, sync_phase_over
 from moldau.core.groups.describe import describe_group, list_groups
-from moldau.core.groups.offsets import commit_offsets, fetch_offsets
+from moldau.core.groups.offsets import commit_offsets, fetch_offsets, forget_topics
 from moldau.core.groups.records import GroupRecord
 from moldau.core.groups.requests import (
     AnyGroupRequest,
     DescribeGroup,
     FetchOffsets,
+    ForgetTopics,
     GroupRequest,
     GroupSettings,
     JoinPhaseOver,
@@ -64,6 +65,8 @@ class GroupMachine:
             join_phase_over(turn, request)
         elif isinstance(request, SyncPhaseOver):
             sync_phase_over(turn, request)
+        elif isinstance(request, ForgetTopics):
+            forget_topics(turn, request)
         else:
             assert_never(request)
         return turn.decision()

@@ -130,5 +130,11 @@ def group_metadata_record(
 
 
 def empty_group_record(group: Group) -> GroupMetadataRecord:
-    """The group exists, and nobody is in it."""
+    """Nobody is in the group."""
     return group_metadata_record(group, (), None, {})
+
+
+def new_group_record(group: Group) -> GroupMetadataRecord:
+    """The group exists; who is about to join it is no business of the log yet."""
+    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms)
+    return GroupMetadataRecord(GroupMetadataKey(group=group.group_id), value)

@@ -12,7 +12,8 @@ A request from a client is `GroupRequest(message, api_version, client_id, client
     ListGroupsRequest     -> ListGroupsResponse     (this shard's part of the list)
 
 OffsetFetch, DescribeGroups and ListGroups may touch several shards: their handler asks each shard and joins the parts.
-Timers fire as `SessionExpired`, `JoinPhaseOver` and `SyncPhaseOver`; nobody waits for a reply to those.
+When topics are deleted, each shard is given `ForgetTopics`. Timers fire as `SessionExpired`, `JoinPhaseOver` and
+`SyncPhaseOver`. Nobody waits for a reply to these: they come under NO_REQUEST_ID.
 """
 
 from __future__ import annotations
@@ -113,7 +114,13 @@ class SyncPhaseOver(msgspec.Struct, frozen=True):
     generation: int
 
 
-AnyGroupRequest = GroupRequest | SessionExpired | JoinPhaseOver | SyncPhaseOver
+class ForgetTopics(msgspec.Struct, frozen=True):
+    """These topics are gone: offsets committed for them end. Long lists of offsets end in several decisions."""
+
+    topics: tuple[str, ...]
+
+
+AnyGroupRequest = GroupRequest | SessionExpired | JoinPhaseOver | SyncPhaseOver | ForgetTopics
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from moldau.core.groups.classic.group import Group, Member, Parked
 from moldau.core.groups.records import GroupRecord
 from moldau.core.groups.requests import (
     AnyGroupRequest,
+    ForgetTopics,
     GroupResponse,
     GroupSettings,
     JoinPhaseOver,
@@ -70,6 +71,11 @@ class Turn:
 
     def cancel_sync(self, group: Group) -> None:
         self._cancel(("sync", group.group_id))
+
+    def continue_forgetting(self, firing: ForgetTopics) -> None:
+        """At once, as a decision of its own: one decision is one batch, and batches have a size."""
+        key = ("forget", firing.topics)
+        self._timers[key] = Timer(key, self.now_ms, firing)
 
     def _cancel(self, key: Hashable) -> None:
         self._timers[key] = Timer(key, None)

@@ -13,7 +13,7 @@ from moldau.core.groups.classic.rebalance import (
     generation_reply,
     prepare_or_complete_join,
 )
-from moldau.core.groups.records import empty_group_record, group_metadata_record
+from moldau.core.groups.records import group_metadata_record, new_group_record
 from moldau.core.groups.refusals import refused_join
 from moldau.core.groups.requests import GroupRequest
 from moldau.core.groups.turn import Turn
@@ -48,7 +48,7 @@ def join(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRe
         if group.members or group.pending_members:
             # Kafka makes the group for a refused member too
             turn.state.groups[message.group_id] = group
-            turn.records.append(empty_group_record(group))
+            turn.records.append(new_group_record(group))
     else:
         _join_group(turn, parked, request, message, group)
 
