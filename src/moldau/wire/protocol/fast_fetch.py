@@ -172,13 +172,13 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchQue
             count, position = finish_uvarint(frame, position, count)
         _check_count(count - 1, 33, len(frame) - position)
         for _ in range(count - 1):
-            partition, leader_epoch, offset, fetched_epoch, log_start_offset, max_bytes, tags = _unpack_partition_12(
-                frame, position
+            partition, leader_epoch, offset, fetched_epoch, log_start_offset, partition_bytes, tags = (
+                _unpack_partition_12(frame, position)
             )
             if tags:
                 return None
             position += 33
-            entries.append((topic, partition, leader_epoch, offset, fetched_epoch, log_start_offset, max_bytes))
+            entries.append((topic, partition, leader_epoch, offset, fetched_epoch, log_start_offset, partition_bytes))
         if frame[position]:
             return None
         position += 1
