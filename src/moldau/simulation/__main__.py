@@ -32,12 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
         if failed >= options.max_failures:
             break
     elapsed = time.perf_counter() - began
-    print(
-        f"{len(seeds)} seeds, {failed} broken, {events} events, {records} records, "
-        f"{elapsed:.1f} s ({elapsed / len(seeds):.2f} s a seed)"
-        if not options.digests
-        else f"{failed} broken"
-    )
+    if options.digests:
+        print(f"{failed} broken")
+    else:
+        per_seed = elapsed / len(seeds)
+        print(f"{len(seeds)} seeds, {failed} broken, {events} events, {records} records, {elapsed:.1f} s", end=" ")
+        print(f"({per_seed:.2f} s a seed)")
     return 1 if failed else 0
 
 

@@ -221,6 +221,7 @@ class End(asyncio.Transport):
         self.arrived += piece
         network.trace.note("arrive", self.connection.number, self.name, len(piece), zlib.crc32(piece))
         self._read()
+        network.after_event()
         if is_reset:
             network.reset(self.connection)
 
@@ -308,6 +309,7 @@ class SimulatedNetwork:
         self.connections: dict[int, Connection] = {}
         self.next_number = 1
         self.next_port = FIRST_EPHEMERAL_PORT
+        self.after_event: Callable[[], None] = lambda: None
         self.shared_buffer_of: Callable[[asyncio.BufferedProtocol], object] = lambda protocol: None
 
     # -- the door

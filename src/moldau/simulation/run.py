@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from random import Random
 
@@ -40,10 +41,21 @@ def run_seed(
     seed: int, *, seconds: float = DEFAULT_SECONDS, write_line: Callable[[str], None] | None = None
 ) -> Outcome:
     """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
-    began = time.perf_counter()
     # a collection in the middle would run finalizers of dead processes at a time that no seed repeats
-    gc.collect()
     gc.disable()
+    try:
+        with warnings.catch_warnings():
+            # what a killed process had only just begun
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited")
+            outcome = _run_world(seed, seconds, write_line)
+            gc.collect()
+            return outcome
+    finally:
+        gc.enable()
+
+
+def _run_world(seed: int, seconds: float, write_line: Callable[[str], None] | None) -> Outcome:
+    began = time.perf_counter()
     loop = VirtualLoop()
     try:
         asyncio.set_event_loop(loop)
@@ -65,7 +77,6 @@ def run_seed(
     finally:
         asyncio.set_event_loop(None)
         loop.close()
-        gc.enable()
 
 
 def _run(world: World, scenario: Scenario) -> ViolationError | None:

@@ -128,7 +128,7 @@ class Scenario:
     async def create_topics(self) -> None:
         """Three topics: one that flushes each batch, one that leaves it to the page cache, one with retention."""
         random = self.random
-        small = ("internal.segment.bytes", str(random.choice((5_000, 20_000, 100_000))))
+        small = ("internal.segment.bytes", str(random.choice((20_000, 40_000, 100_000))))
         index = ("index.interval.bytes", str(random.choice((0, 100, 4_096))))
         await self.create_topic("flushed", random.randint(1, 2), {"flush.messages": "1", **dict((small, index))})
         await self.create_topic("cached", random.randint(1, 2), dict((small, index)))

@@ -7,14 +7,18 @@ real `Node` behind them; a crash takes the process away and leaves what the disk
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from random import Random
+from traceback import format_exception
 
 import msgspec
 
 from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.errors import InvariantError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.assemble import Doors, Node
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import Ledger, PartitionLedger
@@ -39,6 +43,22 @@ class SimulatedTopic(msgspec.Struct, frozen=True):
 
     def ledger(self, world: World, partition: int) -> PartitionLedger:
         return world.ledger.partition(self.topic_id, partition)
+
+
+class SimulatedEventLog(EventLog):
+    """What the node logs becomes part of the story; an error that no handler foresaw breaks a rule."""
+
+    __slots__ = ("_world",)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.clock)
+        self._world = world
+
+    def write(self, level: int, kind: str, message: str) -> None:
+        self._world.trace.tell(f"log {logging.getLevelName(level)} {message.splitlines()[0]}")
+
+    def unforeseen(self, kind: str, message: str, error: BaseException) -> None:
+        self._world.violate(ViolationError("nothing fails unseen", f"{message}\n{''.join(format_exception(error))}"))
 
 
 class World:
@@ -68,6 +88,8 @@ class World:
         self.failed: asyncio.Future[ViolationError] = loop.create_future()
         self.producer_ids: dict[tuple[int, int], int] = {}
         self.died = asyncio.Event()
+        self.high_watermarks: dict[int, int] = {}
+        self.network.after_event = self.check_partitions
 
     # -- rules
 
@@ -110,6 +132,8 @@ class World:
             parse_broker_settings(self.settings),
             Doors(clock=self.clock, random=random, disk=disk, workers=workers, network=self.network),
         )
+        node.log = SimulatedEventLog(self)
+        self.high_watermarks.clear()
         task = self.loop.run_in_process(process, node.start())
         if not await self._until_done_or_dead(task, BOOT_PATIENCE_S, "start"):
             return False
@@ -194,8 +218,30 @@ class World:
 
     # -- rules that look inside
 
+    def check_partitions(self) -> None:
+        """After every event: the offsets of each partition are in order, and no high watermark goes back."""
+        if self.node is None or self.failed.done():
+            return
+        broker = self.node.broker
+        try:
+            broker.check()
+            for partition in broker.partitions:
+                known = self.high_watermarks.get(partition.number, -1)
+                if partition.high_watermark < known:
+                    raise ViolationError(
+                        "the high watermark never goes back",
+                        f"{partition.topic_partition}: {known} to {partition.high_watermark}",
+                    )
+                self.high_watermarks[partition.number] = partition.high_watermark
+        except ViolationError as violation:
+            self.violate(violation)
+        except InvariantError as error:
+            self.violate(ViolationError("invariants hold", str(error)))
+
     def check_node(self) -> None:
-        """Cheap rules over the running node and the loop."""
+        """The rules over the node and the loop as a whole."""
+        if self.node is not None and self.node.failure is not None:
+            raise ViolationError("invariants hold", f"the node stopped: {self.node.failure}")
         if self.loop.unhandled:
             story, error = self.loop.unhandled[0]
             if isinstance(error, ViolationError):

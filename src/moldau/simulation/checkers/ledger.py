@@ -45,6 +45,7 @@ class PartitionLedger:
         self.values: dict[int, Value] = {}
         self.offsets: dict[Value, int] = {}
         self.log_start_offset = 0
+        self.may_start_go_back = False
         self.end = 0
         """One past the largest offset that was acknowledged or read."""
         self.legal_losses = 0
@@ -79,7 +80,8 @@ class PartitionLedger:
         self.end = max(self.end, offset + 1)
 
     def log_start_seen(self, log_start_offset: int) -> None:
-        """Retention moves the start; nothing else does."""
+        """Retention moves the start; nothing else does. What it deleted may be back after a crash of the machine: as
+        in Kafka, the deletion itself is not flushed."""
         if log_start_offset > self.log_start_offset:
             if not self.may_expire:
                 raise ViolationError(
@@ -90,16 +92,20 @@ class PartitionLedger:
                 if value is not None:
                     del self.offsets[value]
             self.log_start_offset = log_start_offset
-        elif 0 <= log_start_offset < self.log_start_offset and not self.legal_losses:
-            raise ViolationError(
-                "the log start never goes back", f"{self.name}: {self.log_start_offset} to {log_start_offset}"
-            )
+        elif 0 <= log_start_offset < self.log_start_offset:
+            if not self.may_start_go_back:
+                raise ViolationError(
+                    "the log start never goes back", f"{self.name}: {self.log_start_offset} to {log_start_offset}"
+                )
+            self.log_start_offset = log_start_offset
+        self.may_start_go_back = False
 
     def survived(self, survivor_end: int, *, is_power_lost: bool) -> int:
         """Called at a crash with one past the last offset that the disk still holds. Gives how many records are gone.
 
         Raises ViolationError for a loss that was not allowed.
         """
+        self.may_start_go_back |= is_power_lost
         lost = [offset for offset in self.values if offset >= survivor_end]
         if not lost:
             return 0

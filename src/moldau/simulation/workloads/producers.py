@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MAX_IN_FLIGHT = 5
 FIRST_TOPIC_ID_VERSION = 13
+FIRST_ZSTD_VERSION = 7
+OLD_CODECS = ("gzip", "snappy", "lz4")
 NO_COMPRESSION_WEIGHT = 8
 SEQUENCE_ERRORS = (45, 46, 47, 59)
 
@@ -62,11 +64,17 @@ class Producer(ClientLoop):
         self.topic = topic
 
     def make_batch(
-        self, values: list[Value], *, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+        self,
+        values: list[Value],
+        *,
+        codecs: tuple[str, ...] = OLD_CODECS,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
     ) -> bytes:
         now_ms = self.world.clock.now_ms()
-        padding = self.random.choice((0, 0, 10, 100, 3000))
-        codec = self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + ("gzip", "snappy", "lz4", "zstd"))
+        padding = self.random.choice((0, 0, 10, 100, 3_000 if len(values) <= 3 else 300))
+        codec = self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + codecs)
         return build_batch(
             [(None, value.encode(padding), now_ms, ()) for value in values],
             compression=codec,
@@ -215,7 +223,8 @@ class PlainProducer(Producer):
             values = [Value(self.name, self.next_number + index, True) for index in range(count)]
             self.next_number += count
             sent[partition] = values
-            batches[partition] = self.make_batch(values)
+            codecs = (*OLD_CODECS, "zstd") if client.version_of(ApiKey.PRODUCE) >= FIRST_ZSTD_VERSION else OLD_CODECS
+            batches[partition] = self.make_batch(values, codecs=codecs)
         request = self.make_request(client, batches, acks)
         if acks == 0:
             client.send_unanswered(ApiKey.PRODUCE, request)

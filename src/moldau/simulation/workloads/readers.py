@@ -184,6 +184,7 @@ class Consumer(ClientLoop):
         """After a legal loss or an expiry: goes on at the start of the log."""
         start = await list_offset(self, client, self.topic.name, partition, EARLIEST)
         if start >= 0:
+            position.ledger.log_start_seen(start)
             self.positions[partition] = Position(position.ledger, start)
 
 
@@ -229,5 +230,10 @@ class Auditor(Consumer):
             await self.fetch(client, max_wait_ms=10)
             return
         for partition, position in self.positions.items():
+            if position.ledger.may_expire:
+                start = await list_offset(self, client, self.topic.name, partition, EARLIEST)
+                if start < 0:
+                    return
+                position.ledger.log_start_seen(start)
             position.ledger.check_whole(position.seen, self.ends[partition])
         self.is_finished = True

@@ -15,7 +15,6 @@ from moldau.wire.protocol.fast_produce import decode_produce_request, encode_pro
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-ALL_IN_SYNC_REPLICAS = -1
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 7
 _ZSTD = 4
@@ -37,8 +36,8 @@ def act_produce(
     Ignored on purpose: record errors and leader hints are never filled (an error concerns the whole batch, and one
     node has no other leader). Transactions are not served: a transactional batch gets 48.
 
-    acks 0 and 1 are answered after the append. acks=all waits for the high watermark, which waits for the flush where
-    `flush.messages=1`. With acks=0 any error closes the connection, as nothing else can tell the client.
+    acks 1 and all are answered after the append, and after the flush where `flush.messages` asks for one now (Kafka
+    flushes inside the append, whatever the acks). With acks=0 any error closes the connection, as nothing else can tell the client.
     """
     version = context.api_version
     transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version)
@@ -87,7 +86,7 @@ def act_produce(
     if acks == 0:
         _close_on_error(results)
         return None
-    if waiting and acks == ALL_IN_SYNC_REPLICAS:
+    if waiting:
         return _answer_when_flushed(broker, context, results, waiting, timeout_ms)
     return encode_produce_response(version, context.correlation_id, results)
 
