@@ -24,7 +24,7 @@ from typing import Any, cast
 
 import msgspec
 
-from moldau.errors import InvariantError, KafkaError, ProtocolError
+from moldau.errors import InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.context import AllowAll, Authorizer, NoQuotas, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.server_connection import Answer, PendingResponse, ServerConnection
@@ -39,6 +39,10 @@ MAX_TAGGED_FIELDS = 10_000
 _read_header = Struct(">hhih").unpack_from
 
 RawAct = Callable[[RequestContext, memoryview, int], "Answer | PendingResponse | None"]
+
+
+class ResponseError(MoldauError):
+    """A handler made a response that its version cannot carry: our mistake, not the peer's."""
 
 
 class HandlerSpec(msgspec.Struct, frozen=True):
@@ -186,7 +190,10 @@ class Dispatcher:
         if response is None:
             return None
         entry = self._entries[context.api_key]
-        body = encode_message(response, context.api_version)
+        try:
+            body = encode_message(response, context.api_version)
+        except ProtocolError as error:
+            raise ResponseError(str(error)) from error
         # ApiVersions keeps response header 0 in every version, so that any client can read it (KIP-511)
         if context.api_version >= entry.flexible_from and context.api_key != API_VERSIONS_KEY:
             return b"%b%b\x00%b" % (_pack_int(5 + len(body)), _pack_int(context.correlation_id), body)

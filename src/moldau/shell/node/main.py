@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.errors import MoldauError
 from moldau.ports import Disk
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.random import SystemRandom
@@ -82,10 +81,7 @@ def open_disk(data_directory: str | None, settings: BrokerSettings) -> Disk:
         return MemoryDisk()
     from moldau.shell.io.disk import OsDisk
 
-    try:
-        return OsDisk(data_directory, max_open_files=settings.moldau_open_files)
-    except NotADirectoryError as error:
-        raise MoldauError(f"{data_directory} is no directory") from error
+    return OsDisk(data_directory, max_open_files=settings.moldau_open_files)
 
 
 def physical_memory_bytes() -> int:

@@ -35,6 +35,7 @@ SPECIAL_FROM = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 MAX_ISOLATION_LEVEL = 1
+LEADER_EPOCH_FROM = 4
 KAFKA_STORAGE_ERROR = 56
 
 Found = tuple[int, int, int, int]
@@ -89,7 +90,8 @@ def act_list_offsets(
 
 def _response(context: RequestContext, request: ListOffsetsRequest, found: list[Found]) -> ListOffsetsResponse:
     """`found` in the order of the request; a partition that stands twice is answered once."""
-    answers = iter(found)
+    has_epoch = context.api_version >= LEADER_EPOCH_FROM
+    answers = iter(found if has_epoch else [(*found_one[:3], -1) for found_one in found])
     topics = []
     for topic in request.topics:
         partitions = {
