@@ -198,14 +198,12 @@ class ClusterClient:
         known = self._topics.get(name)
         if known is not None:
             return known
-
-        def ask() -> TopicMetadata:
-            found = self.refresh([name], allow_auto_create=True)
-            if name not in found:
-                raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}")
-            return found[name]
-
-        return self.retry(ask, min(self.retry_timeout_ms, _AUTO_CREATE_TIMEOUT_MS))
+        backoff = Backoff(min(self.retry_timeout_ms, _AUTO_CREATE_TIMEOUT_MS))
+        while True:
+            found = self.retry(lambda: self.refresh([name], allow_auto_create=True))
+            if name in found:
+                return found[name]
+            backoff.wait(kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}"))
 
     def forget(self, topic: str) -> None:
         """Makes the next `topic` or `leader_of` ask again: an answer said that what is known is old."""
@@ -237,9 +235,9 @@ class ClusterClient:
 
     # --- retries ---
 
-    def retry(self, action: Callable[[], Result], timeout_ms: int | None = None) -> Result:
-        """Runs `action` until it raises no retriable KafkaError; None for `timeout_ms` means `retry_timeout_ms`."""
-        backoff = Backoff(self.retry_timeout_ms if timeout_ms is None else timeout_ms)
+    def retry(self, action: Callable[[], Result]) -> Result:
+        """Runs `action` until it raises no retriable KafkaError, at most for `retry_timeout_ms`."""
+        backoff = Backoff(self.retry_timeout_ms)
         while True:
             try:
                 return action()

@@ -1,0 +1,298 @@
+"""Tables go to a broker and come back; ranges end by offsets; a wire that breaks loses and doubles nothing."""
+
+from __future__ import annotations
+
+import confluent_kafka
+import pyarrow as pa
+import pytest
+
+from moldau.columnar import (
+    TOPIC_SCHEMA,
+    DecodeSettings,
+    PartitionRange,
+    RangeReader,
+    ReaderSettings,
+    TopicWriter,
+    read_range,
+    read_topic,
+    write_table,
+)
+from moldau.columnar.reader import TopicRecreatedError
+from moldau.errors import KafkaError
+from moldau.shell.network.client_cluster import ClusterClient, parse_bootstrap_servers
+from moldau.shell.network.client_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    commit_offsets,
+    committed_offsets,
+    list_offsets,
+)
+from moldau.types import TopicPartition
+
+NOW_MS = 1_750_000_000_000
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def table_of(count: int, *, keys: bool = True) -> pa.Table:
+    return pa.table(
+        {
+            "key": pa.array([b"key-%d" % (i % 37) if keys and i % 5 else None for i in range(count)], pa.binary()),
+            "value": pa.array(
+                [None if i % 11 == 0 else b"%d|" % i + b"x" * (i % 90) for i in range(count)], pa.binary()
+            ),
+            "timestamp": pa.array([NOW_MS + i for i in range(count)], pa.timestamp("ms", tz="UTC")),
+            "headers": pa.array(
+                [[{"key": "n", "value": b"%d" % i}] if i % 3 == 0 else None for i in range(count)],
+                TOPIC_SCHEMA.field("headers").type,
+            ),
+        }
+    )
+
+
+def read(broker, topic, **choices) -> pa.Table:
+    return pa.Table.from_batches(read_topic(broker.bootstrap_servers, topic, **choices), TOPIC_SCHEMA)
+
+
+# --- there and back ---
+
+
+@pytest.mark.parametrize("compression", CODECS)
+def test_a_table_comes_back_as_it_was_written(broker, compression):
+    topic = broker.create_topic()
+    table = table_of(5_000)
+    written = write_table(broker.bootstrap_servers, topic, table, compression=compression, batch_bytes=30_000)
+    (row,) = written.values()
+    assert (row.first_offset, row.end_offset, row.record_count) == (0, 5_000, 5_000)
+    back = read(broker, topic, batch_bytes=100_000)
+    assert back.select(["key", "value", "timestamp", "headers"]).to_pydict() == table.to_pydict()
+    assert back["offset"].to_pylist() == list(range(5_000))
+
+
+def test_keys_decide_the_partition_as_confluent_kafka_decides_it(broker):
+    topic = broker.create_topic(7)
+    write_table(broker.bootstrap_servers, topic, table_of(2_000).select(["key", "value"]))
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "partitioner": "murmur2_random", "linger.ms": 5}
+    )
+    for index in range(37):
+        producer.produce(topic, key=b"key-%d" % index, value=b"theirs")
+    assert producer.flush(30) == 0
+    places: dict[bytes, dict[int, None]] = {}
+    back = read(broker, topic)
+    for key, partition in zip(back["key"].to_pylist(), back["partition"].to_pylist(), strict=True):
+        if key is not None:
+            places.setdefault(key, {})[partition] = None
+    assert len(places) == 37
+    assert all(len(partitions) == 1 for partitions in places.values())
+
+
+def test_records_without_a_key_use_every_partition_and_keep_their_order_within(broker):
+    topic = broker.create_topic(3)
+    table = pa.table({"value": [b"%06d" % i + b"x" * 94 for i in range(6_000)]})
+    with TopicWriter(broker.bootstrap_servers, topic, batch_bytes=20_000) as writer:
+        for start in range(0, 6_000, 700):
+            writer.write(table.slice(start, 700))
+        written = writer.flush()
+    assert sorted(written) == [TopicPartition(topic, index) for index in range(3)]
+    assert min(row.record_count for row in written.values()) > 1_500
+    back = read(broker, topic)
+    for partition in range(3):
+        values = back.filter(pa.compute.equal(back["partition"], partition))["value"].to_pylist()
+        assert values == sorted(values)
+    assert sorted(back["value"].to_pylist()) == table["value"].to_pylist()
+
+
+def test_a_row_may_name_its_partition_and_its_topic(broker):
+    one, two = broker.create_topic(3), broker.create_topic(2)
+    rows = {
+        "topic": [one, two, one, two],
+        "partition": pa.array([2, 1, None, 0], pa.int32()),
+        "key": pa.array([None, b"k", b"21", b"k"], pa.binary()),
+        "value": [b"a", b"b", b"c", b"d"],
+    }
+    with TopicWriter(broker.bootstrap_servers) as writer:
+        writer.write(pa.table(rows))
+        with pytest.raises(ValueError, match="no partition 9"):
+            writer.write(pa.table({**rows, "partition": [9, 0, 0, 0]}))
+        with pytest.raises(ValueError, match="column topic"):
+            writer.write(pa.table({"value": [b"a"]}))
+        writer.flush()
+    assert read(broker, one).select(["partition", "value"]).sort_by("value").to_pydict() == {
+        "partition": [2, (-973932308 & 0x7FFFFFFF) % 3],
+        "value": [b"a", b"c"],
+    }
+    assert read(broker, two)["value"].to_pylist() == [b"d", b"b"]
+
+
+def test_confluent_kafka_reads_what_is_written_and_the_other_way_round(broker):
+    topic = broker.create_topic()
+    write_table(broker.bootstrap_servers, topic, table_of(300), compression="lz4")
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers, "compression.type": "zstd"})
+    producer.produce(topic, value=None, key=b"tombstone", headers=[("h", None), ("h", b"2")], timestamp=NOW_MS)
+    assert producer.flush(30) == 0
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    messages = []
+    while len(messages) < 301:
+        messages += consumer.consume(301 - len(messages), timeout=30)
+    consumer.close()
+    back = read(broker, topic).to_pydict()
+    assert [(m.offset(), m.key(), m.value()) for m in messages] == list(
+        zip(back["offset"], back["key"], back["value"], strict=True)
+    )
+    theirs = [
+        None if m.headers() is None else [{"key": key, "value": value} for key, value in m.headers()] for m in messages
+    ]
+    assert back["headers"] == theirs
+
+
+# --- ranges ---
+
+
+def test_reading_ends_at_the_offsets_taken_at_the_call(broker):
+    topic = broker.create_topic()
+    write_table(broker.bootstrap_servers, topic, table_of(100))
+    batches = read_topic(broker.bootstrap_servers, topic)
+    write_table(broker.bootstrap_servers, topic, table_of(50))
+    assert sum(batch.num_rows for batch in batches) == 100
+
+
+def test_starts_and_ends_are_words_or_offsets_for_each_partition(broker):
+    topic = broker.create_topic(2)
+    rows = {"partition": pa.array([0, 1] * 50, pa.int32()), "value": [b"%d" % i for i in range(100)]}
+    write_table(broker.bootstrap_servers, topic, pa.table(rows))
+
+    def offsets(**choices):
+        back = read(broker, topic, **choices)
+        pairs = zip(back["partition"].to_pylist(), back["offset"].to_pylist(), strict=True)
+        found: dict[int, list[int]] = {}
+        for partition, offset in pairs:
+            found.setdefault(partition, []).append(offset)
+        return found
+
+    assert offsets(start={0: 45, 1: 48}) == {0: list(range(45, 50)), 1: [48, 49]}
+    assert offsets(start={0: -2, 1: -1}, end={0: 2, 1: -1}) == {0: [0, 1]}
+    assert offsets(start={1: 47}) == {1: [47, 48, 49]}
+    assert offsets(end={0: 3}, partitions=[0]) == {0: [0, 1, 2]}
+    assert offsets(start="latest") == {}
+    assert offsets(partitions=[1], start={1: 49}) == {1: [49]}
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"start": "newest"},
+        {"start": {0: -3}},
+        {"start": {0: 5}, "end": {0: 2}},
+        {"start": {0: 5}, "partitions": [0, 1]},
+        {"isolation": "serializable"},
+        {"batch_bytes": 0},
+    ],
+)
+def test_wrong_arguments_are_refused_at_the_call(broker, choices):
+    topic = broker.create_topic(2)
+    with pytest.raises((ValueError, KeyError)):
+        read_topic(broker.bootstrap_servers, topic, **choices)
+
+
+def test_what_does_not_exist_is_refused_at_the_call(broker):
+    with pytest.raises(KafkaError, match="nowhere"):
+        read_topic(broker.bootstrap_servers, "nowhere")
+    topic = broker.create_topic()
+    with pytest.raises(KafkaError, match="no partition 5"):
+        read_topic(broker.bootstrap_servers, topic, partitions=[5])
+
+
+def test_a_range_out_of_the_log_is_refused_or_skipped(broker):
+    topic = broker.create_topic()
+    write_table(broker.bootstrap_servers, topic, table_of(10))
+    beyond = PartitionRange(topic, 0, 50, 60)
+    with pytest.raises(KafkaError, match="offset 50"):
+        list(read_range(broker.bootstrap_servers, beyond))
+    assert list(read_range(broker.bootstrap_servers, beyond, ReaderSettings(on_data_loss="skip"))) == []
+
+
+def test_a_topic_made_again_is_not_taken_for_the_old_one(broker):
+    topic = broker.create_topic(name="twice")
+    with ClusterClient(broker.bootstrap_servers) as client:
+        topic_id = client.topic(topic).topic_id
+    broker.delete_topic(topic)
+    broker.create_topic(name="twice")
+    write_table(broker.bootstrap_servers, topic, table_of(10))
+    with pytest.raises(TopicRecreatedError):
+        list(read_range(broker.bootstrap_servers, PartitionRange(topic, 0, 0, 10, topic_id)))
+    assert sum(b.num_rows for _, b in read_range(broker.bootstrap_servers, PartitionRange(topic, 0, 0, 10))) == 10
+
+
+def test_a_reader_says_how_far_it_has_come(broker):
+    topic = broker.create_topic(2)
+    write_table(broker.bootstrap_servers, topic, table_of(2_000))
+    with ClusterClient(broker.bootstrap_servers) as client:
+        ends = list_offsets(client, {TopicPartition(topic, p): LATEST_TIMESTAMP for p in range(2)})
+        ranges = [PartitionRange(topic, p.partition, 0, row.offset) for p, row in ends.items()]
+        settings = ReaderSettings(batch_bytes=8_000, decode=DecodeSettings(include_headers=False))
+        with RangeReader(client, ranges, settings) as reader:
+            rows = dict.fromkeys(ends, 0)
+            for partition, batch in reader:
+                rows[partition] += batch.num_rows
+                assert reader.positions[partition] >= batch["offset"][-1].as_py() + 1
+        assert reader.positions == {partition: row.offset for partition, row in ends.items()}
+        assert sum(rows.values()) == 2_000
+
+
+# --- offsets and groups ---
+
+
+def test_offsets_of_timestamps_and_of_groups(broker):
+    topic = broker.create_topic()
+    write_table(broker.bootstrap_servers, topic, table_of(100))
+    partition = TopicPartition(topic, 0)
+    with ClusterClient(broker.bootstrap_servers) as client:
+        at = {stamp: list_offsets(client, {partition: stamp})[partition].offset
+              for stamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NOW_MS, NOW_MS + 42, NOW_MS + 100)}  # fmt: skip
+        assert list(at.values()) == [0, 100, 0, 42, -1]
+        assert committed_offsets(client, "readers") == {}
+        commit_offsets(client, "readers", {partition: 42}, metadata="batch 7")
+        assert committed_offsets(client, "readers")[partition].offset == 42
+        assert committed_offsets(client, "readers", [partition])[partition].metadata == "batch 7"
+        assert topic in client.list_topics()
+
+
+def test_bootstrap_servers_are_read_in_every_form():
+    assert parse_bootstrap_servers("a:1, b:2,") == [("a", 1), ("b", 2)]
+    assert parse_bootstrap_servers(["[::1]:9", "host"]) == [("::1", 9), ("host", 9092)]
+    for wrong in ("", "host:port", []):
+        with pytest.raises(ValueError):
+            parse_bootstrap_servers(wrong)
+
+
+def test_a_cluster_that_is_not_there_is_said_so_in_time():
+    with pytest.raises(KafkaError, match="cannot reach"), ClusterClient("127.0.0.1:1", retry_timeout_ms=100) as client:
+        client.list_topics()
+
+
+# --- a wire that breaks ---
+
+
+def test_breaks_lose_and_double_nothing(wire):
+    relay, broker = wire
+    topic = broker.create_topic(3)
+    table = table_of(30_000)
+    relay.break_every(2_000)  # answers to Produce are small
+    with TopicWriter(broker.bootstrap_servers, topic, batch_bytes=20_000) as writer:
+        for start in range(0, 30_000, 3_000):
+            writer.write(table.slice(start, 3_000))
+        written = writer.flush()
+    assert relay.breaks > 3
+    assert sum(row.record_count for row in written.values()) == 30_000
+    produced_breaks = relay.breaks
+    relay.break_every(300_000)
+    back = read(broker, topic, batch_bytes=100_000)
+    assert relay.breaks > produced_breaks
+    assert back.num_rows == 30_000
+    assert back.sort_by("timestamp")["value"].to_pylist() == table["value"].to_pylist()
+    for partition in range(3):
+        offsets = back.filter(pa.compute.equal(back["partition"], partition))["offset"].to_pylist()
+        assert offsets == list(range(len(offsets)))
