@@ -47,7 +47,7 @@ from moldau.wire.records.control import ControlType, decode_control_key, decode_
 from moldau.wire.records.crc import crc32c
 from moldau.wire.records.record import read_records
 
-_CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = 512 << 10
 _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 _TEMPORARY_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
 _unpack_header = HEADER.unpack_from

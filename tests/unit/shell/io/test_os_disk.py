@@ -1,0 +1,165 @@
+"""What only the real disk does: few descriptors, several threads, errors of the operating system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from moldau.errors import StorageFailedError, StorageFullError
+from moldau.shell.io import disk as disk_module
+from moldau.shell.io.disk import OsDisk
+
+
+def test_more_files_than_descriptors(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path), max_open_files=4)
+    files = [disk.open(f"f{number}") for number in range(20)]
+    for turn in range(3):
+        for number, file in enumerate(files):
+            assert file.append(bytes([number])) == turn
+            assert disk.open_files <= 4
+    assert all(file.read(0, 9) == bytes([number]) * 3 for number, file in enumerate(files))
+    for file in files:
+        file.close()
+    assert disk.open_files == 0
+
+
+def test_the_lately_used_file_keeps_its_descriptor(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path), max_open_files=3)
+    hot = disk.open("hot")
+    for number in range(10):
+        hot.append(b"x")
+        disk.open(f"cold{number}")
+    (tmp_path / "hot").unlink()
+    hot.append(b"y")  # would fail if it had to be opened again
+    with pytest.raises(FileNotFoundError):
+        disk.open("hot", create=False)
+
+
+def test_files_are_read_and_flushed_by_threads_while_the_loop_appends(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path), max_open_files=2)
+    files = [disk.open(f"f{number}") for number in range(6)]
+    errors: list[BaseException] = []
+    is_done = threading.Event()
+
+    def work() -> None:
+        try:
+            while not is_done.is_set():
+                for number, file in enumerate(files):
+                    file.flush()
+                    data = file.read(0, 1 << 20)
+                    assert data == bytes([number]) * len(data)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        for number, file in enumerate(files):
+            file.append(bytes([number]) * 10)
+    is_done.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert [file.size() for file in files] == [3000] * 6
+
+
+def test_a_short_write_is_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+    monkeypatch.setattr(disk_module.os, "pwrite", lambda fd, data, position: real(fd, bytes(data)[:3], position))
+    file = OsDisk(str(tmp_path)).open("a")
+    assert file.append(b"0123456789") == 0
+    assert file.read(0, 20) == b"0123456789"
+
+
+def _failing_after(count: int, number: int) -> object:
+    real, calls = os.pwrite, [0]
+
+    def pwrite(descriptor: int, data: bytes, position: int) -> int:
+        calls[0] += 1
+        if calls[0] > count:
+            raise OSError(number, os.strerror(number))
+        return real(descriptor, bytes(data)[: max(1, len(data) // 2)], position)
+
+    return pwrite
+
+
+def test_no_space_left_cuts_back_to_the_old_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk(str(tmp_path)).open("a")
+    file.append(b"kept")
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_module.os, "pwrite", _failing_after(1, errno.ENOSPC))
+        with pytest.raises(StorageFullError):
+            file.append(b"never seen")
+    assert (tmp_path / "a").read_bytes() == b"kept"
+    assert file.append(b"!") == 4
+
+
+def test_an_input_output_error_is_a_failed_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk(str(tmp_path)).open("a")
+    monkeypatch.setattr(disk_module.os, "pwrite", _failing_after(0, errno.EIO))
+    with pytest.raises(StorageFailedError, match="write a"):
+        file.append(b"x")
+
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(disk_module.os, "fsync", fsync)
+    with pytest.raises(StorageFailedError, match="flush a"):
+        file.flush()
+
+
+def test_out_of_descriptors_it_lives_with_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = OsDisk(str(tmp_path), max_open_files=100)
+    files = [disk.open(f"f{number}") for number in range(8)]
+    real, failed = os.open, [False]
+
+    def limited(path: str, flags: int, mode: int = 0o777) -> int:
+        if not failed[0]:
+            failed[0] = True
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(disk_module.os, "open", limited)
+    disk.open("one more").append(b"x")
+    assert disk.max_open_files == 4
+    for file in files:
+        file.append(b"x")
+    assert disk.open_files <= 5
+
+
+def test_a_read_that_would_wait_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = OsDisk(str(tmp_path))
+    file = disk.open("a")
+    file.append(b"0123456789")
+    if not disk.has_nowait:
+        pytest.skip("this system has no reads that refuse to wait")
+
+    def blocked(descriptor: int, buffers: list[bytearray], position: int, flags: int) -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_module.os, "preadv", blocked)
+        assert file.read_cached(0, 10) is None
+        patch.setattr(disk_module.os, "preadv", lambda *arguments: 4)
+        assert file.read_cached(0, 10) is None
+    assert file.read_cached(2, 100) == b"23456789"
+
+
+def test_where_the_file_system_has_no_such_reads_it_reads_plainly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = OsDisk(str(tmp_path))
+    file = disk.open("a")
+    file.append(b"0123456789")
+
+    def unsupported(*arguments: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(disk_module.os, "preadv", unsupported)
+    assert file.read_cached(0, 4) == b"0123"
+    assert not disk.has_nowait
