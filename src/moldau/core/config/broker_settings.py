@@ -60,6 +60,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     socket_listen_backlog_size: int
     socket_request_max_bytes: int
     controller_listener_names: tuple[str, ...]
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
+    metadata_log_segment_bytes: int
+    metadata_log_segment_ms: int
     node_id: int
     process_roles: tuple[str, ...]
     auto_create_topics_enable: bool

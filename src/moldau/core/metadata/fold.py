@@ -17,6 +17,7 @@ from moldau.core.metadata.image import (
     BrokerImage,
     BrokerListener,
     ConfigResource,
+    ControllerImage,
     MetadataDelta,
     MetadataImage,
     PartitionImage,
@@ -303,8 +304,19 @@ class MetadataFold:
         self._set_broker(broker)
 
     def _take_register_controller(self, record: RegisterControllerRecord) -> None:
-        self.image.controllers[record.controller_id] = record.incarnation_id
-        self._delta.controllers[record.controller_id] = record.incarnation_id
+        controller = ControllerImage(
+            BrokerId(record.controller_id),
+            record.incarnation_id,
+            tuple(
+                BrokerListener(point.name, point.host, point.port, point.security_protocol)
+                for point in record.end_points
+            ),
+            tuple(
+                (feature.name, feature.min_supported_version, feature.max_supported_version)
+                for feature in record.features
+            ),
+        )
+        self.image.controllers[record.controller_id] = self._delta.controllers[record.controller_id] = controller
 
 
 def merge_partition(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:

@@ -106,6 +106,16 @@ class BrokerImage(msgspec.Struct, frozen=True):
         return not self.is_fenced and not self.is_in_controlled_shutdown
 
 
+class ControllerImage(msgspec.Struct, frozen=True):
+    """One registered controller of the quorum."""
+
+    controller_id: BrokerId
+    incarnation_id: Uuid
+    listeners: tuple[BrokerListener, ...]
+    features: tuple[tuple[str, int, int], ...] = ()
+    """(name, min level, max level)"""
+
+
 class MetadataDelta(msgspec.Struct):
     """What changed between two offsets of the metadata log. A value of None: it is gone."""
 
@@ -122,7 +132,7 @@ class MetadataDelta(msgspec.Struct):
     configs: dict[ConfigResource, dict[str, str] | None] = {}
     features: dict[str, int] = {}
     """Level 0: gone."""
-    controllers: dict[int, Uuid] = {}
+    controllers: dict[int, ControllerImage] = {}
     next_producer_id: int | None = None
 
     @property
@@ -151,8 +161,7 @@ class MetadataImage:
         self.brokers: dict[int, BrokerImage] = {}
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
-        self.controllers: dict[int, Uuid] = {}
-        """Registered controllers by id, with their incarnation."""
+        self.controllers: dict[int, ControllerImage] = {}
         self.next_producer_id = 0
 
     def topic(self, name: str) -> TopicImage | None:
@@ -174,6 +183,19 @@ class MetadataImage:
     def cluster_defaults(self) -> dict[str, str]:
         """The dynamic broker settings that hold for all brokers."""
         return self.configs.get(CLUSTER_DEFAULTS, {})
+
+    def copy(self) -> MetadataImage:
+        """An image of its own that no delta moves; the values are shared."""
+        image = MetadataImage(self.cluster_id)
+        image.end_offset, image.leader_epoch = self.end_offset, self.leader_epoch
+        image.topics_by_id = dict(self.topics_by_id)
+        image.topics_by_name = dict(self.topics_by_name)
+        image.brokers = dict(self.brokers)
+        image.configs = dict(self.configs)
+        image.features = dict(self.features)
+        image.controllers = dict(self.controllers)
+        image.next_producer_id = self.next_producer_id
+        return image
 
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Moves this image on; its values are shared with `delta`, and never copied."""

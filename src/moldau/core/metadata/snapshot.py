@@ -6,7 +6,7 @@ control batch with the footer. Without a footer the file was cut while it was wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -71,30 +71,57 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def encode_snapshot(snapshot: Snapshot, levels: Mapping[str, int], *, now_ms: int, leader_epoch: int = 0) -> bytes:
     """The bytes of a snapshot file; record versions are those of the finalized `levels`."""
-    header = SnapshotHeaderRecord(last_contained_log_timestamp=snapshot.last_contained_log_timestamp_ms)
-    head = [(ControlType.SNAPSHOT_HEADER, encode_message(header, 0)), *snapshot.control.records()]
-    parts = [build_control_batch(head, timestamp=now_ms, leader_epoch=leader_epoch)]
-    offset = len(head)
-    for rows in _rows(snapshot.records, RecordVersions.for_levels(levels), now_ms):
-        parts.append(build_batch(rows, base_offset=offset, leader_epoch=leader_epoch))
-        offset += len(rows)
-    footer = [(ControlType.SNAPSHOT_FOOTER, encode_message(SnapshotFooterRecord(), 0))]
-    parts.append(build_control_batch(footer, timestamp=now_ms, base_offset=offset, leader_epoch=leader_epoch))
+    parts = encode_snapshot_steps(
+        snapshot.records,
+        snapshot.control,
+        levels,
+        last_contained_log_timestamp_ms=snapshot.last_contained_log_timestamp_ms,
+        now_ms=now_ms,
+        leader_epoch=leader_epoch,
+    )
     return b"".join(parts)
 
 
-def _rows(records: Sequence[MetadataRecord], versions: RecordVersions, now_ms: int) -> list[list[RecordTuple]]:
+def encode_snapshot_steps(
+    records: Iterable[MetadataRecord],
+    control: QuorumControl,
+    levels: Mapping[str, int],
+    *,
+    last_contained_log_timestamp_ms: int,
+    now_ms: int,
+    leader_epoch: int,
+    records_per_batch: int = MAX_RECORDS_PER_BATCH,
+) -> Iterator[bytes]:
+    """The bytes of a snapshot file, a batch at a time: what stands between two steps may be other work.
+
+    With few `records_per_batch` a step is short (a record takes about 10 us).
+    """
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_log_timestamp_ms)
+    head = [(ControlType.SNAPSHOT_HEADER, encode_message(header, 0)), *control.records()]
+    yield build_control_batch(head, timestamp=now_ms, leader_epoch=leader_epoch)
+    offset = len(head)
+    for rows in _rows(records, RecordVersions.for_levels(levels), now_ms, records_per_batch):
+        yield build_batch(rows, base_offset=offset, leader_epoch=leader_epoch)
+        offset += len(rows)
+    footer = [(ControlType.SNAPSHOT_FOOTER, encode_message(SnapshotFooterRecord(), 0))]
+    yield build_control_batch(footer, timestamp=now_ms, base_offset=offset, leader_epoch=leader_epoch)
+
+
+def _rows(
+    records: Iterable[MetadataRecord], versions: RecordVersions, now_ms: int, records_per_batch: int
+) -> Iterator[list[RecordTuple]]:
     """The records in batches that keep Kafka's bounds."""
-    batches: list[list[RecordTuple]] = []
+    rows: list[RecordTuple] = []
     size = 0
     for record in records:
         value = encode_record(record, versions)
-        if not batches or len(batches[-1]) == MAX_RECORDS_PER_BATCH or size + len(value) > MAX_BATCH_BYTES // 2:
-            batches.append([])
-            size = 0
-        batches[-1].append((None, value, now_ms, ()))
+        if rows and (len(rows) == records_per_batch or size + len(value) > MAX_BATCH_BYTES // 2):
+            yield rows
+            rows, size = [], 0
+        rows.append((None, value, now_ms, ()))
         size += len(value) + 32
-    return batches
+    if rows:
+        yield rows
 
 
 def decode_snapshot(data: Buffer) -> Snapshot:

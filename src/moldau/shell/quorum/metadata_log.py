@@ -77,6 +77,7 @@ class LogReplay:
 
     def __init__(self, log: Log, start_offset: int, control: QuorumControl) -> None:
         self.control = control
+        self.bytes_read = 0
         self._log = log
         self._start_offset = start_offset
 
@@ -85,6 +86,7 @@ class LogReplay:
         offset, end_offset = self._start_offset, self._log.log_end_offset
         while offset < end_offset:
             data = self._read(offset, end_offset)
+            self.bytes_read += len(data)
             for position, header in iterate_batches(data):
                 batch = memoryview(data)[position : position + header.size]
                 for record in self._read_batch(batch, header.base_offset):

@@ -63,6 +63,7 @@ from moldau.shell.quorum.metadata_log import (
     load_snapshot,
 )
 from moldau.shell.quorum.quorum_state import QuorumError, QuorumState, read_quorum_state, write_quorum_state
+from moldau.shell.quorum.snapshots import SnapshotWriter, remove_unfinished
 from moldau.types import METADATA_TOPIC_ID, BrokerId, Offset, TopicPartition, Uuid
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, LeaderChangeMessageVoter
@@ -124,6 +125,17 @@ class QuorumRole:
         self._waiting: dict[int, asyncio.Future[ControllerResponse]] = {}
         self._last_request_id = 0
         self._flushing: asyncio.Task[None] | None = None
+        self._snapshots = SnapshotWriter(
+            disk,
+            clock,
+            workers,
+            max_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
+            interval_ms=settings.metadata_log_max_snapshot_interval_ms,
+        )
+        self._snapshotting: asyncio.Task[None] | None = None
+        self._log_settings = msgspec.structs.replace(
+            LOG_SETTINGS, segment_bytes=settings.metadata_log_segment_bytes, segment_ms=settings.metadata_log_segment_ms
+        )
         self._is_stopping = False
         self._control = QuorumControl()
         self._log: Log | None = None
@@ -179,6 +191,8 @@ class QuorumRole:
         self._is_stopping = True
         if self._flushing is not None:
             await self._flushing
+        if self._snapshotting is not None:
+            await self._snapshotting
         if self._log is not None:
             self._log.close(self._clock.now_ms())
             self._log = None
@@ -187,8 +201,9 @@ class QuorumRole:
     def abort(self) -> None:
         """As a crash: nothing is flushed or closed, nobody gets an answer."""
         self._is_stopping = True
-        if self._flushing is not None:
-            self._flushing.cancel()
+        for task in (self._flushing, self._snapshotting):
+            if task is not None:
+                task.cancel()
         for future in self._waiting.values():
             future.cancel()
         self._waiting.clear()
@@ -198,6 +213,7 @@ class QuorumRole:
 
     def _load(self) -> tuple[Host, MetadataFold]:
         """Folds snapshot and log. Waits for the disk."""
+        remove_unfinished(self._disk)
         loaded = load_snapshot(self._disk)
         fold = self._machine.new_state()
         fold_snapshot(fold, loaded)
@@ -206,7 +222,7 @@ class QuorumRole:
             METADATA_DIRECTORY,
             METADATA_PARTITION,
             METADATA_TOPIC_ID,
-            LOG_SETTINGS,
+            self._log_settings,
             now_ms=self._clock.now_ms(),
             is_clean=False,
             recovery_point=0,
@@ -225,6 +241,7 @@ class QuorumRole:
         if host.stopped is not None:
             raise QuorumError(host.stopped)
         self._control = replay.control
+        self._snapshots.started(log.size_bytes - replay.bytes_read)
         return host, fold
 
     def _open_epoch(self, host: Host) -> None:
@@ -407,6 +424,26 @@ class QuorumRole:
                 subscriber(self.image, delta)
         if self._host is not None:
             self._reply(self._host.committed(end_offset))
+        self._snapshot_if_due()
+
+    def _snapshot_if_due(self) -> None:
+        is_writing = self._snapshotting is not None and not self._snapshotting.done()
+        if self._log is None or self._host is None or is_writing or self._is_stopping:
+            return
+        if self._snapshots.is_due(self._log.size_bytes):
+            unserved = tuple(self._host.state.unserved)
+            self._snapshotting = asyncio.get_running_loop().create_task(
+                self._snapshot(self.image.copy(), unserved, self._log.size_bytes)
+            )
+
+    async def _snapshot(self, image: MetadataImage, unserved: tuple[MetadataRecord, ...], log_size_bytes: int) -> None:
+        try:
+            await self._snapshots.write(image, unserved, self._control, log_size_bytes)
+        except StorageFullError:
+            return  # the log has everything; the next one is due when it has grown as much again
+        except StorageFailedError as error:
+            self.health.fail(error)
+            self._fail_waiting(error)
 
 
 def _storage_error(error: MoldauError) -> KafkaError:

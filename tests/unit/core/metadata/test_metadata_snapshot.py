@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from moldau.core.metadata.batches import build_metadata_batch, decode_record, encode_record
 from moldau.core.metadata.features import FORMATTED_LEVELS, RecordVersions, served_features
-from moldau.core.metadata.fold import MetadataRecord, UnknownRecord
+from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
+from moldau.core.metadata.image import ResourceType
+from moldau.core.metadata.image_records import image_records
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import (
     MAX_RECORDS_PER_BATCH,
@@ -23,11 +25,20 @@ from moldau.errors import ProtocolError
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import Offset, Uuid, uuid_to_text
 from moldau.wire.protocol.messages.metadata_records import (
+    AccessControlEntryRecord,
+    BrokerEndpoint,
+    BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    ControllerEndpoint,
+    ControllerFeature,
     FeatureLevelRecord,
     NoOpRecord,
     PartitionRecord,
+    ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveTopicRecord,
     TopicRecord,
 )
 from moldau.wire.protocol.messages.raft_records import VotersRecord, VotersRecordVoter
@@ -130,3 +141,51 @@ def test_random_uuids_are_version_4_and_never_look_like_a_flag() -> None:
     assert all(uuid[6] >> 4 == 4 and uuid[8] >> 6 == 2 for uuid in uuids)
     assert not any(uuid_to_text(uuid).startswith("-") for uuid in uuids)
     assert len(set(uuids)) == 500
+
+
+def test_an_image_and_the_records_that_make_it_are_the_same() -> None:
+    fold = MetadataFold("cluster")
+    topic_id = Uuid(b"\x01" * 16)
+    records: list[MetadataRecord] = [
+        *(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS),
+        RegisterBrokerRecord(
+            broker_id=2,
+            broker_epoch=4,
+            end_points=(BrokerEndpoint("PLAINTEXT", "h", 9, 0),),
+            features=(BrokerFeature("metadata.version", 7, 30),),
+            rack="r",
+            log_dirs=(topic_id,),
+        ),
+        BrokerRegistrationChangeRecord(2, 4, fenced=-1, cordoned_log_dirs=()),
+        RegisterControllerRecord(
+            1, topic_id, False, (ControllerEndpoint("C", "h", 1),), (ControllerFeature("f", 0, 1),)
+        ),
+        TopicRecord("b", topic_id),
+        PartitionRecord(1, topic_id, (2, 3), (2,), (3,), (4,), 2, 1, 5, 6, (topic_id, topic_id), (3,), (4,)),
+        PartitionRecord(0, topic_id, (2, 3), (2,), (), (), 2, 0, 5, 6, (topic_id, topic_id)),
+        TopicRecord("a", Uuid(b"\x02" * 16)),
+        ConfigRecord(ResourceType.TOPIC, "b", "y", "1"),
+        ConfigRecord(ResourceType.TOPIC, "b", "x", "2"),
+        ConfigRecord(ResourceType.BROKER, "", "min.insync.replicas", "1"),
+        ProducerIdsRecord(2, 4, 5000),
+        AccessControlEntryRecord(id=topic_id, resource_name="acl"),
+    ]
+    for record in records:
+        fold.apply(record)
+    again = MetadataFold("cluster")
+    written = list(image_records(fold.image, fold.unserved))
+    for record in written:
+        again.apply(record)
+    assert vars(again.image) == vars(fold.image)
+    assert again.unserved == fold.unserved
+    assert list(image_records(again.image, again.unserved)) == written
+    assert written[0] == FeatureLevelRecord("metadata.version", 30)
+
+
+def test_a_copied_image_does_not_move_with_the_first() -> None:
+    fold = MetadataFold("cluster")
+    fold.apply(TopicRecord("a", Uuid(b"\x01" * 16)))
+    copy = fold.image.copy()
+    assert vars(copy) == vars(fold.image)
+    fold.apply(RemoveTopicRecord(Uuid(b"\x01" * 16)))
+    assert list(copy.topics_by_name) == ["a"]

@@ -19,6 +19,7 @@ from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
+from moldau.shell.quorum.metadata_log import load_snapshot
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.shell.quorum.role import QUORUM_STATE, QuorumRole, VoterIdentity
 from moldau.types import BrokerId, TopicPartition, Uuid
@@ -56,8 +57,9 @@ class GatedWorkers:
 class Node:
     """A formatted directory and the role on it; `restart` makes a new role on the same disk."""
 
-    def __init__(self, disk: MemoryDisk | None = None) -> None:
-        self.disk = disk or MemoryDisk()
+    def __init__(self, **settings: str) -> None:
+        self.settings = parse_broker_settings({name.replace("_", "."): text for name, text in settings.items()})
+        self.disk = MemoryDisk()
         self.clock = ManualClock()
         self.random = SeededRandom(11)
         if read_meta_properties(self.disk) is None:
@@ -71,7 +73,7 @@ class Node:
         assert properties is not None
         role = QuorumRole(
             identity=VoterIdentity(NODE, properties.cluster_id, properties.directory_id, CONTROLLER),
-            settings=parse_broker_settings({}),
+            settings=self.settings,
             disk=self.disk,
             clock=self.clock,
             random=self.random,
@@ -381,5 +383,88 @@ def test_a_record_that_cannot_be_applied_is_named_by_its_offset() -> None:
         file.write_at(0, broken)
         with pytest.raises(QuorumError, match=r"__cluster_metadata-0 stopped at offset \d+: PartitionRecord cannot"):
             await node.start()
+
+    run(test)
+
+
+def snapshots(disk: MemoryDisk) -> list[str]:
+    return [name for name in disk.list_directory("__cluster_metadata-0") if ".checkpoint" in name][1:]
+
+
+async def grow(role: QuorumRole, prefix: str, count: int) -> None:
+    for number in range(count):
+        assert await codes(role, create(f"{prefix}{number}")) == [0]
+        for _ in range(20):  # lets the writer go on between two requests
+            await asyncio.sleep(0)
+
+
+def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_behind_the_newest() -> None:
+    async def test() -> None:
+        node = Node(metadata_log_max_record_bytes_between_snapshots="2000")
+        role = await node.start_with_broker()
+        await grow(role, "t", 40)
+        names = list(role.image.topics_by_name)
+        await role.shut_down_broker(node.broker_epoch)
+        await role.stop()
+        assert len(snapshots(node.disk)) == 2
+        newest = load_snapshot(node.disk)
+        assert 0 < newest.end_offset <= role.high_watermark
+        assert newest.leader_epoch == 1
+        role = await node.start_with_broker()
+        assert sorted(role.image.topics_by_name) == sorted(names)
+        assert role.finalized_features()["kraft.version"] == 1
+        assert role.image.next_producer_id == 0
+        await role.stop()
+
+    run(test)
+
+
+def test_after_an_hour_a_log_that_has_grown_gets_a_snapshot() -> None:
+    async def test() -> None:
+        node = Node()
+        role = await node.start_with_broker()
+        await grow(role, "a", 1)
+        assert snapshots(node.disk) == []
+        node.clock.advance(3_600_000)
+        await grow(role, "b", 1)
+        assert len(snapshots(node.disk)) == 1
+        await role.stop()
+
+    run(test)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_crash_while_a_snapshot_is_written_costs_nothing(seed: int) -> None:
+    async def test() -> None:
+        node = Node(metadata_log_max_record_bytes_between_snapshots="1500")
+        random = SeededRandom(seed)
+        kept: list[str] = []
+        for life in range(3):
+            role = await node.start_with_broker()
+            assert all(name in role.image.topics_by_name for name in kept)
+            for number in range(12):
+                assert await codes(role, create(f"t{life}-{number}")) == [0]
+                kept.append(f"t{life}-{number}")
+                for _ in range(random.random_below(3)):
+                    await asyncio.sleep(0)
+            role.abort()
+            node.disk.crash_machine(random)
+            node.broker_epoch = -1
+
+    run(test)
+
+
+@pytest.mark.parametrize(("error", "is_offline"), [("full", False), ("io", True)])
+def test_a_snapshot_that_cannot_be_written_costs_only_itself(error: str, is_offline: bool) -> None:
+    async def test() -> None:
+        node = Node(metadata_log_max_record_bytes_between_snapshots="1000")
+        role = await node.start_with_broker()
+        node.disk.fail(Fault("append" if error == "full" else "flush", error, ".part", 1))  # type: ignore[arg-type]
+        await grow(role, "t", 6 if error == "full" else 1)
+        assert not any(name.endswith(".part") for name in snapshots(node.disk)) or is_offline
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert role.is_offline == is_offline
+        await role.stop()
 
     run(test)
