@@ -27,7 +27,8 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def list_groups(arguments: argparse.Namespace) -> int:
     with explained(arguments):
-        listing = open_admin(arguments).list_consumer_groups(request_timeout=TIMEOUT_S).result()
+        admin = open_admin(arguments)
+        listing = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
     rows = [
         {"group": group.group_id, "state": group.state.name.title().replace("_", "")}
         for group in sorted(listing.valid, key=lambda group: str(group.group_id))

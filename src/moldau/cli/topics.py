@@ -68,15 +68,17 @@ def create_topics(arguments: argparse.Namespace) -> int:
         rows.append({"topic": topic, "result": error or "created"})
 
     with explained(arguments):
-        results_of(open_admin(arguments).create_topics(topics, request_timeout=TIMEOUT_S), describe)
+        admin = open_admin(arguments)  # kept until the answers are in: they end with it
+        results_of(admin.create_topics(topics, request_timeout=TIMEOUT_S), describe)
     return _report(rows, "created", arguments)
 
 
 def delete_topics(arguments: argparse.Namespace) -> int:
     rows: list[dict[str, object]] = []
     with explained(arguments):
+        admin = open_admin(arguments)
         results_of(
-            open_admin(arguments).delete_topics(arguments.topic, request_timeout=TIMEOUT_S),
+            admin.delete_topics(arguments.topic, request_timeout=TIMEOUT_S),
             lambda topic, _, error: rows.append({"topic": topic, "result": error or "deleted"}),
         )
     return _report(rows, "deleted", arguments)
