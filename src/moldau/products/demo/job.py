@@ -17,7 +17,7 @@ from types import FrameType
 
 import msgspec
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from moldau.errors import MoldauError
@@ -281,7 +281,8 @@ class _Job:
 
 
 def _create_topics(servers: str, topics: list[NewTopic]) -> None:
-    for topic, made in AdminClient({"bootstrap.servers": servers}).create_topics(topics).items():
+    admin = AdminClient({"bootstrap.servers": servers})
+    for topic, made in admin.create_topics(topics).items():
         try:
             made.result(30)
         except KafkaException as error:
