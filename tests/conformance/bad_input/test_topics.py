@@ -190,3 +190,11 @@ def test_an_auto_created_name_that_collides_never_comes(raw: RawConnection, new_
     assert create(raw, topic(name + ".b")) == [0]
     request = MetadataRequest(topics=(MetadataRequestTopic(name=name + "_b"),), allow_auto_topic_creation=True)
     assert {raw.ask(request, 9).topics[0].error_code for _ in range(20)} == {3}
+
+
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
+def test_metadata_without_a_name_and_an_id(raw: RawConnection, is_moldau: bool, version: int) -> None:
+    if is_moldau:
+        request = MetadataRequest(topics=(MetadataRequestTopic(name=None),))
+        assert [row.error_code for row in raw.ask(request, version).topics] == [42]
+    raw.assert_alive()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ALL_BY_NULL_FROM = 1
 AUTO_CREATE_FLAG_FROM = 4
+LOOKUP_BY_ID_FROM = 12
 UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_TOPIC_EXCEPTION = 17
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -67,6 +68,9 @@ def act_metadata(broker: Broker, context: RequestContext, request: MetadataReque
 def _answer(
     broker: Broker, context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic
 ) -> MetadataResponseTopic:
+    if context.api_version < LOOKUP_BY_ID_FROM and (asked.name is None or asked.topic_id != ZERO_UUID):
+        # v10 and v11 can ask by id, but their answers have no way to leave the name out.
+        return _error(asked.name or "", ZERO_UUID, INVALID_REQUEST)
     if asked.name is None:
         if asked.topic_id == ZERO_UUID:
             return _error(None, ZERO_UUID, INVALID_REQUEST)
