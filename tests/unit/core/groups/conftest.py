@@ -1,0 +1,292 @@
+"""A group shard without a broker: the machine on its host over a log that is a list of encoded records."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRecord
+from moldau.core.coordination.machine import NO_REQUEST_ID
+from moldau.core.groups.machine import GroupMachine
+from moldau.core.groups.records import GroupRecord, decode_group_record, encode_group_record
+from moldau.core.groups.requests import AnyGroupRequest, GroupMessage, GroupRequest, GroupResponse, GroupSettings
+from moldau.core.groups.state import GroupsState
+from moldau.errors import MoldauError, kafka_error
+from moldau.types import Offset, TopicPartition
+from moldau.wire.protocol.messages.group_records import GroupMetadataValue
+from moldau.wire.protocol.messages.groups_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+TOPIC_PARTITION = TopicPartition("__consumer_offsets", 0)
+Host = CoordinatorHost[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]
+Reply = GroupResponse | MoldauError
+
+
+class SeededRandom:
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+    def random_below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+
+class Shard:
+    """Requests in, replies by request id out; time moves only by `wait`."""
+
+    def __init__(self, **settings: int) -> None:
+        self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
+        self.random = SeededRandom(7)
+        self.now_ms = 1_000_000
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.replies: dict[int, Reply] = {}
+        self.parked: dict[int, int] = {}
+        """Requests without a reply, with the time at which they came."""
+        self.is_append_failing = False
+        self.last_request_id = 0
+        self.host = self._new_host()
+        self._take(self.host.loaded(self.now_ms))
+
+    def _new_host(self) -> Host:
+        return CoordinatorHost(GroupMachine(self.settings, self.random), TOPIC_PARTITION)
+
+    def reload(self) -> None:
+        """As after a crash: what was parked is gone, the log is folded anew."""
+        self.parked.clear()
+        self.host = self._new_host()
+        for offset, (key, value) in enumerate(self.log):
+            record = decode_group_record(key, value)
+            if record is not None:
+                self.host.load([LoadedRecord(Offset(offset), record)])
+        assert self.host.stopped is None
+        self._take(self.host.loaded(self.now_ms))
+        self.wait(0)
+
+    @property
+    def state(self) -> GroupsState:
+        return self.host.state
+
+    # asking
+
+    def post(self, message: GroupMessage, version: int = 9, client_id: str | None = "client") -> int:
+        """Sends, and lets what is due at once happen; gives the request id."""
+        self.last_request_id += 1
+        request_id = self.last_request_id
+        self.parked[request_id] = self.now_ms
+        request = GroupRequest(message, version, client_id, "127.0.0.1")
+        self._take(self.host.submit(request_id, request, self.now_ms))
+        self.wait(0)
+        return request_id
+
+    def tell(self, request: AnyGroupRequest) -> None:
+        """A request that nobody waits for."""
+        self._take(self.host.submit(NO_REQUEST_ID, request, self.now_ms))
+        self.wait(0)
+
+    def reply(self, request_id: int) -> Reply | None:
+        return self.replies.get(request_id)
+
+    def ask(self, message: GroupMessage, version: int = 9, client_id: str | None = "client") -> GroupResponse:
+        reply = self.reply(self.post(message, version, client_id))
+        assert reply is not None, f"{message} was parked"
+        assert not isinstance(reply, MoldauError), reply
+        return reply
+
+    def wait(self, delay_ms: int) -> None:
+        end_ms = self.now_ms + delay_ms
+        while (deadline_ms := self.host.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            while (output := self.host.fire(self.now_ms)) is not None:
+                self._take(output)
+        self.now_ms = end_ms
+
+    def _take(self, output: HostOutput[GroupResponse, GroupRecord]) -> None:
+        self._deliver(output.replies)
+        if not output.records:
+            return
+        if self.is_append_failing:
+            self._deliver(self.host.append_failed(kafka_error("KAFKA_STORAGE_ERROR")))
+            return
+        self.log.extend(encode_group_record(record) for record in output.records)
+        self._deliver(self.host.appended(len(self.log) - 1))
+        self._deliver(self.host.committed(len(self.log)))
+
+    def _deliver(self, replies: tuple[tuple[int, Reply], ...]) -> None:
+        for request_id, reply in replies:
+            if self.parked.pop(request_id, None) is not None:
+                self.replies[request_id] = reply
+
+    # messages
+
+    def protocols(self, *names: str, metadata: bytes = b"topics") -> tuple[JoinGroupRequestProtocol, ...]:
+        return tuple(JoinGroupRequestProtocol(name, metadata) for name in names)
+
+    def joining(
+        self,
+        member_id: str = "",
+        *,
+        group_id: str = "g",
+        instance_id: str | None = None,
+        protocols: tuple[JoinGroupRequestProtocol, ...] | None = None,
+        protocol_type: str = "consumer",
+        session_timeout_ms: int = 10_000,
+        rebalance_timeout_ms: int = 60_000,
+    ) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=group_id,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocols=self.protocols("range") if protocols is None else protocols,
+        )
+
+    def syncing(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        group_id: str = "g",
+        instance_id: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol_name: str | None = "range",
+    ) -> SyncGroupRequest:
+        return SyncGroupRequest(
+            group_id=group_id,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=tuple(
+                SyncGroupRequestAssignment(member, assignment) for member, assignment in (assignments or {}).items()
+            ),
+        )
+
+    def committing(
+        self,
+        offset: int = 5,
+        *,
+        group_id: str = "g",
+        member_id: str = "",
+        generation: int = -1,
+        instance_id: str | None = None,
+        metadata: str | None = "",
+        partition: int = 0,
+        retention_time_ms: int = -1,
+        topic_id: bytes = bytes(16),
+    ) -> OffsetCommitRequest:
+        partitions = (
+            OffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=offset, committed_metadata=metadata
+            ),
+        )
+        return OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            retention_time_ms=retention_time_ms,
+            topics=(OffsetCommitRequestTopic(name="t", topic_id=topic_id, partitions=partitions),),
+        )
+
+    def beating(
+        self, member_id: str, generation: int, *, group_id: str = "g", instance_id: str | None = None
+    ) -> HeartbeatRequest:
+        return HeartbeatRequest(group_id, generation, member_id, instance_id)
+
+    def leaving(self, *members: tuple[str, str | None], group_id: str = "g") -> LeaveGroupRequest:
+        return LeaveGroupRequest(group_id, members=tuple(MemberIdentity(*member) for member in members))
+
+    # short ways
+
+    def joined(self, request_id: int) -> JoinGroupResponse:
+        reply = self.reply(request_id)
+        assert isinstance(reply, JoinGroupResponse), reply
+        return reply
+
+    def synced(self, request_id: int) -> SyncGroupResponse:
+        reply = self.reply(request_id)
+        assert isinstance(reply, SyncGroupResponse), reply
+        return reply
+
+    def code(self, message: GroupMessage, version: int = 9) -> int:
+        """The error code of a response that has one on top, of the first member or of the first partition."""
+        response = self.ask(message, version)
+        if isinstance(response, LeaveGroupResponse) and response.members:
+            return response.members[0].error_code
+        if hasattr(response, "error_code"):
+            return int(response.error_code)
+        return int(response.topics[0].partitions[0].error_code)
+
+    def begin(self, *, version: int = 3, **join: object) -> str:
+        """A group of one member, stable at its first generation; gives the member's id."""
+        response = self.ask(self.joining(**join), version)  # type: ignore[arg-type]
+        assert isinstance(response, JoinGroupResponse)
+        assert response.error_code == 0
+        instance_id = join.get("instance_id")
+        message = self.syncing(
+            response.member_id,
+            response.generation_id,
+            {response.member_id: b"all"},
+            group_id=str(join.get("group_id", "g")),
+            instance_id=None if instance_id is None else str(instance_id),
+            protocol_name=response.protocol_name,
+        )
+        assert self.code(message, 5) == 0
+        return response.member_id
+
+    def settle(self, *members: str, group_id: str = "g") -> int:
+        """Every member joins again, then syncs: gives the generation. The assignment of m is `m` as bytes."""
+        joins = {member: self.post(self.joining(member, group_id=group_id), 3) for member in members}
+        answers = {member: self.joined(request_id) for member, request_id in joins.items()}
+        leader = next(iter(answers.values())).leader
+        generation = next(iter(answers.values())).generation_id
+        everybody = {member: member.encode() for member in members}
+        syncs = [
+            self.post(self.syncing(member, generation, everybody if member == leader else None, group_id=group_id), 5)
+            for member in members
+        ]
+        assert [self.synced(request_id).error_code for request_id in syncs] == [0] * len(members)
+        return generation
+
+    def second(self, first: str, group_id: str = "g") -> str:
+        """A second member beside `first`; gives its id, with the group stable."""
+        waiting = self.post(self.joining(group_id=group_id), 3)
+        self.post(self.joining(first, group_id=group_id), 3)
+        member_id = self.joined(waiting).member_id
+        self.settle(first, member_id, group_id=group_id)
+        return member_id
+
+    def recorded(self, group_id: str = "g") -> GroupMetadataValue:
+        return self.state.metadata[group_id]
+
+
+@pytest.fixture
+def shard_class() -> type[Shard]:
+    return Shard
+
+
+@pytest.fixture
+def shard() -> Shard:
+    return Shard()

@@ -1,0 +1,193 @@
+"""OffsetCommit and OffsetFetch inside one shard."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.core.coordination.host import LoadedRecord, LoadedTransactionEnd
+from moldau.core.groups import offsets as offsets_module
+from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, decode_group_record
+from moldau.core.groups.requests import DescribeGroup, FetchOffsets, ForgetTopics
+from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.wire.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponsePartitions,
+)
+
+TOPIC_ID = bytes(range(16))
+
+
+def fetch(
+    shard, *indexes: int, group_id: str = "g", topic: str = "t", stable: bool = False, topic_id: bytes = bytes(16)
+):
+    topics = (OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=indexes),)
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+    return shard.ask(FetchOffsets(group, stable)).topics[0].partitions
+
+
+def fetch_all(shard, group_id: str = "g"):
+    return shard.ask(FetchOffsets(OffsetFetchRequestGroup(group_id=group_id, topics=None))).topics
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_a_simple_consumer_commits_without_a_group(shard, version: int) -> None:
+    assert shard.code(shard.committing(-3), version) == 0
+    assert fetch(shard, 0, 1) == (
+        OffsetFetchResponsePartitions(partition_index=0, committed_offset=-3),
+        OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1),
+    )
+    described = shard.ask(DescribeGroup("g"), 6)
+    assert (described.group_state, described.protocol_type) == ("Empty", "")
+
+
+def test_the_empty_group_id_is_refused(shard) -> None:
+    """Kafka takes it, and nobody can ever see it in a list."""
+    assert shard.code(shard.committing(group_id="")) == 24
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, 22), (8, 22), (9, 69), (10, 69)])
+def test_a_generation_without_a_group(shard, version: int, code: int) -> None:
+    assert shard.code(shard.committing(generation=5, member_id="m"), version) == code
+
+
+def test_who_may_commit_into_a_living_group(shard) -> None:
+    member_id = shard.begin()
+    assert shard.code(shard.committing(member_id=member_id, generation=1)) == 0
+    assert shard.code(shard.committing()) == 25
+    assert shard.code(shard.committing(member_id=member_id)) == 22
+    assert shard.code(shard.committing(member_id=member_id, generation=2)) == 22
+    assert shard.code(shard.committing(member_id="m", generation=1)) == 25
+    assert shard.code(shard.committing(generation=1)) == 25
+    assert shard.code(shard.committing(member_id=member_id, generation=1, instance_id="i")) == 25
+
+
+def test_between_join_and_sync_a_commit_waits(shard) -> None:
+    member_id = shard.ask(shard.joining(), 3).member_id
+    assert shard.code(shard.committing(member_id=member_id, generation=1)) == 27
+
+
+def test_during_the_join_phase_a_member_may_still_commit(shard) -> None:
+    member_id = shard.begin()
+    shard.post(shard.joining(), 3)
+    assert shard.code(shard.committing(member_id=member_id, generation=1)) == 0
+
+
+def test_an_emptied_group_takes_simple_commits_only(shard) -> None:
+    member_id = shard.begin()
+    shard.ask(shard.leaving((member_id, None)), 5)
+    assert shard.code(shard.committing(member_id=member_id, generation=2)) == 25
+    assert shard.code(shard.committing(member_id=member_id)) == 0
+    assert shard.code(shard.committing()) == 0
+
+
+def test_metadata_is_bounded_in_java_characters(shard) -> None:
+    assert shard.code(shard.committing(metadata="x" * 4_096)) == 0
+    assert shard.code(shard.committing(metadata="x" * 4_097)) == 12
+    assert shard.code(shard.committing(metadata="\U0001f600" * 2_048)) == 0
+    assert shard.code(shard.committing(metadata="\U0001f600" * 2_049)) == 12
+    assert shard.code(shard.committing(metadata=None)) == 0
+    assert fetch(shard, 0)[0].metadata == ""
+
+
+def test_one_bad_partition_does_not_spoil_the_others(shard) -> None:
+    partitions = (
+        OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="x" * 5_000),
+        OffsetCommitRequestPartition(partition_index=1, committed_offset=2, committed_leader_epoch=4),
+    )
+    message = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=partitions),))
+    response = shard.ask(message)
+    assert [partition.error_code for partition in response.topics[0].partitions] == [12, 0]
+    assert [(item.committed_offset, item.committed_leader_epoch) for item in fetch(shard, 0, 1)] == [(-1, -1), (2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("retention_time_ms", "topic_id", "version", "expire_timestamp"),
+    [(-1, bytes(16), 3, -1), (-1, TOPIC_ID, 4, -1), (5_000, TOPIC_ID, 1, 1_005_000), (-5, bytes(16), 1, 999_995)],
+)
+def test_the_record_has_the_oldest_version_that_can_say_it(
+    shard, retention_time_ms: int, topic_id: bytes, version: int, expire_timestamp: int
+) -> None:
+    shard.ask(shard.committing(retention_time_ms=retention_time_ms, topic_id=topic_id), 4)
+    record = decode_group_record(*shard.log[-1])
+    assert isinstance(record, OffsetRecord)
+    assert record.value is not None
+    assert (record.version, record.value.expire_timestamp) == (version, expire_timestamp)
+    assert record.value.commit_timestamp == 1_000_000
+
+
+def test_all_topics_are_those_with_an_offset(shard) -> None:
+    assert fetch_all(shard, "unknown") == ()
+    for partition in (3, 1):
+        shard.ask(shard.committing(partition, partition=partition))
+    (topic,) = fetch_all(shard)
+    assert [partition.partition_index for partition in topic.partitions] == [1, 3]
+
+
+def test_an_offset_of_a_topics_namesake_does_not_count(shard) -> None:
+    shard.ask(shard.committing(topic_id=TOPIC_ID))
+    assert fetch(shard, 0, topic_id=TOPIC_ID)[0].committed_offset == 5
+    assert fetch(shard, 0)[0].committed_offset == 5
+    assert fetch(shard, 0, topic_id=bytes(reversed(range(16))))[0].committed_offset == -1
+
+
+def test_offsets_of_deleted_topics_end_in_batches_of_a_size(shard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_module, "MAX_TOMBSTONES", 3)
+    for partition in range(8):
+        shard.ask(shard.committing(partition=partition))
+    before = len(shard.log)
+    shard.tell(ForgetTopics(("other",)))
+    assert len(shard.log) == before
+    shard.tell(ForgetTopics(("t",)))
+    assert [value for _, value in shard.log[before:]] == [None] * 8
+    assert fetch_all(shard) == ()
+    shard.reload()
+    assert fetch_all(shard) == ()
+    assert shard.ask(DescribeGroup("g"), 6).group_state == "Empty"
+
+
+def loaded(offset: int, value: OffsetCommitValue | None, producer_id: int = -1) -> LoadedRecord:
+    record = OffsetRecord(OffsetCommitKey("g", "t", 0), value)
+    return LoadedRecord(Offset(offset), record, ProducerId(producer_id), ProducerEpoch(0))
+
+
+def test_a_transactional_commit_counts_when_its_marker_comes(shard) -> None:
+    shard.host.load([loaded(0, OffsetCommitValue(offset=1)), loaded(1, OffsetCommitValue(offset=2), 7)])
+    assert fetch(shard, 0)[0].committed_offset == 1
+    assert fetch(shard, 0, stable=True)[0].error_code == 88
+    shard.host.load([LoadedTransactionEnd(Offset(2), ProducerId(7), ProducerEpoch(0), True)])
+    assert fetch(shard, 0, stable=True)[0].committed_offset == 2
+
+
+def test_an_aborted_commit_never_counted_and_a_later_plain_one_wins(shard) -> None:
+    shard.host.load(
+        [
+            loaded(0, OffsetCommitValue(offset=1), 7),
+            LoadedTransactionEnd(Offset(1), ProducerId(7), ProducerEpoch(0), False),
+            loaded(2, OffsetCommitValue(offset=2), 8),
+            loaded(3, OffsetCommitValue(offset=3)),
+            LoadedTransactionEnd(Offset(4), ProducerId(8), ProducerEpoch(0), True),
+        ]
+    )
+    assert fetch(shard, 0, stable=True)[0].committed_offset == 3
+
+
+def test_tombstones_end_offsets_and_groups(shard) -> None:
+    shard.begin()
+    shard.ask(shard.committing(group_id="h"))
+    key = OffsetCommitKey("h", "t", 0)
+    end = len(shard.log)
+    shard.host.load(
+        [
+            LoadedRecord(Offset(end), OffsetRecord(key, None)),
+            LoadedRecord(Offset(end + 1), GroupMetadataRecord(GroupMetadataKey("g"), None)),
+            LoadedRecord(Offset(end + 2), GroupMetadataRecord(GroupMetadataKey("never"), None)),
+        ]
+    )
+    assert fetch_all(shard, "h") == ()
+    assert shard.state.metadata == {}
+    assert list(shard.state.groups) == ["h"]

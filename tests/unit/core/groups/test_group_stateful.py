@@ -1,0 +1,192 @@
+"""Any order of requests, time, failed appends and reloads: what must hold all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from moldau.core.groups.classic.group import GroupState
+from moldau.core.groups.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS
+from moldau.core.groups.records import decode_group_record
+from moldau.core.groups.state import GroupsState, fold_record
+from moldau.errors import MoldauError
+from moldau.types import NO_PRODUCER_ID, Offset
+from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse, SyncGroupResponse
+
+SESSION_MS = 10_000
+REBALANCE_MS = 20_000
+LONGEST_PARKED_MS = max(REBALANCE_MS + 1_000, NEW_MEMBER_JOIN_TIMEOUT_MS)
+
+members = st.integers(0, 5)
+instances = st.sampled_from([None, None, "i1", "i2"])
+protocol_lists = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",)])
+
+
+class GroupLife(RuleBasedStateMachine):
+    """One group. Clients are not well-behaved: they join, sync and leave as they like."""
+
+    def __init__(self, shard_class: Any) -> None:
+        super().__init__()
+        self.shard = shard_class(initial_rebalance_delay_ms=3_000)
+        self.known: list[tuple[str, str | None]] = []
+        self.requests: dict[int, tuple[str, int, str]] = {}
+        """What each request was: kind, generation, member."""
+        self.seen = 0
+        self.assigned: dict[tuple[int, str], bytes] = {}
+        self.generations: dict[int, tuple[str, str | None]] = {}
+
+    def _member(self, pick: int) -> tuple[str, str | None]:
+        return self.known[-1 - pick % len(self.known)] if self.known else ("nobody", None)
+
+    @rule(instance=instances, names=protocol_lists, version=st.sampled_from([3, 4, 9]))
+    def a_client_comes(self, instance: str | None, names: tuple[str, ...], version: int) -> None:
+        self._join("", instance, names, max(version, 5) if instance else version)
+
+    @rule(pick=members, names=protocol_lists)
+    def a_member_comes_again(self, pick: int, names: tuple[str, ...]) -> None:
+        member_id, instance = self._member(pick)
+        self._join(member_id, instance, names, 9)
+
+    def _join(self, member_id: str, instance: str | None, names: tuple[str, ...], version: int) -> None:
+        message = self.shard.joining(
+            member_id,
+            instance_id=instance,
+            protocols=self.shard.protocols(*names),
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+        )
+        request_id = self.shard.post(message, version)
+        self.requests[request_id] = ("join", 0, instance or "")
+
+    @rule(pick=members, everybody=st.booleans(), is_stale=st.booleans())
+    def a_member_syncs(self, pick: int, everybody: bool, is_stale: bool) -> None:
+        group = self.shard.state.groups.get("g")
+        member_id, instance = self._member(pick)
+        generation = (group.generation if group else 0) - is_stale
+        chosen = list(group.members) if group else []
+        plan = {member: f"{generation}/{member}".encode() for member in (chosen if everybody else chosen[:1])}
+        name = group.protocol_name if group and group.protocol_name else "range"
+        message = self.shard.syncing(member_id, generation, plan, instance_id=instance, protocol_name=name)
+        request_id = self.shard.post(message, 5)
+        self.requests[request_id] = ("sync", generation, member_id)
+
+    @rule(pick=members)
+    def a_member_beats(self, pick: int) -> None:
+        group = self.shard.state.groups.get("g")
+        member_id, instance = self._member(pick)
+        self.shard.post(self.shard.beating(member_id, group.generation if group else 0, instance_id=instance), 4)
+
+    @rule(pick=members)
+    def a_member_leaves(self, pick: int) -> None:
+        self.shard.post(self.shard.leaving(self._member(pick)), 5)
+
+    @rule(pick=members, offset=st.integers(0, 9), simple=st.booleans())
+    def somebody_commits(self, pick: int, offset: int, simple: bool) -> None:
+        group = self.shard.state.groups.get("g")
+        member_id, instance = ("", None) if simple else self._member(pick)
+        generation = -1 if simple or group is None else group.generation
+        message = self.shard.committing(
+            offset, member_id=member_id, generation=generation, instance_id=instance, partition=offset % 3
+        )
+        self.shard.post(message, 9)
+
+    @rule(delay_ms=st.sampled_from([1, 500, 3_000, 9_000, 25_000]))
+    def time_passes(self, delay_ms: int) -> None:
+        self.shard.wait(delay_ms)
+
+    @rule()
+    def the_log_breaks_or_heals(self) -> None:
+        self.shard.is_append_failing = not self.shard.is_append_failing
+
+    @rule()
+    def the_broker_restarts(self) -> None:
+        self._look()
+        self.shard.is_append_failing = False
+        self.shard.reload()
+        self.requests.clear()
+        # a generation that never was recorded may come again, with others in it
+        recorded = self.shard.state.metadata.get("g")
+        last = recorded.generation if recorded else 0
+        self.generations = {key: value for key, value in self.generations.items() if key <= last}
+        self.assigned = {key: value for key, value in self.assigned.items() if key[0] <= last}
+
+    def _look(self) -> None:
+        """Takes note of the replies that came since the last look."""
+        for request_id in list(self.requests):
+            reply = self.shard.reply(request_id)
+            if reply is None:
+                continue
+            kind, generation, who = self.requests.pop(request_id)
+            if isinstance(reply, MoldauError):
+                continue
+            if isinstance(reply, JoinGroupResponse) and kind == "join":
+                self._joined(reply, who or None)
+            elif isinstance(reply, SyncGroupResponse) and reply.error_code == 0:
+                present = self.assigned.setdefault((generation, who), reply.assignment)
+                assert present == reply.assignment, "a member was given two assignments in one generation"
+                assert reply.assignment in (b"", f"{generation}/{who}".encode()) or who.startswith(("i1-", "i2-"))
+
+    def _joined(self, reply: JoinGroupResponse, instance: str | None) -> None:
+        if reply.error_code in (0, 79) and (reply.member_id, instance) not in self.known:
+            self.known.append((reply.member_id, instance))
+        if reply.error_code == 0:
+            assert reply.protocol_name
+            agreed = self.generations.setdefault(reply.generation_id, (reply.leader, reply.protocol_name))
+            assert agreed[1] == reply.protocol_name, "two protocols in one generation"
+            if instance is None and not agreed[0].startswith(("i1-", "i2-")):
+                assert agreed[0] == reply.leader, "two leaders in one generation"
+            assert not reply.members or reply.member_id == reply.leader
+
+    @invariant()
+    def replies_agree(self) -> None:
+        self._look()
+
+    @invariant()
+    def folding_the_log_gives_the_durable_state(self) -> None:
+        folded = GroupsState()
+        for offset, (key, value) in enumerate(self.shard.log):
+            record = decode_group_record(key, value)
+            assert record is not None
+            fold_record(folded, Offset(offset), NO_PRODUCER_ID, record)
+        state = self.shard.state
+        assert (folded.metadata, folded.offsets) == (state.metadata, state.offsets)
+
+    @invariant()
+    def nobody_waits_for_ever(self) -> None:
+        for since_ms in self.shard.parked.values():
+            assert self.shard.now_ms - since_ms <= LONGEST_PARKED_MS
+
+    @invariant()
+    def the_group_is_whole(self) -> None:
+        group = self.shard.state.groups.get("g")
+        if group is None:
+            return
+        waiting = [member for member in group.members.values() if member.awaiting_join is not None]
+        assert group.awaiting_join_count == len(waiting)
+        assert (group.leader_id in group.members) == bool(group.members)
+        statics = {member.instance_id: member.member_id for member in group.members.values() if member.instance_id}
+        assert group.static_members == statics
+        assert set(group.pending_sync) <= set(group.members)
+        counts: dict[str, int] = {}
+        for member in group.members.values():
+            for name in member.protocol_names():
+                counts[name] = counts.get(name, 0) + 1
+        assert group.protocol_counts == counts
+        if group.state in (GroupState.STABLE, GroupState.EMPTY):
+            assert not waiting
+            assert bool(group.members) == (group.state is GroupState.STABLE)
+        if group.state is GroupState.STABLE:
+            recorded = self.shard.state.metadata["g"]
+            assert recorded.generation == group.generation
+            assert {member.member_id: member.assignment for member in recorded.members} == {
+                member.member_id: member.assignment for member in group.members.values()
+            }
+
+
+def test_a_group_survives_any_order_of_events(shard_class: Any) -> None:
+    run_state_machine_as_test(
+        lambda: GroupLife(shard_class), settings=settings(max_examples=120, stateful_step_count=40)
+    )
