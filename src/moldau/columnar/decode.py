@@ -1,10 +1,9 @@
 """Record batches as Arrow columns, whole batches at a time.
 
-How it is fast: one Python loop per record finds only where each record begins (records chain by their lengths, so
-that part cannot be done in parallel); every other varint is decoded for all records at once, numpy over byte columns,
+How it is fast: a loop finds only where each record begins (`record_starts`: records chain by their lengths, so that
+part cannot be done in parallel); every other varint is decoded for all records at once, numpy over byte columns,
 looping only over the varint's width; keys and values become Arrow by offsets `[0, start0, end0, start1, end1, ...]`
-over the payload itself and one `take` of the odd entries, a gather in C++. Large batches of equal-sized records do
-without the loop.
+over the payload itself and one `take` of the odd entries, a gather in C++.
 
 What consumers are not shown is dropped here: control batches, records of aborted transactions (by the list that Fetch
 v4 and later gives), offsets outside the range asked for. A malformed batch raises ProtocolError that names the offset.
@@ -20,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from moldau.columnar.record_starts import record_starts
 from moldau.columnar.varints import decode_varints
 from moldau.errors import ProtocolError
 from moldau.types import Buffer, TopicPartition
 from moldau.wire.records.batch import HEADER_SIZE, BatchHeader, is_crc_valid, iterate_batches
 from moldau.wire.records.compression import COMPRESSION_MASK, MAX_EXPANDED_BYTES, decompress
 from moldau.wire.records.control import ControlType, decode_control_key
-from moldau.wire.records.record import MIN_RECORD_BYTES, iterate_fields, read_payload
+from moldau.wire.records.record import iterate_fields, read_payload
 from moldau.wire.records.varint import decode_varint
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -49,10 +49,6 @@ MAX_CHUNK_BYTES = 64 * 1024 * 1024
 
 MAX_PAYLOAD_BYTES = 0x7FFFFFFF
 
-_RUN_RECORDS = 256
-"""From this many records on it pays to look for records of equal size; a failed look costs as much as 40 records."""
-
-_MIN_RUN = 32
 _MAX_PARALLEL_HEADERS = 64
 
 ByteArray = npt.NDArray[np.uint8]
@@ -212,7 +208,7 @@ def _decode_chunk(
         raise ProtocolError(f"{len(chunk.data)} bytes in one chunk: Arrow's offsets end at {MAX_PAYLOAD_BYTES}")
     data = np.frombuffer(chunk.data, dtype=np.uint8)
     source = pa.py_buffer(chunk.data)
-    starts = _record_starts(chunk, data)
+    starts = _record_starts(chunk)
     counts = np.array([header.record_count for header in headers])
     try:
         columns = _decode_fields(data, starts, np.repeat(np.array(chunk.ends), counts))
@@ -309,91 +305,17 @@ def gather(source: pa.Buffer, starts: IntArray, lengths: IntArray) -> pa.Array:
     return slices.take(pa.array(odd, mask=is_null) if has_nulls else pa.array(odd))
 
 
-# --- where records begin ---
-
-
-def _record_starts(chunk: _Chunk, data: ByteArray) -> IntArray:
+def _record_starts(chunk: _Chunk) -> IntArray:
     """The position of each record's length, in order. Raises ProtocolError where lengths and counts disagree."""
-    parts: list[IntArray] = []
-    pending: list[int] = []
-    for header, start, end in zip(chunk.headers, chunk.starts, chunk.ends, strict=True):
-        count = header.record_count
-        if count < 0 or count * MIN_RECORD_BYTES > end - start:
-            raise ProtocolError(
-                f"batch at offset {header.base_offset}: {end - start} bytes cannot hold {count} records"
-            )
-        position, found = start, 0
-        if count >= _RUN_RECORDS:
-            runs, position = _equal_runs(data, start, end)
-            if runs:
-                parts.append(np.array(pending, dtype=np.int64))
-                parts.extend(runs)
-                found = sum(len(run) for run in runs)
-                pending = []
-        try:
-            position, walked = _walk(chunk.data, position, end, pending)
-        except (IndexError, ProtocolError):
-            position, walked = -1, 0
-        if position != end or found + walked != count:
-            raise ProtocolError(
-                f"batch at offset {header.base_offset}: the lengths of its {count} records do not add up"
-            )
-    parts.append(np.array(pending, dtype=np.int64))
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _walk(data: Buffer, position: int, end: int, starts: list[int]) -> tuple[int, int]:
-    """Appends each start in [position, end); gives (where the last record ends, how many there are).
-
-    The hot loop of reading. A negative length still moves forward here, and is refused with the other fields.
-    """
-    before = len(starts)
-    append = starts.append
-    while position < end:
-        append(position)
-        first = data[position]
-        if first < 0x80:
-            position += (first >> 1) + 1
-            continue
-        second = data[position + 1]
-        if second < 0x80:
-            position += ((first & 0x7F | second << 7) >> 1) + 2
-        else:
-            length, width = decode_varint(bytes(data[position : position + 5]), 0)
-            if length < 0:
-                raise ProtocolError("a negative record length")
-            position += width + length
-    return position, len(starts) - before
-
-
-def _equal_runs(data: ByteArray, position: int, end: int) -> tuple[list[IntArray], int]:
-    """Runs of records of equal size at `position`, and where the last run ends; exact, not a guess.
-
-    If the record at p has size s, and the bytes at p + s, p + 2s, ... repeat its length, then records begin there, by
-    induction. Within a batch the size of equal records changes only where an offset or timestamp delta gets wider.
-    """
-    runs: list[IntArray] = []
-    while end - position >= _MIN_RUN * MIN_RECORD_BYTES:
-        first, second = int(data[position]), int(data[position + 1])
-        if first < 0x80:
-            size = (first >> 1) + 1
-            same = data[position:end:size] == first
-        elif second < 0x80:
-            size = ((first & 0x7F | second << 7) >> 1) + 2
-            same = data[position:end:size] == first
-            seconds = data[position + 1 : end : size] == second
-            same = same[: len(seconds)]
-            same &= seconds
-        else:
-            return runs, position
-        run = int(np.argmin(same))
-        if run == 0:  # all are the same; the last may reach past the end, which the caller sees
-            run = len(same)
-        if run < _MIN_RUN:
-            return runs, position
-        runs.append(np.arange(position, position + run * size, size, dtype=np.int64))
-        position += run * size
-    return runs, position
+    counts = [header.record_count for header in chunk.headers]
+    starts, wrong = record_starts(chunk.data, counts, chunk.starts, chunk.ends)
+    if wrong is not None:
+        size = chunk.ends[wrong] - chunk.starts[wrong]
+        raise ProtocolError(
+            f"batch at offset {chunk.headers[wrong].base_offset}: "
+            f"the lengths of {counts[wrong]} records do not add up to {size} bytes"
+        )
+    return starts
 
 
 # --- headers ---

@@ -31,7 +31,7 @@ from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
-DEFAULT_BATCH_BYTES = 8 * 1024 * 1024
+DEFAULT_BATCH_BYTES = 4 * 1024 * 1024
 MAX_WAIT_MS = 500
 _SLACK_BYTES = 64 * 1024
 _FETCH_BY_NAME = 12

@@ -84,6 +84,34 @@ def test_almost_equal_records_are_found_rightly():
         assert rows_of(decode(buffer)) == expected_of(buffer)
 
 
+def test_many_small_batches_are_walked_in_step_and_rightly():
+    chance = random.Random(6)
+    for round_number in range(12):
+        buffer, offset = b"", 0
+        for _ in range(chance.choice([47, 48, 49, 130])):
+            count = chance.choice([1, 2, 9, 40, 300])
+            sizes = [chance.choice([0, 10, 60, 63, 64, 200, 8180]) for _ in range(count)]
+            if round_number % 3 == 2 and chance.random() < 0.1:
+                sizes[chance.randrange(count)] = chance.choice([9000, 1_050_000])  # lengths of three bytes and more
+            rows = [(None, b"v" * size, NOW_MS, ()) for size in sizes]
+            buffer += build_batch(rows, base_offset=offset)
+            offset += count
+        assert rows_of(decode(buffer)) == expected_of(buffer)
+
+
+def test_a_malformed_batch_among_many_is_named():
+    batches = [bytearray(build_batch([(None, b"v" * 20, NOW_MS, ())] * 9, base_offset=9 * n)) for n in range(60)]
+    for position, replacement in ((HEADER_SIZE, b"\x7e"), (HEADER_SIZE, b"\x02"), (HEADER_SIZE, b"\xff\xff\x7f")):
+        damaged = [bytearray(batch) for batch in batches]
+        damaged[33][position : position + len(replacement)] = replacement
+        write_crc(damaged[33], 0, len(damaged[33]))
+        with pytest.raises(ProtocolError, match="offset 297"):
+            decode(b"".join(damaged))
+    damaged[-1][HEADER_SIZE:] = b"\xfe\x7f" * ((len(damaged[-1]) - HEADER_SIZE) // 2)
+    with pytest.raises(ProtocolError):
+        decode(b"".join(damaged), settings=DecodeSettings(check_crcs=False))
+
+
 def test_large_records():
     rows = [(b"k" * 70_000, b"v" * 3_000_000, NOW_MS, ()), (None, b"", NOW_MS, ()), (b"", b"w" * 1_100_000, 0, ())]
     buffer = build_batch(rows)
