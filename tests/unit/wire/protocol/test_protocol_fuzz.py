@@ -1,0 +1,70 @@
+"""Whatever the bytes, a decoder raises only ProtocolError, and takes at most 64 times the input + 64 KiB."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from moldau.wire.protocol.codec import encode_message
+from moldau.wire.protocol.schema import Array, Bytes, FieldType, Nested, Primitive, Text, fields_of
+from tests.unit.wire.protocol.fuzz import check, decoders_of, fuzz_once, random_message
+from tests.unit.wire.protocol.samples import ALL_MESSAGES, MessageClass, sample_id
+
+
+def test_damaged_and_random_bytes_raise_only_protocol_errors():
+    chance = random.Random(7)
+    for _ in range(4000):
+        fuzz_once(chance)
+
+
+def test_damaged_and_random_bytes_stay_within_the_allocation_bound():
+    chance = random.Random(8)
+    for _ in range(300):
+        fuzz_once(chance, is_measured=True)
+
+
+@pytest.mark.parametrize(("cls", "version"), ALL_MESSAGES, ids=sample_id)
+def test_every_prefix_of_a_message_is_refused_or_read_but_nothing_else(cls: MessageClass, version: int):
+    body = encode_message(random_message(cls, version, random.Random(version)), version)
+    for decode in decoders_of(cls, version):
+        decode(body)
+        for size in range(0, len(body), max(1, len(body) // 60)):
+            check(decode, body[:size], is_measured=False)
+
+
+def smallest(field_type: FieldType, version: int) -> object:
+    """The value that takes the fewest bytes; strings of no bytes rather than null, which is cheaper to hold."""
+    if isinstance(field_type, Primitive):
+        return bytes(16) if field_type.format == "16s" else 0
+    if isinstance(field_type, Text | Bytes):
+        return "" if isinstance(field_type, Text) else b""
+    if isinstance(field_type, Array):
+        return ()
+    present = [field for field in fields_of(field_type.struct) if field.is_present(version)]
+    return field_type.struct(
+        **{field.name: smallest(field.type, version) for field in present if not field.is_tagged(version)}
+    )
+
+
+def crowded(cls: MessageClass, version: int) -> Iterator[msgspec.Struct]:
+    """Messages in which one array, on any level, has thousands of the smallest elements."""
+    for field in fields_of(cls):
+        if not field.is_present(version) or not isinstance(field.type, Array):
+            continue
+        element = field.type.element
+        yield cls(**{field.name: (smallest(element, version),) * 3_000})
+        if isinstance(element, Nested):
+            for inner in crowded(element.struct, version):
+                yield cls(**{field.name: (inner,)})
+
+
+@pytest.mark.parametrize(("cls", "version"), ALL_MESSAGES, ids=sample_id)
+def test_the_densest_arrays_stay_within_the_allocation_bound(cls: MessageClass, version: int):
+    for message in crowded(cls, version):
+        body = encode_message(message, version)
+        for decode in decoders_of(cls, version):
+            decode(body)
+            check(decode, body, is_measured=True)
