@@ -1,6 +1,7 @@
 """What a partition remembers of each idempotent producer (KIP-98): enough to answer a repeat and refuse a gap.
 
 Of each producer id the last five batches are kept in memory; a snapshot file keeps the last one, as Kafka's does.
+A start finds the others again in the log (see recalled_batches).
 Rules, in the order in which they are asked:
 
     producer id unknown                    any sequence is taken (its state may have expired)

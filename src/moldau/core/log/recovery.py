@@ -17,6 +17,7 @@ from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
+from moldau.core.log.recalled_batches import recall_batches
 from moldau.core.log.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -341,6 +342,7 @@ def _rebuild_producers(
         path = f"{segment.directory}/{segment_file_name(base, SNAPSHOT_SUFFIX)}"
         try:
             producers.load(segment.disk.read_file(path), base, now_ms)
+            recall_batches(segments, producers, base, now_ms)
             break
         except ValueError:
             segment.disk.remove(path)
