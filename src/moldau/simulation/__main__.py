@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds-virtual", type=float, default=DEFAULT_SECONDS, help="how long trouble lasts")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the seeds")
     parser.add_argument("--verbose", action="store_true", help="tell the story while it happens")
+    parser.add_argument("--events", action="store_true", help="tell every event, to compare two runs line by line")
     parser.add_argument("--digests", action="store_true", help="print only seed and digest, to compare two runs")
     parser.add_argument("--max-failures", type=int, default=10, help="stop after so many broken seeds")
     return parser
@@ -65,7 +66,13 @@ def _run_all(seeds: list[int], options: argparse.Namespace) -> Iterator[Outcome]
             yield from pool.imap(run, seeds, chunksize=1)
         return
     for seed in seeds:
-        yield run_seed(seed, seconds=options.seconds_virtual, write_line=print if options.verbose else None)
+        is_told = options.verbose or options.events
+        yield run_seed(
+            seed,
+            seconds=options.seconds_virtual,
+            write_line=print if is_told else None,
+            is_every_event_told=options.events,
+        )
 
 
 def _summary(outcome: Outcome, options: argparse.Namespace) -> str:

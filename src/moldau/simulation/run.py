@@ -38,7 +38,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def run_seed(
-    seed: int, *, seconds: float = DEFAULT_SECONDS, write_line: Callable[[str], None] | None = None
+    seed: int,
+    *,
+    seconds: float = DEFAULT_SECONDS,
+    write_line: Callable[[str], None] | None = None,
+    is_every_event_told: bool = False,
 ) -> Outcome:
     """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
     # a collection in the middle would run finalizers of dead processes at a time that no seed repeats
@@ -47,19 +51,22 @@ def run_seed(
         with warnings.catch_warnings():
             # what a killed process had only just begun
             warnings.filterwarnings("ignore", "coroutine .* was never awaited")
-            outcome = _run_world(seed, seconds, write_line)
+            outcome = _run_world(seed, seconds, write_line, is_every_event_told)
             gc.collect()
             return outcome
     finally:
         gc.enable()
 
 
-def _run_world(seed: int, seconds: float, write_line: Callable[[str], None] | None) -> Outcome:
+def _run_world(
+    seed: int, seconds: float, write_line: Callable[[str], None] | None, is_every_event_told: bool
+) -> Outcome:
     began = time.perf_counter()
     loop = VirtualLoop()
     try:
         asyncio.set_event_loop(loop)
         world = World(seed, loop, settings_of(Random(f"{seed}/settings").randrange), write_line)
+        world.trace.is_every_event_told = is_every_event_told
         violation = _run(world, Scenario(world, seconds))
         return Outcome(
             seed=seed,

@@ -15,7 +15,7 @@ class Trace:
     An event is a word and values of ints, strings and bytes: nothing that has an address or a hash order in its text.
     """
 
-    __slots__ = ("_crc", "_now", "count", "last", "told", "write_line")
+    __slots__ = ("_crc", "_now", "count", "is_every_event_told", "last", "told", "write_line")
 
     def __init__(self, now: Callable[[], float], write_line: Callable[[str], None] | None = None) -> None:
         self._now = now
@@ -24,6 +24,7 @@ class Trace:
         self.last: deque[tuple[float, str, tuple[object, ...]]] = deque(maxlen=KEPT_EVENTS)
         self.told: deque[str] = deque(maxlen=KEPT_EVENTS)
         self.write_line = write_line
+        self.is_every_event_told = False
 
     def note(self, word: str, *values: object) -> None:
         """A small event (bytes delivered, a call on the disk): in the hash, and in the story of a violation."""
@@ -31,6 +32,8 @@ class Trace:
         self.count += 1
         self._crc = zlib.crc32(f"{now:.9f} {word} {values}".encode(), self._crc)
         self.last.append((now, word, values))
+        if self.is_every_event_told and self.write_line is not None:
+            self.write_line(f"{now:10.4f}      {word} {' '.join(map(str, values))}")
 
     def tell(self, line: str) -> None:
         """An event that a reader of the run wants to see (a crash, a fault, an answer that matters)."""
