@@ -34,16 +34,9 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class Authorizer(Protocol):
-    """Decides whether `principal` at `host` may do `operation` to a resource."""
+    """Decides whether `principal` at `host` may do `operation` to a resource. A cluster without ACLs has none."""
 
     def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool: ...
-
-
-class AllowAll:
-    """The authorizer of a cluster without ACLs."""
-
-    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
-        return True
 
 
 class Quotas(Protocol):
@@ -71,7 +64,7 @@ class RequestContext:
         api_version: int,
         correlation_id: int,
         client_id: str,
-        authorizer: Authorizer,
+        authorizer: Authorizer | None,
         quotas: Quotas,
     ) -> None:
         self.connection = connection
@@ -102,6 +95,8 @@ class RequestContext:
 
     def authorize(self, operation: int, resource_type: int, name: str | bytes) -> bool:
         """Whether the principal may do `operation` to the resource (`name` may be utf-8 bytes on hot paths)."""
+        if self.authorizer is None:
+            return True
         connection = self.connection
         return self.authorizer.authorize(
             connection.principal, connection.client_address, operation, resource_type, name

@@ -259,7 +259,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             resume()
         self._resume_later()
 
-    def get_buffer(self, sizehint: int) -> memoryview:
+    def get_buffer(self, sizehint: int) -> bytearray | memoryview:
         frame = self._frame
         if frame is not None:
             return memoryview(frame)[self._frame_filled : self._frame_size]
@@ -268,7 +268,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             buffer = self.group.receive_buffer
             buffer[: len(carry)] = carry
             return memoryview(buffer)[len(carry) :]
-        return memoryview(self.group.receive_buffer)
+        return self.group.receive_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_bytes += nbytes
@@ -280,9 +280,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if carry_size:
             self._carry = b""
             nbytes += carry_size
-        buffer = self.group.receive_buffer
-        with memoryview(buffer) as whole, whole[:nbytes] as view:
-            self._receive(view, nbytes)
+        view = memoryview(self.group.receive_buffer)
+        self._receive(view, nbytes)
+        view.release()
 
     # -- frames
 
@@ -338,6 +338,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return position
 
     def _answer(self, answer: Answer | PendingResponse) -> None:
+        """Takes what the dispatcher gave for one frame: sent at the end of this read event, or behind what is owed."""
         if answer.__class__ is PendingResponse:
             return
         if self._responses:
@@ -386,7 +387,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._pause_reading()
                 return
             self._frame = None
-            with memoryview(frame) as whole, whole[: self._frame_size] as view:
+            with memoryview(frame) as view:
                 self._receive(view, self._frame_size)
             self._release_frame(frame)
         elif self._frame_filled == len(frame):

@@ -55,6 +55,7 @@ def act_produce(
         return encode_produce_response(version, context.correlation_id, results)
     repeated = _repeated(entries) if len(entries) > 1 else ()
     now_ms = broker.clock.now_ms()
+    touched, waiters = broker.touched, broker.waits.by_number
     for topic, index, records in entries:
         try:
             if repeated and (topic, index) in repeated:
@@ -82,7 +83,11 @@ def act_produce(
                 broker.flusher.request(partition)
                 waiting.append((len(results) - 1, partition, Offset(end_offset)))
             if not partition.waits_for_flush:
-                broker.partition_appended(partition)
+                # as broker.partition_appended, without the coordinators: their partitions are not written from here
+                number = partition.number
+                touched[number] = partition
+                if number in waiters:
+                    broker.waits.changed(partition)
     if acks == 0:
         _close_on_error(results)
         return None
