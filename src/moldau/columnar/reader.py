@@ -177,11 +177,17 @@ def _resolve(
     wrong = [offset for offset in asked.values() if offset not in words.values()]
     if wrong:
         raise ValueError(f"offset {wrong[0]}: only -2 (earliest) and -1 (latest) are below 0")
-    found = list_offsets(client, asked, isolation_level=ISOLATION_LEVELS[isolation]) if asked else {}
+    found = list_offsets(client, asked, isolation_level=_isolation_level(isolation)) if asked else {}
     return {
         partition: spec[partition] if spec[partition] >= 0 else found[TopicPartition(topic, partition)].offset
         for partition in partitions
     }
+
+
+def _isolation_level(isolation: Isolation) -> int:
+    if isolation not in ISOLATION_LEVELS:
+        raise ValueError(f"isolation is one of {', '.join(ISOLATION_LEVELS)}, not {isolation!r}")
+    return ISOLATION_LEVELS[isolation]
 
 
 # --- for tasks ---
@@ -198,7 +204,7 @@ class RangeReader:
             raise ValueError(f"batch_bytes is {settings.batch_bytes}")
         self._client = client
         self._settings = settings
-        self._isolation_level = ISOLATION_LEVELS[settings.isolation]
+        self._isolation_level = _isolation_level(settings.isolation)
         self._ends: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, Uuid] = {}
         self.positions: dict[TopicPartition, int] = {}

@@ -185,9 +185,9 @@ class ClientConnection:
         """
         invariant(self._pending, "nothing is in flight")
         deadline = time.monotonic() + self.request_timeout_ms / 1000
-        length_bytes = bytearray(LENGTH_SIZE)
-        self._read_into(memoryview(length_bytes), deadline)
         try:
+            length_bytes = bytearray(LENGTH_SIZE)
+            self._read_into(memoryview(length_bytes), deadline)
             length = decode_frame_length(length_bytes, max_bytes=self._max_response_bytes)
             if buffer is None or len(buffer) < length:
                 buffer = bytearray(length)
@@ -198,7 +198,8 @@ class ClientConnection:
             correlation_id, position = decode_response_header(frame, header_version)
             if correlation_id != pending.correlation_id:
                 raise ProtocolError(f"{self} answered request {correlation_id}, asked was {pending.correlation_id}")
-        except ProtocolError:
+        except BaseException:
+            # also a KeyboardInterrupt: half an answer is read, nothing can follow it
             self.close()
             raise
         return frame[position:]
@@ -233,6 +234,9 @@ class ClientConnection:
                 opened.sendall(b"".join(small))
         except OSError as error:
             raise self._lost(error) from error
+        except BaseException:
+            self.close()  # half a request is written
+            raise
 
     def _read_into(self, target: memoryview, deadline: float) -> None:
         """Fills `target`. Small reads come from a read-ahead, so that length and body cost one call to the system."""
