@@ -67,10 +67,9 @@ def test_columns_are_what_the_scalar_reader_gives(batches):
 @pytest.mark.parametrize("value_bytes", [0, 20, 50, 56, 57, 58, 100, 8180, 8190])
 @pytest.mark.parametrize("count", [1, 255, 256, 700, 9000])
 def test_equal_records_are_found_without_a_walk_and_rightly(value_bytes, count):
+    count = min(count, 4_000_000 // (value_bytes + 1))
     rows = [(None, bytes([index % 251]) * value_bytes, NOW_MS + index // 50, ()) for index in range(count)]
-    buffer = build_batch(rows[:count]) + build_batch(rows[: count // 2 + 1], base_offset=count)
-    if value_bytes > 1000 and count > 1000:
-        return
+    buffer = build_batch(rows) + build_batch(rows[: count // 2 + 1], base_offset=count)
     assert rows_of(decode(buffer)) == expected_of(buffer)
 
 

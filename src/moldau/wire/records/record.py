@@ -74,44 +74,64 @@ def read_payload(batch: Buffer, header: BatchHeader, max_expanded_bytes: int = M
 
 
 def iterate_fields(payload: bytes, record_count: int) -> Iterator[RecordFields]:
-    """Each record of a decompressed payload. Raises ProtocolError unless it holds exactly `record_count` of them."""
-    if record_count < 0 or record_count * MIN_RECORD_BYTES > len(payload):
-        raise ProtocolError(f"{len(payload)} bytes cannot hold {record_count} records")
+    """Each record of a decompressed payload. Raises ProtocolError unless it holds exactly `record_count` of them.
+
+    A field of one byte, which most are, is read in place: half of the time would go into calls otherwise.
+    """
+    size = len(payload)
+    if record_count < 0 or record_count * MIN_RECORD_BYTES > size:
+        raise ProtocolError(f"{size} bytes cannot hold {record_count} records")
     position = 0
-    for _ in range(record_count):
-        length, position = decode_varint(payload, position)
-        end = position + length
-        if length < 0 or end > len(payload):
-            raise ProtocolError(f"a record of {length} bytes in {len(payload) - position}")
-        yield _read_fields(payload, position, end)
-        position = end
-    if position != len(payload):
-        raise ProtocolError(f"{len(payload) - position} bytes behind the last of {record_count} records")
-
-
-def _read_fields(data: bytes, position: int, end: int) -> RecordFields:
-    # the attributes of a record are unused: any value is read, as Kafka does
-    timestamp_delta, position = decode_varint(data, position + 1, VARLONG_BYTES)
-    offset_delta, position = decode_varint(data, position)
-    key, position = _read_nullable(data, position, end)
-    value, position = _read_nullable(data, position, end)
-    header_count, position = decode_varint(data, position)
-    headers: tuple[RecordHeader, ...] = ()
-    if header_count:
-        headers, position = _read_headers(data, position, end, header_count)
-    if position != end:
-        raise ProtocolError(f"a record's fields end at {position}, the record at {end}")
-    return RecordFields(offset_delta, timestamp_delta, key, value, headers)
+    try:
+        for _ in range(record_count):
+            length, position = decode_varint(payload, position)
+            end = position + length
+            if length < 0 or end > size:
+                raise ProtocolError(f"a record of {length} bytes in {size - position}")
+            # the attributes of a record are unused: any value is read, as Kafka does
+            byte = payload[position + 1]
+            if byte < 0x80:
+                timestamp_delta = byte >> 1 ^ -(byte & 1)
+                position += 2
+            else:
+                timestamp_delta, position = decode_varint(payload, position + 1, VARLONG_BYTES)
+            byte = payload[position]
+            if byte < 0x80:
+                offset_delta = byte >> 1 ^ -(byte & 1)
+                position += 1
+            else:
+                offset_delta, position = decode_varint(payload, position)
+            key, position = _read_nullable(payload, position, end)
+            value, position = _read_nullable(payload, position, end)
+            headers: tuple[RecordHeader, ...] = ()
+            if payload[position]:
+                header_count, position = decode_varint(payload, position)
+                headers, position = _read_headers(payload, position, end, header_count)
+            else:
+                position += 1
+            if position != end:
+                raise ProtocolError(f"a record's fields end at {position}, the record at {end}")
+            yield RecordFields(offset_delta, timestamp_delta, key, value, headers)
+    except IndexError:
+        raise ProtocolError(f"a record is cut at {size} bytes") from None
+    if position != size:
+        raise ProtocolError(f"{size - position} bytes behind the last of {record_count} records")
 
 
 def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = decode_varint(data, position)
+    byte = data[position]
+    if byte < 0x80:
+        length = byte >> 1 ^ -(byte & 1)
+        position += 1
+    else:
+        length, position = decode_varint(data, position)
     if length < 0:
         # every negative length means null to Kafka's readers, not only -1
         return None, position
-    if position + length > end:
+    behind = position + length
+    if behind > end:
         raise ProtocolError(f"a key or value of {length} bytes in {end - position}")
-    return data[position : position + length], position + length
+    return data[position:behind], behind
 
 
 def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[tuple[RecordHeader, ...], int]:
