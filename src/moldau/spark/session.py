@@ -138,6 +138,7 @@ def _all_settings(cores: int | None, settings: Mapping[str, str] | None) -> dict
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": "moldau.spark.worker_daemon",
         # The other manager makes each of the small files of a micro-batch 10 ms dearer. What it guards against, two

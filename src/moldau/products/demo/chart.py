@@ -44,19 +44,23 @@ Row = Mapping[str, Any]
 
 
 def draw_metrics_chart(
-    path: Path, windows: Sequence[Row], anomalies: Sequence[Row], planted: Sequence[tuple[float, str, float]]
+    path: Path,
+    windows: Sequence[Row],
+    anomalies: Sequence[Row],
+    planted: Sequence[tuple[float, str, float]],
+    *,
+    sent: int,
 ) -> None:
     """`planted`: (seconds since the start, key, value) of the planted keys as they were sent."""
     with mpl.rc_context(_STYLE):
         figure = plt.figure(figsize=(12, 9.2), dpi=130)
-        grid = figure.add_gridspec(3, 6, hspace=0.55, wspace=0.75, left=0.07, right=0.97, top=0.87, bottom=0.06)
+        grid = figure.add_gridspec(3, 6, hspace=0.55, wspace=1.05, left=0.07, right=0.97, top=0.87, bottom=0.06)
         start = _start(windows)
         found = sum(1 for row in anomalies if str(row["key"]).startswith(f"{SOURCE}/"))
-        total = sum(row["records"] for row in windows)
         _head(
             figure,
             "Metrics of this machine, through a topic and Spark",
-            f"{total:,} records in {len(windows):,} windows of one second · {found} planted anomalies found · "
+            f"{sent:,} records, counted in {len(windows):,} windows of one second · {found} planted anomalies found · "
             f"{len(anomalies) - found} in the machine's own metrics and their replay",
         )
         _draw_rate(figure.add_subplot(grid[0, :4]), windows, start)
@@ -94,11 +98,9 @@ def draw_file_chart(path: Path, windows: Sequence[Row], *, title: str) -> None:
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=8, handlelength=1.0, columnspacing=1.6)
         axes = figure.add_subplot(grid[1, :3])
         by_second = _sums(windows, lambda row: _second(row, start), "bytes")
-        axes.step(seconds, [by_second.get(second, 0.0) for second in seconds], where="post", color=BLUE, linewidth=1.8)
-        axes.fill_between(
-            seconds, [by_second.get(second, 0.0) for second in seconds], step="post", color=BLUE, alpha=0.12
-        )
+        _draw_steps(axes, seconds, by_second)
         _finish(axes, "Bytes per second", "bytes", seconds)
+        axes.set_ylim(bottom=0)
         _draw_bars(
             figure.add_subplot(grid[1, 3:]),
             [(_level_name(level), levels[level], _level_colour(level)) for level in order],
@@ -110,10 +112,17 @@ def draw_file_chart(path: Path, windows: Sequence[Row], *, title: str) -> None:
 def _draw_rate(axes: Axes, windows: Sequence[Row], start: datetime) -> None:
     by_second = _sums(windows, lambda row: _second(row, start), "records")
     seconds = _all_seconds(windows, start)
-    heights = [by_second.get(second, 0.0) for second in seconds]
-    axes.fill_between(seconds, heights, step="post", color=BLUE, alpha=0.14)
-    axes.step(seconds, heights, where="post", color=BLUE, linewidth=1.8)
+    _draw_steps(axes, seconds, by_second)
     _finish(axes, "Records per second, as counted by the windows", "records", seconds)
+    axes.set_ylim(bottom=0)
+
+
+def _draw_steps(axes: Axes, seconds: Sequence[int], by_second: Mapping[int, float]) -> None:
+    edges = [*seconds, len(seconds)]
+    heights = [by_second.get(second, 0.0) for second in seconds]
+    heights.append(heights[-1] if heights else 0.0)
+    axes.fill_between(edges, heights, step="post", color=BLUE, alpha=0.14, linewidth=0)
+    axes.step(edges, heights, where="post", color=BLUE, linewidth=1.8)
 
 
 def _draw_groups(axes: Axes, windows: Sequence[Row]) -> None:
@@ -191,7 +200,6 @@ def _draw_bars(axes: Axes, rows: Sequence[tuple[str, float, str]], title: str) -
 def _finish(axes: Axes, title: str, unit: str, seconds: Sequence[int]) -> None:
     axes.set_title(title)
     axes.set_xlim(0, max(seconds, default=0) + 1)
-    axes.set_ylim(bottom=axes.get_ylim()[0] if axes.get_ylim()[0] != 0 else 0)
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} s"))
     axes.yaxis.set_major_locator(MaxNLocator(5))

@@ -17,6 +17,8 @@ from rich.text import Text
 from moldau.products.pipelines.progress import Rate
 
 LINE_EVERY_SECONDS = 1.0
+LINES_OF_ALERTS = 3
+MOST_ALERTS = 1_000
 
 
 class QueryView(msgspec.Struct, frozen=True):
@@ -51,7 +53,7 @@ class DemoDisplay:
         self._rate = Rate()
         self._live: Live | None = None
         self._line_due = 0.0
-        self._alerts_said = 0
+        self._said: list[str] = []
 
     def __enter__(self) -> DemoDisplay:
         for name, fact in self._facts:
@@ -84,14 +86,20 @@ class DemoDisplay:
             self._live.update(_draw(view, rate), refresh=True)
             return
         self._line_due = now + LINE_EVERY_SECONDS
-        for alert in view.alerts[self._alerts_said :]:
-            self.say(f"       anomaly: {alert}")
-        self._alerts_said = len(view.alerts)
+        self._say_alerts(view.alerts)
         queries = " | ".join(
             f"{query.name}: {query.records:,} read, lag {query.lag:,}, {query.rows:,} {query.rows_are}"
             for query in view.queries
         )
         self.say(f"{view.elapsed:5.1f} s {view.phase}: {view.sent:,} sent, {rate:,.0f}/s | {queries}")
+
+    def _say_alerts(self, alerts: Sequence[str]) -> None:
+        new = [alert for alert in alerts if alert not in self._said]
+        self._said = (self._said + new)[-MOST_ALERTS:]
+        for alert in new[-LINES_OF_ALERTS:]:
+            self.say(f"        anomaly: {alert}")
+        if len(new) > LINES_OF_ALERTS:
+            self.say(f"        anomaly: and {len(new) - LINES_OF_ALERTS} more of the machine's own")
 
 
 def _draw(view: DemoView, rate: float) -> Group:

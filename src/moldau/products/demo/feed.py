@@ -23,6 +23,7 @@ from moldau.products.demo.planted import SOURCE, Plant, PlantedSeries
 TICKS_A_SECOND = 10
 REPLAY_RECORDS_A_SECOND = 4_000
 MACHINE = "machine"
+REPLAY = "replay-"
 NO_LEVEL = "-"
 
 _LEVEL = re.compile(
@@ -36,12 +37,18 @@ class FeedError(MoldauError):
 
 
 class Feed(Protocol):
-    """Runs in a thread of its own until it is through or `stop` is set."""
+    """What the job knows of a feed."""
 
     sent: int
     counts: Counter[str]
 
-    def run(self, stop: threading.Event) -> None: ...
+    def open(self) -> None:
+        """Sends the first records, for the queries to warm up on."""
+        ...
+
+    def run(self, stop: threading.Event) -> None:
+        """Sends the rest, in a thread of its own, until it is through or `stop` is set."""
+        ...
 
 
 class _Sender:
@@ -110,6 +117,11 @@ class MetricsFeed:
     def plants(self) -> tuple[Plant, ...]:
         return self._planted.plants
 
+    def open(self) -> None:
+        """Raises FeedError."""
+        self._send_all(MACHINE, self._metrics.sample(time.monotonic()), time.time_ns() // 1_000_000)
+        self._sender.flush()
+
     def run(self, stop: threading.Event) -> None:
         """Raises FeedError."""
         began = time.monotonic()
@@ -133,7 +145,7 @@ class MetricsFeed:
         for number in range(1, replays + 1):
             # replay 7 shows what the machine did 7 ticks ago
             older = self._older[min(number, len(self._older) - 1)]
-            self._send_all(f"replay-{number:03}", older, timestamp_ms)
+            self._send_all(f"{REPLAY}{number:03}", older, timestamp_ms)
         for key, value in self._planted.sample(tick).items():
             self.history.append((tick / TICKS_A_SECOND, key, value))
             self._send_all(SOURCE, {key.removeprefix(f"{SOURCE}/"): value}, timestamp_ms)
@@ -160,13 +172,24 @@ class FileFeed:
         self._path = path
         self._seconds = seconds
         self._size = path.stat().st_size
+        self._first_bytes = 0
         self._sender = _Sender(bootstrap_servers, topic)
+
+    def open(self) -> None:
+        """Raises FeedError, OSError."""
+        with self._path.open("rb") as file:
+            first = file.readline()
+        self._first_bytes = len(first)
+        if first:
+            self._send_line(first.removesuffix(b"\n"))
+        self._sender.flush()
 
     def run(self, stop: threading.Event) -> None:
         """Raises FeedError, OSError."""
         began = time.monotonic()
-        read = 0
+        read = self._first_bytes
         with self._path.open("rb") as file:
+            file.seek(self._first_bytes)
             for raw in file:
                 read += len(raw)
                 if read > self._size:  # it grows while it is read: what came later is not part of the run

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow.parquet as pq
 
 from moldau.products.demo import rolling
+from moldau.products.demo.feed import REPLAY
 from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
 from moldau.products.pipelines.flow import read_source, to_records, write_to_topic
 from moldau.products.pipelines.group import GroupOffsets, lag
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 1
 WATERMARK_SECONDS = 5
 TRIGGER = "1 second"
-SHOWN_ROWS = 100
+SHOWN_ROWS = 200
 
 METRICS_SCHEMA = "source string, metric string, value double"
 
@@ -55,15 +57,13 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Query:
-    """A running query of the demo, and what is known of it. Its rows go to the topic and to Parquet batch by batch; a
+    """A running query of the demo, and what is known of it. Its rows go to Parquet and to the topic batch by batch; a
     batch that is written again replaces its Parquet files."""
 
-    def __init__(self, result: DataFrame, output: Output, bootstrap_servers: str, *, show: str) -> None:
-        """`show`: a condition in SQL on the rows that `shown` keeps for the display."""
+    def __init__(self, result: DataFrame, output: Output, bootstrap_servers: str) -> None:
         self.output = output
         self.rows = 0
         self.records = 0
-        self._show = show
         self._shown: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
         self._servers = bootstrap_servers
         self._group = GroupOffsets(bootstrap_servers, output.group)
@@ -77,19 +77,17 @@ class Query:
     def _write(self, batch: DataFrame, batch_id: int) -> None:
         batch.persist()
         try:
-            count = batch.count()
             target = self.output.parquet / f"batch={batch_id:06}"
-            if count == 0:
-                shutil.rmtree(target, ignore_errors=True)
+            batch.coalesce(1).write.mode("overwrite").parquet(str(target))
+            rows = [row for path in sorted(target.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+            if not rows:
+                shutil.rmtree(target)
                 return
             write_to_topic(to_records(batch, "key"), self._servers, self.output.topic)
-            batch.coalesce(1).write.mode("overwrite").parquet(str(target))
-            shown = [row.asDict() for row in batch.where(self._show).tail(SHOWN_ROWS)]
-            sums = batch.selectExpr("sum(records)").collect() if "records" in batch.columns else [(0,)]
             with self._keep:
-                self.rows += count
-                self.records += sums[0][0]
-                self._shown.extend(shown)
+                self.rows += len(rows)
+                self.records += sum(row.get("records", 0) for row in rows)
+                self._shown.extend(row for row in rows if not row["key"].startswith(REPLAY))
         finally:
             batch.unpersist()
 
@@ -103,7 +101,7 @@ class Query:
         return lag(self._group.bounds(topic), done.offsets if done else {})
 
     def shown(self) -> list[dict[str, Any]]:
-        """The newest rows worth showing, oldest first."""
+        """The newest rows, oldest first; what the replay only repeats is left out."""
         with self._keep:
             return list(self._shown)
 
@@ -125,8 +123,7 @@ def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, outpu
     )
     frame = read_source(spark, bootstrap_servers, source)
     sql = LINE_WINDOWS if of_lines else METRIC_WINDOWS
-    show = "true" if of_lines else "key like 'machine/%'"
-    return Query(spark.sql(sql, source=frame), output, bootstrap_servers, show=show)
+    return Query(spark.sql(sql, source=frame), output, bootstrap_servers)
 
 
 def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output) -> Query:
@@ -137,4 +134,4 @@ def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, out
     found = values.groupBy("partition").applyInPandasWithState(
         rolling.anomalies_of_partition, rolling.OUTPUT, rolling.STATE, "append", "NoTimeout"
     )
-    return Query(found, output, bootstrap_servers, show="true")
+    return Query(found, output, bootstrap_servers)

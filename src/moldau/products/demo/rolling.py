@@ -62,7 +62,10 @@ def anomalies_of_partition(key: tuple[int], batches: Iterator[pd.DataFrame], sta
     import pandas as pd
 
     kept: dict[str, list[float]] = msgspec.msgpack.decode(state.get[0]) if state.exists else {}
-    records = pd.concat(list(batches), ignore_index=True).sort_values("offset", kind="stable")
+    frames = [frame for frame in batches if len(frame)]
+    if not frames:
+        return
+    records = pd.concat(frames, ignore_index=True).sort_values("offset", kind="stable")
     rows: list[tuple[Any, ...]] = []
     for name, group in records.groupby("key", sort=True):
         found, kept[name] = find_anomalies(kept.get(name, ()), group["value"].to_numpy())

@@ -40,14 +40,13 @@ def read_topic(bootstrap_servers: str, topic: str) -> list[Row]:
             consumer.assign([TopicPartition(topic, number, 0)])
             position = 0
             while position < end:
-                messages = consumer.consume(10_000, timeout=READ_SECONDS)
-                if not messages:
+                message = consumer.poll(READ_SECONDS)
+                if message is None:
                     raise ReadBackError(f"{topic}-{number}: nothing more came at offset {position} of {end}")
-                for message in messages:
-                    if message.error():
-                        raise ReadBackError(f"{topic}-{number}: {message.error()}")
-                    rows.append(json.loads(message.value() or b""))
-                    position = (message.offset() or 0) + 1
+                if message.error():
+                    raise ReadBackError(f"{topic}-{number}: {message.error()}")
+                rows.append(json.loads(message.value() or b""))
+                position = (message.offset() or 0) + 1
     except KafkaException as error:
         raise ReadBackError(f"{topic}: {error.args[0]}") from error
     finally:
