@@ -97,9 +97,42 @@ class GroupLife(RuleBasedStateMachine):
     def time_passes(self, delay_ms: int) -> None:
         self.shard.wait(delay_ms)
 
-    @rule()
-    def the_log_breaks_or_heals(self) -> None:
-        self.shard.is_append_failing = not self.shard.is_append_failing
+    @rule(breaks=st.sampled_from([False, False, True]))
+    def the_log_breaks_or_heals(self, breaks: bool) -> None:
+        self.shard.is_append_failing = breaks
+
+    @rule(newcomers=st.integers(0, 2), instance=instances)
+    def everybody_does_its_duty(self, newcomers: int, instance: str | None) -> None:
+        """A well-behaved round: without it hardly any group ever gets stable."""
+        for _ in range(newcomers):
+            self._join("", None, ("range",), 3)
+        if instance:
+            self._join("", instance, ("range",), 9)
+        self._look()
+        group = self.shard.state.groups.get("g")
+        for member in list(group.members.values()) if group else ():
+            names = tuple(protocol.name for protocol in member.protocols)
+            self._join(member.member_id, member.instance_id, names, 9)
+        self.shard.wait(3_000)
+        self._look()
+        for position in range(len(group.members) if group else 0):
+            self._sync_in_turn(position)
+
+    def _sync_in_turn(self, position: int) -> None:
+        group = self.shard.state.groups["g"]
+        members_now = list(group.members.values())
+        if position < len(members_now):
+            member = members_now[position]
+            plan = {other: f"{group.generation}/{other}".encode() for other in group.members}
+            message = self.shard.syncing(
+                member.member_id,
+                group.generation,
+                plan,
+                instance_id=member.instance_id,
+                protocol_name=group.protocol_name or "range",
+            )
+            request_id = self.shard.post(message, 5)
+            self.requests[request_id] = ("sync", group.generation, member.member_id)
 
     @rule()
     def the_broker_restarts(self) -> None:
@@ -158,6 +191,15 @@ class GroupLife(RuleBasedStateMachine):
     def nobody_waits_for_ever(self) -> None:
         for since_ms in self.shard.parked.values():
             assert self.shard.now_ms - since_ms <= LONGEST_PARKED_MS
+
+    def teardown(self) -> None:
+        """With nobody left to ask, all that waits is answered, and the group dies away."""
+        self.shard.is_append_failing = False
+        self.shard.wait(LONGEST_PARKED_MS)
+        assert self.shard.parked == {}
+        self.shard.wait(LONGEST_PARKED_MS)
+        group = self.shard.state.groups.get("g")
+        assert group is None or (group.state is GroupState.EMPTY and not group.pending_members)
 
     @invariant()
     def the_group_is_whole(self) -> None:
