@@ -163,9 +163,13 @@ def test_only_the_touched_topic_is_copied_and_once_per_delta() -> None:
     assert fold.image.topics_by_id[OTHER_ID] is before_b
 
 
+def is_open(fold: MetadataFold) -> bool:
+    return fold.is_in_transaction
+
+
 def test_an_aborted_transaction_never_was() -> None:
     fold = folded(BeginTransactionRecord("x"), TopicRecord("a", ID))
-    assert fold.is_in_transaction
+    assert is_open(fold)
     fold.apply(AbortTransactionRecord("why"))
     assert fold.image.topic("a") is None
     assert fold.take_delta(Offset(3), 1).is_empty
@@ -176,7 +180,7 @@ def test_a_transaction_counts_when_it_ends() -> None:
     assert fold.image.topic("a") is None
     fold.apply(EndTransactionRecord())
     assert fold.image.topic("a") is not None
-    assert not fold.is_in_transaction
+    assert not is_open(fold)
 
 
 def test_registration_changes_touch_only_what_they_name() -> None:
