@@ -37,7 +37,8 @@ def act_produce(
     node has no other leader). Transactions are not served: a transactional batch gets 48.
 
     acks 1 and all are answered after the append, and after the flush where `flush.messages` asks for one now (Kafka
-    flushes inside the append, whatever the acks). With acks=0 any error closes the connection, as nothing else can tell the client.
+    flushes inside the append, whatever the acks). With acks=0 any error closes the connection, as nothing else can tell
+    the client.
     """
     version = context.api_version
     transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version)

@@ -1,0 +1,247 @@
+"""A node on doors that the test holds: memory disk, clock moved by hand, connections fed byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.ports import Disk, Workers
+from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.network.server_connection import ServerConnection
+from moldau.shell.node.assemble import Doors, Node
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
+from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.framing import frame
+from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from moldau.wire.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+class Wire(asyncio.Transport):
+    """The transport of one connection: keeps what is written, and can be told that the peer does not read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = bytearray()
+        self.writes = 0
+        self.is_read_paused = False
+        self.is_closed = False
+        self.is_stuck = False
+        self.high_water = 1 << 20
+        self.unsent = 0
+        self.protocol: ServerConnection | None = None
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": ("10.0.0.7", 50_000), "sockname": ("10.0.0.1", 9092)}.get(name, default)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high_water = high or 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def write(self, data: Any) -> None:
+        self.writes += 1
+        self.sent += data
+        if self.is_stuck:
+            self.unsent += len(data)
+            if self.unsent > self.high_water and self.protocol is not None:
+                self.protocol.pause_writing()
+
+    def writelines(self, parts: Any) -> None:
+        self.write(b"".join(parts))
+
+    def drain(self) -> None:
+        """The peer reads all."""
+        self.is_stuck = False
+        self.unsent = 0
+        if self.protocol is not None:
+            self.protocol.resume_writing()
+
+    def pause_reading(self) -> None:
+        self.is_read_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_read_paused = False
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            if self.protocol is not None:
+                asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+    def abort(self) -> None:
+        self.close()
+
+
+class Client:
+    """One connection, from the client's side. Requests are encoded by the codec, responses decoded by it."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.connection = connection
+        self.wire = Wire()
+        self.wire.protocol = connection
+        self._asked: list[tuple[ApiKey, int]] = []
+        self._read = 0
+        connection.connection_made(self.wire)
+
+    def feed(self, data: bytes) -> int:
+        """Gives bytes as the kernel would, until the connection reads no more; how many were read.
+
+        After each piece the receive buffer must be free of views, and is overwritten.
+        """
+        position = 0
+        while position < len(data) and not self.wire.is_closed and not self.wire.is_read_paused:
+            buffer = self.connection.get_buffer(65_536)
+            piece = data[position : position + len(buffer)]
+            with memoryview(buffer) as view:
+                view[: len(piece)] = piece
+            del buffer
+            self.connection.buffer_updated(len(piece))
+            position += len(piece)
+            shared = self.connection.group.receive_buffer
+            size = len(shared)
+            shared.append(0)  # BufferError if anybody keeps a view
+            del shared[size:]
+            shared[:] = b"\xee" * size
+        return min(position, len(data))
+
+    def request(self, key: ApiKey, version: int, message: msgspec.Struct, client_id: str | None = "test") -> bytes:
+        """The frame of one request; its answer is due from now on."""
+        self._asked.append((key, version))
+        header = RequestHeader(int(key), version, len(self._asked), client_id)
+        return frame(encode_request_header(header), encode_message(message, version))
+
+    def send(self, key: ApiKey, version: int, message: msgspec.Struct) -> None:
+        self.feed(self.request(key, version, message))
+
+    def answers(self) -> list[Any]:
+        """The responses that came since the last call, in order."""
+        found: list[Any] = []
+        while len(self.wire.sent) - self._read >= 4:
+            length = int.from_bytes(self.wire.sent[self._read : self._read + 4], "big")
+            if len(self.wire.sent) - self._read - 4 < length:
+                break
+            body = bytes(self.wire.sent[self._read + 4 : self._read + 4 + length])
+            self._read += 4 + length
+            correlation_id = int.from_bytes(body[:4], "big")
+            key, version = self._asked[correlation_id - 1]
+            _, position = decode_response_header(body, response_header_version(int(key), version))
+            message, end = decode_message(API_VERSIONS[key].response, version, body, position)
+            assert end == len(body)
+            found.append(message)
+        return found
+
+    async def ask(self, key: ApiKey, version: int, message: msgspec.Struct) -> Any:
+        """Sends, and waits (turns of the loop, no time) for the one answer."""
+        self.send(key, version, message)
+        return await self.answer()
+
+    async def answer(self) -> Any:
+        for _ in range(500):
+            found = self.answers()
+            if found:
+                assert len(found) == 1
+                return found[0]
+            await asyncio.sleep(0)
+        raise AssertionError("no answer")
+
+
+class FedListener:
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+
+    def close(self) -> None:
+        """Nothing listens."""
+
+
+class FedNetwork:
+    """The network door: connections are made by the test."""
+
+    def __init__(self) -> None:
+        self.factory: Callable[[], asyncio.BaseProtocol] | None = None
+
+    async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> FedListener:
+        self.factory = protocol_factory
+        return FedListener(host, port or 9092)
+
+
+class NodeUnderTest:
+    """A running node, its doors, and clients of it."""
+
+    def __init__(self, node: Node, doors: Doors, network: FedNetwork, disk: MemoryDisk, clock: ManualClock) -> None:
+        self.node = node
+        self.doors = doors
+        self.network = network
+        self.disk = disk
+        self.clock = clock
+
+    def connect(self) -> Client:
+        assert self.network.factory is not None
+        connection = self.network.factory()
+        assert isinstance(connection, ServerConnection)
+        return Client(connection)
+
+    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+        topic = CreatableTopic(
+            name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=tuple(CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()),
+        )
+        response = await self.node.broker.create_topics(CreateTopicsRequest(topics=(topic,), timeout_ms=1_000))
+        assert isinstance(response, CreateTopicsResponse)
+        assert [result.error_code for result in response.topics] == [0], response
+
+
+StartNode = Callable[..., Awaitable[NodeUnderTest]]
+
+
+@pytest_asyncio.fixture
+async def start_node() -> AsyncIterator[StartNode]:
+    """`await start_node(settings, disk=..., workers=...)`; whatever still runs at the end is aborted."""
+    running: list[Node] = []
+
+    async def start(
+        settings: dict[str, str] | None = None,
+        *,
+        disk: MemoryDisk | None = None,
+        workers: Workers | None = None,
+        seed: int = 7,
+    ) -> NodeUnderTest:
+        network, clock = FedNetwork(), ManualClock()
+        memory = disk if disk is not None else MemoryDisk()
+        door: Disk = memory
+        doors = Doors(clock, SeededRandom(seed), door, workers or InlineWorkers(), network)
+        texts = {"listeners": "PLAINTEXT://10.0.0.1:9092", "offsets.topic.num.partitions": "1"}
+        node = Node(parse_broker_settings({**texts, **(settings or {})}), doors)
+        await node.start()
+        running.append(node)
+        return NodeUnderTest(node, doors, network, memory, clock)
+
+    yield start
+    for node in running:
+        node.abort()
+    await asyncio.sleep(0)
+
+
+@pytest.fixture
+def api() -> type[ApiKey]:
+    return ApiKey

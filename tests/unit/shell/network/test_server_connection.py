@@ -1,0 +1,308 @@
+"""Frames in, responses out in order, and every bound of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.server_connection import CARRY_BYTES, FIRST_FRAME_BYTES, RECEIVE_BUFFER_BYTES
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.builder import build_batch
+
+pytestmark = pytest.mark.asyncio
+
+
+def produce_request(value: bytes, *, topic: str = "t", acks: int = -1, **batch: Any) -> ProduceRequest:
+    records = build_batch([(None, value, 1_800_000_000_000, ())], **batch)
+    data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(0, records),)),)
+    return ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=data)
+
+
+def fetch_request(offset: int, *, topic: str = "t", max_wait_ms: int = 60_000, min_bytes: int = 1) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=1 << 20,
+        topics=(FetchTopic(topic=topic, partitions=(partition,)),),
+    )
+
+
+async def test_a_frame_may_be_cut_at_any_byte(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    whole = node.connect()
+    frames = whole.request(ApiKey.METADATA, 9, MetadataRequest(topics=None))
+    frames += whole.request(ApiKey.PRODUCE, 8, produce_request(b"v" * 300))
+    frames += whole.request(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("kcat", "1.0"))
+    for cut in range(1, len(frames)):
+        client = node.connect()
+        client._asked = list(whole._asked)
+        client.feed(frames[:cut])
+        client.feed(frames[cut:])
+        answers = client.answers()
+        assert [type(answer).__name__ for answer in answers] == [
+            "MetadataResponse",
+            "ProduceResponse",
+            "ApiVersionsResponse",
+        ]
+        assert answers[1].responses[0].partition_responses[0].error_code == 0
+
+
+async def test_large_frames_arrive_in_pieces_of_any_size(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    values = [bytes([65 + index]) * size for index, size in enumerate((10, 20_000, 300_000, 1_000_000, 5, 70_000))]
+    data = b"".join(client.request(ApiKey.PRODUCE, 9, produce_request(value)) for value in values)
+
+    @settings(max_examples=15)
+    @given(st.lists(st.integers(1, 200_000), min_size=1, max_size=40))
+    def feed(sizes: list[int]) -> None:
+        other = node.connect()
+        other._asked = list(client._asked)
+        position, index = 0, 0
+        while position < len(data):
+            size = sizes[index % len(sizes)]
+            other.feed(data[position : position + size])
+            position += size
+            index += 1
+        codes = [answer.responses[0].partition_responses[0].error_code for answer in other.answers()]
+        assert codes == [0] * len(values)
+        assert other.connection.group.request_memory.used_bytes == 0
+
+    feed()
+
+
+async def test_requests_of_one_read_are_answered_with_one_write(start_node: Any) -> None:
+    node = await start_node()
+    client = node.connect()
+    client.feed(b"".join(client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()) for _ in range(20)))
+    assert client.wire.writes == 1
+    assert len(client.answers()) == 20
+
+
+async def test_announcing_a_size_costs_nothing(start_node: Any) -> None:
+    node = await start_node()
+    clients = [node.connect() for _ in range(100)]
+    for client in clients:
+        client.feed((100 << 20).to_bytes(4, "big") + b"\x00\x00\x00\x08\x00\x00\x00\x01\xff\xff")
+    group = clients[0].connection.group
+    assert group.request_memory.used_bytes == 0
+    assert all(len(client.connection._carry) == 14 for client in clients)
+
+
+async def test_a_frame_grows_only_as_bytes_arrive(start_node: Any) -> None:
+    node = await start_node()
+    client = node.connect()
+    client.feed((100 << 20).to_bytes(4, "big") + bytes(CARRY_BYTES))
+    group = client.connection.group
+    arrived = 4 + CARRY_BYTES
+    for _ in range(50):
+        assert group.request_memory.used_bytes <= max(FIRST_FRAME_BYTES, 4 * arrived)
+        client.feed(bytes(20_000))
+        arrived += 20_000
+
+
+async def test_an_incomplete_frame_has_30_seconds_for_64_kib_more(start_node: Any) -> None:
+    node = await start_node()
+    client, other = node.connect(), node.connect()
+    group = client.connection.group
+    now_ms = int(group.loop.time() * 1000)
+    client.feed((10 << 20).to_bytes(4, "big") + bytes(100))
+    client.connection.sweep(now_ms)
+    for second in range(1, 29):
+        client.feed(b"\x00")  # a byte now and then is no progress
+        client.connection.sweep(now_ms + second * 1000)
+        other.connection.sweep(now_ms + second * 1000)
+    assert not client.wire.is_closed
+    client.connection.sweep(now_ms + 30_500)
+    other.connection.sweep(now_ms + 30_500)
+    assert client.wire.is_closed
+    assert not other.wire.is_closed
+
+
+async def test_an_incomplete_frame_that_progresses_lives(start_node: Any) -> None:
+    node = await start_node()
+    client = node.connect()
+    now_ms = int(client.connection.group.loop.time() * 1000)
+    client.feed((100 << 20).to_bytes(4, "big") + bytes(100))
+    for step in range(1, 20):
+        client.feed(bytes(64 << 10))
+        client.connection.sweep(now_ms + step * 29_000)
+    assert not client.wire.is_closed
+
+
+async def test_an_idle_connection_is_closed_and_a_parked_request_is_not_idle(start_node: Any) -> None:
+    node = await start_node({"connections.max.idle.ms": "10000"})
+    await node.create_topic("t")
+    idle, parked = node.connect(), node.connect()
+    parked.send(ApiKey.FETCH, 12, fetch_request(0))
+    now_ms = int(idle.connection.group.loop.time() * 1000)
+    for client in (idle, parked):
+        client.connection.sweep(now_ms)
+        client.connection.sweep(now_ms + 20_000)
+    assert idle.wire.is_closed
+    assert not parked.wire.is_closed
+
+
+async def test_responses_leave_in_the_order_of_the_requests(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client, producer = node.connect(), node.connect()
+    client.send(ApiKey.FETCH, 12, fetch_request(0))
+    client.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+    client.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
+    await asyncio.sleep(0)
+    assert client.answers() == []
+    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    await asyncio.sleep(0)
+    names = [type(answer).__name__ for answer in client.answers()]
+    assert names == ["FetchResponse", "ApiVersionsResponse", "MetadataResponse"]
+
+
+async def test_too_many_owed_responses_stop_the_reading(start_node: Any) -> None:
+    node = await start_node({"moldau.connection.pending.responses": "4"})
+    await node.create_topic("t")
+    client, producer = node.connect(), node.connect()
+    client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch_request(0)) for _ in range(10)))
+    assert client.wire.is_read_paused
+    assert len(client.connection._responses) == 4
+    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not client.wire.is_read_paused
+    assert len(client.answers()) == 10
+    assert client.connection.group.request_memory.used_bytes == 0
+
+
+async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client, other = node.connect(), node.connect()
+    for _ in range(4):
+        other.send(ApiKey.PRODUCE, 9, produce_request(b"x" * 500_000))
+    assert len(other.answers()) == 4
+    client.wire.is_stuck = True
+    fetches = [client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(30)]
+    client.feed(b"".join(fetches))
+    assert client.wire.is_read_paused
+    assert client.wire.unsent < 3 << 20
+    assert client.connection.group.response_memory.unsent_bytes == client.wire.unsent
+    other.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+    assert len(other.answers()) == 1
+    client.wire.drain()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(client.answers()) == 30
+    assert client.connection.group.response_memory.unsent_bytes == 0
+
+
+async def test_a_parked_fetch_of_a_stuck_peer_reads_nothing_until_it_drains(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client, producer = node.connect(), node.connect()
+    client.send(ApiKey.FETCH, 12, fetch_request(0))
+    client.wire.is_stuck = True
+    client.wire.unsent = 2 << 20
+    client.connection.pause_writing()
+    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    await asyncio.sleep(0)
+    assert client.answers() == []
+    client.wire.drain()
+    assert len(client.answers()) == 1
+
+
+async def test_requests_in_memory_are_bounded_over_all_connections(start_node: Any) -> None:
+    node = await start_node()
+    first, second = node.connect(), node.connect()
+    group = first.connection.group
+    group.request_memory.limit_bytes = 1 << 20
+    head = (8 << 20).to_bytes(4, "big")
+    first.feed(head + bytes(200_000))
+    second.feed(head + bytes(60_000))
+    while not second.wire.is_read_paused:
+        second.feed(bytes(10_000))
+    assert group.request_memory.used_bytes <= (1 << 20) + RECEIVE_BUFFER_BYTES
+    first.wire.close()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not second.wire.is_read_paused
+
+
+async def test_connections_that_come_before_the_node_is_ready_wait(start_node: Any) -> None:
+    node = await start_node()
+    group = node.connect().connection.group
+    dispatcher, group.dispatcher = group.dispatcher, None
+    early = node.connect()
+    assert early.wire.is_read_paused
+    group.open(dispatcher)
+    await asyncio.sleep(0)
+    assert not early.wire.is_read_paused
+    early.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+    assert len(early.answers()) == 1
+
+
+async def test_what_was_answered_before_a_bad_frame_still_leaves(start_node: Any) -> None:
+    node = await start_node()
+    client = node.connect()
+    good = client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+    client.feed(good + b"\x00\x00\x00\x01\x00")
+    assert len(client.answers()) == 1
+    assert client.wire.is_closed
+
+
+async def test_a_lost_connection_leaves_nothing_behind(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    broker = node.node.broker
+    client = node.connect()
+    client.send(ApiKey.FETCH, 12, fetch_request(0))
+    client.feed((1 << 20).to_bytes(4, "big") + bytes(100_000))
+    assert broker.parked_fetches == 1
+    client.wire.close()
+    await asyncio.sleep(0)
+    assert broker.parked_fetches == 0
+    assert broker.waits.by_number == {}
+    assert client.connection.group.request_memory.used_bytes == 0
+    assert client.connection.group.connections == {}
+
+
+async def test_request_memory_lets_the_first_taker_through_and_wakes_in_order() -> None:
+    memory = RequestMemory(100)
+    woken: list[int] = []
+    assert memory.try_take(500)
+    assert not memory.try_take(1)
+    memory.wait(1, lambda: woken.append(1))
+    memory.wait(2, lambda: woken.append(2))
+    memory.forget(3)
+    memory.give_back(500)
+    assert woken == [1, 2]
+    assert memory.used_bytes == 0
+
+
+async def test_fetches_get_smaller_as_unread_responses_grow() -> None:
+    memory = ResponseMemory(128 << 20)
+    assert memory.fetch_allowance_bytes() == 32 << 20
+    memory.unsent_bytes = 64 << 20
+    assert memory.fetch_allowance_bytes() == 16 << 20
+    memory.unsent_bytes = 1 << 30
+    assert memory.fetch_allowance_bytes() == 1 << 20
+
+
+async def test_the_default_limits_are_the_promised_ones() -> None:
+    limits = ConnectionLimits()
+    assert limits.frame_timeout_ms == 30_000
+    assert limits.frame_progress_bytes == 64 << 10
+    assert limits.max_pending_responses == 64
+    assert limits.max_pending_response_bytes == 8 << 20
+    assert limits.write_high_water_bytes == 1 << 20
