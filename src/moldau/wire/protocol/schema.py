@@ -19,7 +19,7 @@ from typing import Annotated, Final, TypeVar, Union, get_args, get_origin, get_t
 
 import msgspec
 
-from moldau.errors import invariant
+from moldau.errors import InvariantError, invariant
 from moldau.types import Buffer, Uuid
 
 MAX_VERSION: Final = 32_767
@@ -178,8 +178,7 @@ def message_info(cls: type[msgspec.Struct]) -> MessageInfo:
     """Raises InvariantError for a class that is no message."""
     info = _MESSAGES.get(cls)
     if info is None:
-        invariant(False, f"{cls.__name__} is not declared with @message")
-        raise AssertionError
+        raise InvariantError(f"{cls.__name__} is not declared with @message")
     return info
 
 
@@ -196,14 +195,7 @@ def fields_of(cls: type[msgspec.Struct]) -> tuple[Field, ...]:
 
 
 def _read_field(cls: type[msgspec.Struct], name: str, hint: object, default: object) -> Field:
-    place = Wire()
-    if get_origin(hint) is Annotated:
-        bare, *extras = get_args(hint)
-        for extra in extras:
-            if isinstance(extra, Wire):
-                place = extra
-                kept = [other for other in extras if other is not extra]
-                hint = Annotated[(bare, *kept)] if kept else bare
+    place = next((extra for extra in _extras(hint) if isinstance(extra, Wire)), Wire())
     field_type, may_be_null = _read_type(hint)
     invariant(
         may_be_null == (place.nullable.first <= place.nullable.last),
@@ -212,17 +204,22 @@ def _read_field(cls: type[msgspec.Struct], name: str, hint: object, default: obj
     return Field(name, field_type, place, default)
 
 
+def _extras(hint: object) -> tuple[object, ...]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
 def _read_type(hint: object) -> tuple[FieldType, bool]:
     """The wire type that an annotation names, and whether it has `| None`."""
+    for extra in _extras(hint):
+        if isinstance(extra, Primitive | Bytes):
+            return extra, False
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         rest = [part for part in get_args(hint) if part is not NoneType]
         invariant(len(rest) == 1, f"no wire type: {hint}")
         return _read_type(rest[0])[0], True
-    if origin is Annotated:
-        for extra in get_args(hint)[1:]:
-            if isinstance(extra, Primitive | Bytes):
-                return extra, False
     if origin is tuple:
         return Array(_read_type(get_args(hint)[0])[0]), False
     known: dict[object, FieldType] = {bool: BOOLEAN, str: Text(), bytes: Bytes(), float: FLOAT64, Uuid: UUID}

@@ -28,7 +28,7 @@ KIO_RECORDS = [
 
 # shrinking a failure of a large message takes minutes: the failing example is printed as it is
 few = settings(
-    max_examples=20,
+    max_examples=12,
     derandomize=True,
     deadline=None,
     phases=(Phase.generate,),

@@ -36,7 +36,7 @@ PRODUCE_VERSIONS = range(fast_produce.MIN_VERSION, fast_produce.MAX_VERSION + 1)
 FETCH_VERSIONS = range(fast_fetch.MIN_VERSION, fast_fetch.MAX_VERSION + 1)
 
 some = settings(
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     phases=(Phase.generate,),

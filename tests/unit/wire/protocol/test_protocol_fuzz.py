@@ -16,7 +16,7 @@ from tests.unit.wire.protocol.samples import ALL_MESSAGES, MessageClass, sample_
 
 def test_damaged_and_random_bytes_raise_only_protocol_errors():
     chance = random.Random(7)
-    for _ in range(4000):
+    for _ in range(2500):
         fuzz_once(chance)
 
 
