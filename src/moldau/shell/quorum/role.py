@@ -115,6 +115,8 @@ class QuorumRole:
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
         self.image = MetadataImage(identity.cluster_id)
         self.leader_epoch = 0
+        self.on_invariant_broken: Callable[[InvariantError], None] | None = None
+        """Told when our own code (a subscriber, the fold) fails behind a request: the node has to stop."""
         self._disk = disk
         self._clock = clock
         self._random = random
@@ -180,7 +182,8 @@ class QuorumRole:
         self._open_epoch(host)
         self._deltas.append(fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
         await self._flush_all()
-        await self.submit(ActivateController(load_bootstrap_records(self._disk)))
+        is_new = METADATA_VERSION not in fold.image.features
+        await self.submit(ActivateController(load_bootstrap_records(self._disk) if is_new else ()))
         self._check_levels(self.image)
         incarnation_id = random_uuid(self._random)
         listeners = (self.identity.controller_listener,)
@@ -189,10 +192,9 @@ class QuorumRole:
     async def stop(self) -> None:
         """Flushes and closes the log; what is submitted afterwards is refused with NOT_CONTROLLER."""
         self._is_stopping = True
-        if self._flushing is not None:
-            await self._flushing
-        if self._snapshotting is not None:
-            await self._snapshotting
+        for task in (self._flushing, self._snapshotting):
+            if task is not None:
+                await asyncio.wait([task])
         if self._log is not None:
             self._log.close(self._clock.now_ms())
             self._log = None
@@ -318,8 +320,11 @@ class QuorumRole:
         request_id = self._last_request_id
         future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
-        self._take(host, host.submit(request_id, request, self._clock.now_ms()))
-        return await future
+        try:
+            self._take(host, host.submit(request_id, request, self._clock.now_ms()))
+            return await future
+        finally:
+            self._waiting.pop(request_id, None)
 
     async def register_broker(self, request: RegisterBroker) -> int:
         """Registers this node's broker, fenced, and gives its epoch. Raises KafkaError as `submit`."""
@@ -364,6 +369,8 @@ class QuorumRole:
             self._reply(host.appended(appended.last_offset))
             self._deltas.append(fold.take_delta(Offset(appended.last_offset + 1), self.leader_epoch))
             self._begin_flush()
+            if host.stopped is not None:
+                self._fail(InvariantError(host.stopped))
 
     def _reply(self, replies: tuple[tuple[int, ControllerResponse | MoldauError], ...]) -> None:
         for request_id, reply in replies:
@@ -387,6 +394,21 @@ class QuorumRole:
     def _begin_flush(self) -> None:
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
+            self._flushing.add_done_callback(self._work_ended)
+
+    def _work_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Our own mistake: nothing is decided any more, everybody gets an answer, the node is told."""
+        self._is_stopping = True
+        self._fail_waiting(kafka_error("UNKNOWN_SERVER_ERROR"))
+        if self.on_invariant_broken is not None:
+            broken = InvariantError(f"the quorum failed: {error!r}")
+            broken.__cause__ = error
+            self.on_invariant_broken(broken)
 
     async def _flush_all(self) -> None:
         """Flushes until the log end is durable; what is appended meanwhile goes with the next round."""
@@ -435,6 +457,7 @@ class QuorumRole:
             self._snapshotting = asyncio.get_running_loop().create_task(
                 self._snapshot(self.image.copy(), unserved, self._log.size_bytes)
             )
+            self._snapshotting.add_done_callback(self._work_ended)
 
     async def _snapshot(self, image: MetadataImage, unserved: tuple[MetadataRecord, ...], log_size_bytes: int) -> None:
         try:

@@ -12,7 +12,7 @@ from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, RegisterBroker
 from moldau.core.metadata.features import served_features
 from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
-from moldau.errors import KafkaError
+from moldau.errors import InvariantError, KafkaError
 from moldau.ports import Workers
 from moldau.shell.io.twins.clock import ManualClock
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
@@ -96,6 +96,14 @@ class Node:
         self.broker_epoch = await role.register_broker(request)
         await role.unfence_broker(self.broker_epoch)
         return role
+
+
+async def turn() -> None:
+    """Lets the loop do what is ready."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    loop.call_soon(done.set_result, None)
+    await done
 
 
 def create(*names: str, partitions: int = 1) -> CreateTopicsRequest:
@@ -195,7 +203,7 @@ def test_nothing_is_answered_or_shown_before_it_is_flushed_and_one_flush_serves_
         before = role.high_watermark
         asked = [asyncio.ensure_future(role.submit(create(f"t{number}"))) for number in range(5)]
         for _ in range(5):
-            await asyncio.sleep(0)
+            await turn()
         assert not any(one.done() for one in asked)
         assert role.high_watermark == before
         assert role.image.topic("t0") is None
@@ -395,7 +403,7 @@ async def grow(role: QuorumRole, prefix: str, count: int) -> None:
     for number in range(count):
         assert await codes(role, create(f"{prefix}{number}")) == [0]
         for _ in range(20):  # lets the writer go on between two requests
-            await asyncio.sleep(0)
+            await turn()
 
 
 def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_behind_the_newest() -> None:
@@ -446,7 +454,7 @@ def test_a_crash_while_a_snapshot_is_written_costs_nothing(seed: int) -> None:
                 assert await codes(role, create(f"t{life}-{number}")) == [0]
                 kept.append(f"t{life}-{number}")
                 for _ in range(random.random_below(3)):
-                    await asyncio.sleep(0)
+                    await turn()
             role.abort()
             node.disk.crash_machine(random)
             node.broker_epoch = -1
@@ -463,8 +471,30 @@ def test_a_snapshot_that_cannot_be_written_costs_only_itself(error: str, is_offl
         await grow(role, "t", 6 if error == "full" else 1)
         assert not any(name.endswith(".part") for name in snapshots(node.disk)) or is_offline
         for _ in range(20):
-            await asyncio.sleep(0)
+            await turn()
         assert role.is_offline == is_offline
         await role.stop()
+
+    run(test)
+
+
+def test_our_own_mistake_answers_everybody_and_is_told() -> None:
+    async def test() -> None:
+        node = Node()
+        role = await node.start_with_broker()
+        told: list[InvariantError] = []
+        role.on_invariant_broken = told.append
+
+        def subscriber(image: MetadataImage, delta: MetadataDelta) -> None:
+            if "bad" in image.topics_by_name:
+                raise ZeroDivisionError
+
+        role.subscribe(subscriber)
+        assert await codes(role, create("good")) == [0]
+        with pytest.raises(KafkaError) as caught:
+            await role.submit(create("bad"))
+        assert caught.value.code == -1
+        assert ["ZeroDivisionError" in str(error) for error in told] == [True]
+        role.abort()
 
     run(test)
