@@ -89,8 +89,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._selector = _VirtualSelector()
         self._clock_resolution = 1e-9
         self.graveyard: list[object] = []
-        self.unhandled: list[tuple[str, BaseException | None]] = []
-        """What went to the exception handler: the world calls it a violation."""
+        self.on_unhandled: Callable[[str, BaseException | None], None] = lambda story, error: None
+        """Told what nobody took: the world calls it a violation."""
         self.set_debug(False)
         self.set_task_factory(_make_task)
         self.set_exception_handler(_note_unhandled)
@@ -200,4 +200,4 @@ def _note_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     story = f"{context.get('message')}: {error!r}"
     if error is not None and error.__traceback__ is not None:
         story += "\n" + "".join(traceback.format_tb(error.__traceback__))
-    loop.unhandled.append((story, error))
+    loop.on_unhandled(story, error)

@@ -72,6 +72,8 @@ class End(asyncio.Transport):
         """close() or abort() was called, or the connection went away."""
         self.is_lost = False
         """connection_lost has been called, or never will be."""
+        self.is_vanished = False
+        """Its machine lost power: nothing of it arrives any more, not even what was under way."""
 
     # -- what the protocol calls
 
@@ -212,7 +214,7 @@ class End(asyncio.Transport):
 
     def _arrive(self, piece: bytes) -> None:
         self.peer.in_flight_bytes -= len(piece)
-        if self.is_lost:
+        if self.is_lost or self.peer.is_vanished:
             return
         network = self.network
         is_reset = network.weather.reset_share > 0 and network.random.random() < network.weather.reset_share
@@ -430,6 +432,7 @@ class SimulatedNetwork:
                     continue
                 end.is_lost = end.is_closed = True
                 if is_silent:
+                    end.is_vanished = True
                     self.silence(connection)
                 else:
                     self.lose(end.peer, ConnectionResetError("the process is gone"), after=self.delay())

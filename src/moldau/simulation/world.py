@@ -90,6 +90,7 @@ class World:
         self.died = asyncio.Event()
         self.high_watermarks: dict[int, int] = {}
         self.network.after_event = self.check_partitions
+        loop.on_unhandled = self.failed_unseen
 
     # -- rules
 
@@ -98,6 +99,10 @@ class World:
         if not self.failed.done():
             self.trace.tell(f"VIOLATION {violation}")
             self.failed.set_result(violation)
+
+    def failed_unseen(self, story: str, error: BaseException | None) -> None:
+        """Something reached the loop's exception handler."""
+        self.violate(error if isinstance(error, ViolationError) else ViolationError("nothing fails unseen", story))
 
     def producer_id_given(self, producer_id: int, producer_epoch: int) -> None:
         """InitProducerId without a transactional id never gives the same twice, over all crashes."""
@@ -150,7 +155,7 @@ class World:
             self.loop.run_in_process(process, node.stop()), STOP_PATIENCE_S, "stop"
         )
         if not process.is_dead:
-            self.kill("process")
+            self.kill("process", is_told=False)
         return is_stopped
 
     async def _until_done_or_dead(self, task: asyncio.Task[None], patience_s: float, what: str) -> bool:
@@ -184,12 +189,13 @@ class World:
             self.trace.tell(f"{kind} crash planned within {changes} changes of the disk")
             self.process_disk.plan = CrashPlan(changes, kind, self.random, self.kill)
 
-    def kill(self, kind: str) -> None:
+    def kill(self, kind: str, *, is_told: bool = True) -> None:
         """The broker's process ends at this instant: "process" keeps the page cache, "machine" loses it."""
         process = self.process
         if process is None or process.is_dead:
             return
-        self.trace.tell(f"{kind} crash")
+        if is_told:
+            self.trace.tell(f"{kind} crash")
         self.loop.kill(process)
         if self.node is not None:
             self.loop.graveyard.append(self.node)
@@ -242,11 +248,6 @@ class World:
         """The rules over the node and the loop as a whole."""
         if self.node is not None and self.node.failure is not None:
             raise ViolationError("invariants hold", f"the node stopped: {self.node.failure}")
-        if self.loop.unhandled:
-            story, error = self.loop.unhandled[0]
-            if isinstance(error, ViolationError):
-                raise error
-            raise ViolationError("nothing fails unseen", story)
 
 
 def shared_receive_buffer(protocol: asyncio.BufferedProtocol) -> object:

@@ -79,6 +79,8 @@ class GroupLedger:
         self.owners: dict[tuple[int, str, int], str] = {}
         self.plans: dict[int, dict[str, tuple[int, ...]]] = {}
         self.generation = -1
+        self.may_be_forgotten = False
+        """A crash of the machine may have taken the whole group away."""
 
     def offset(self, topic: str, partition: int) -> CommittedOffset:
         key = (topic, partition)
@@ -118,6 +120,7 @@ class GroupLedger:
         for offset in self.offsets.values():
             offset.power_lost()
         if not self.is_flushed:
+            # an older generation may be back, and its plan with it; a newer one may be planned once more
             self.generation = -1
+            self.may_be_forgotten = True
             self.owners.clear()
-            self.plans.clear()

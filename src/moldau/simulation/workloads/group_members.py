@@ -50,6 +50,7 @@ HEARTBEAT_S = 1.0
 ILLEGAL_GENERATION = 22
 UNKNOWN_MEMBER_ID = 25
 REBALANCE_IN_PROGRESS = 27
+GROUP_ID_NOT_FOUND = 69
 MEMBER_ID_REQUIRED = 79
 FENCED_INSTANCE_ID = 82
 REJOIN = (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID)
@@ -211,7 +212,8 @@ class GroupMember(Consumer):
 
     async def refused(self, error_code: int, what: str) -> None:
         """Rejoins, with a new member id where the broker does not know the old one."""
-        if error_code not in REJOIN:
+        is_group_gone = error_code == GROUP_ID_NOT_FOUND and self.group.may_be_forgotten
+        if error_code not in REJOIN and not is_group_gone:
             self.must_be_retriable(error_code, what)
         if error_code in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
             self.member_id = ""
