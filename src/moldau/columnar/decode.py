@@ -11,6 +11,7 @@ v4 and later gives), offsets outside the range asked for. A malformed batch rais
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -366,7 +367,7 @@ def _parallel_headers(data: ByteArray, columns: _Columns, offsets: npt.NDArray[n
 
 def _scalar_headers(data: bytes, columns: _Columns) -> tuple[IntArray, ...]:
     """The same one by one, for a chunk with a record of very many headers, which would take a round each."""
-    fields: tuple[list[int], ...] = ([], [], [], [])
+    fields = tuple(array("q") for _ in range(4))
     rows = zip(columns.headers_starts.tolist(), columns.header_counts.tolist(), columns.ends.tolist(), strict=True)
     for position, count, end in rows:
         for _ in range(count):
@@ -379,7 +380,7 @@ def _scalar_headers(data: bytes, columns: _Columns) -> tuple[IntArray, ...]:
                 raise ProtocolError("a record header reaches past its record")
         if count and position != end:
             raise ProtocolError("a record is longer than its fields")
-    return tuple(np.array(values, dtype=np.int64) for values in fields)
+    return tuple(np.frombuffer(values, dtype=np.int64) for values in fields)
 
 
 def _as_text(keys: pa.Array) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pyarrow as pa
 import pytest
@@ -292,3 +293,22 @@ def test_mutated_batches_raise_only_protocol_errors():
             decode(buffer, settings=settings)
         except ProtocolError:
             pass
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(None, None, 0, ())] * 20_000,
+        [(None, None, 0, [("", None)])] * 20_000,
+        [(None, None, 0, [("", None)] * 64)] * 300,
+        [(None, None, 0, [("", None)] * 20_000)],
+    ],
+)
+def test_decoding_allocates_at_most_64_times_the_input(rows):
+    buffer = b"".join(build_batch(rows, base_offset=index * len(rows)) for index in range(3))
+    decode(build_batch([(None, b"v", 0, [("h", b"x")])]))  # what is made once
+    tracemalloc.start()
+    batches = list(decode_records(buffer, PARTITION))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak + sum(batch.nbytes for batch in batches) <= 64 * len(buffer) + 65_536
