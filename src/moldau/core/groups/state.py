@@ -140,3 +140,8 @@ def fold_transaction_end(state: GroupsState, producer_id: ProducerId, committed:
 def is_offset_pending(state: GroupsState, group_id: str, topic: str, partition: int) -> bool:
     """Does an open transaction hold a commit of this partition?"""
     return any(partition in groups.get(group_id, {}).get(topic, {}) for groups in state.pending_offsets.values())
+
+
+def topics_with_offsets(state: GroupsState) -> tuple[str, ...]:
+    """Topics that any group has an offset of, sorted: those that no longer exist are to be forgotten after a load."""
+    return tuple(sorted({topic: None for topics in state.offsets.values() for topic in topics}))

@@ -8,6 +8,7 @@ from moldau.core.coordination.host import LoadedRecord, LoadedTransactionEnd
 from moldau.core.groups import offsets as offsets_module
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, decode_group_record
 from moldau.core.groups.requests import DescribeGroup, FetchOffsets, ForgetTopics
+from moldau.core.groups.state import topics_with_offsets
 from moldau.types import Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from moldau.wire.protocol.messages.offsets import (
@@ -142,7 +143,9 @@ def test_offsets_of_deleted_topics_end_in_batches_of_a_size(shard, monkeypatch: 
     before = len(shard.log)
     shard.tell(ForgetTopics(("other",)))
     assert len(shard.log) == before
+    assert topics_with_offsets(shard.state) == ("t",)
     shard.tell(ForgetTopics(("t",)))
+    assert topics_with_offsets(shard.state) == ()
     assert [value for _, value in shard.log[before:]] == [None] * 8
     assert fetch_all(shard) == ()
     shard.reload()
