@@ -76,17 +76,26 @@ def format_directory(
         random_uuid(random),
     )
     disk.make_directory(METADATA_DIRECTORY)
-    disk.flush_directory("")
     levels = dict(FORMATTED_LEVELS)
     records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
     bootstrap = Snapshot(records, QuorumControl(), 0)
-    disk.replace_file(BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, levels, now_ms=now_ms))
+    _write(disk, BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, levels, now_ms=now_ms))
     voters = Snapshot((), QuorumControl(KRAFT_VERSION, _voters(properties, controller_listener)), now_ms)
-    disk.replace_file(
-        f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}", encode_snapshot(voters, levels, now_ms=now_ms)
-    )
+    voters_path = f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}"
+    _write(disk, voters_path, encode_snapshot(voters, levels, now_ms=now_ms))
+    disk.flush_directory(METADATA_DIRECTORY)
+    # its flush of the root makes the names above durable as well: they were made before this one
     disk.replace_file(META_PROPERTIES, _meta_properties_text(properties, now_ms).encode("ascii"))
     return properties
+
+
+def _write(disk: Disk, path: str, data: bytes) -> None:
+    """The whole file, flushed; its name is not yet durable, and half of it may be there from a format that crashed."""
+    file = disk.open(path)
+    file.truncate(0)
+    file.append(data)
+    file.flush()
+    file.close()
 
 
 def _voters(properties: MetaProperties, listener: BrokerListener) -> VotersRecord:

@@ -181,13 +181,13 @@ class QuorumRole:
         self._host = host
         self._open_epoch(host)
         self._deltas.append(fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
-        await self._flush_all()
         is_new = METADATA_VERSION not in fold.image.features
-        await self.submit(ActivateController(load_bootstrap_records(self._disk) if is_new else ()))
-        self._check_levels(self.image)
-        incarnation_id = random_uuid(self._random)
+        activate = ActivateController(load_bootstrap_records(self._disk) if is_new else ())
         listeners = (self.identity.controller_listener,)
-        await self.submit(RegisterController(self.identity.node_id, incarnation_id, listeners))
+        register = RegisterController(self.identity.node_id, random_uuid(self._random), listeners)
+        # decided one after the other, made durable by one flush
+        await asyncio.gather(self._begin(activate), self._begin(register))
+        self._check_levels(self.image)
 
     async def stop(self) -> None:
         """Flushes and closes the log; what is submitted afterwards is refused with NOT_CONTROLLER."""
@@ -307,6 +307,10 @@ class QuorumRole:
         Raises KafkaError: what the controller refuses as a whole; KAFKA_STORAGE_ERROR if the records cannot be stored;
         NOT_CONTROLLER when stopping.
         """
+        return await self._begin(request)
+
+    def _begin(self, request: ControllerRequest) -> asyncio.Future[ControllerResponse]:
+        """Decides `request` now; the future has its answer once that is durable. Raises as `submit`."""
         host = self._host
         if self._is_stopping or self._log is None or host is None:
             raise kafka_error("NOT_CONTROLLER")
@@ -322,9 +326,26 @@ class QuorumRole:
         self._waiting[request_id] = future
         try:
             self._take(host, host.submit(request_id, request, self._clock.now_ms()))
-            return await future
-        finally:
+        except BaseException:
             self._waiting.pop(request_id, None)
+            raise
+        return future
+
+    async def start_broker(self, request: RegisterBroker) -> int:
+        """Registers this node's broker, which serves already, and unfences it with the same flush; gives its epoch.
+
+        Raises KafkaError as `submit`.
+        """
+        registered = self._begin(request)
+        broker = None if self._host is None else self._host.state.image.brokers.get(request.broker_id)
+        if broker is not None and broker.incarnation_id == request.incarnation_id:
+            epoch = broker.epoch
+            await asyncio.gather(registered, self._begin(UnfenceBroker(request.broker_id, epoch)))
+        else:
+            await registered
+            epoch = await self.register_broker(request)
+        await self.unfence_broker(epoch)
+        return epoch
 
     async def register_broker(self, request: RegisterBroker) -> int:
         """Registers this node's broker, fenced, and gives its epoch. Raises KafkaError as `submit`."""

@@ -93,8 +93,7 @@ class Node:
             (properties.directory_id,),
             previous_broker_epoch=self.broker_epoch,
         )
-        self.broker_epoch = await role.register_broker(request)
-        await role.unfence_broker(self.broker_epoch)
+        self.broker_epoch = await role.start_broker(request)
         return role
 
 
