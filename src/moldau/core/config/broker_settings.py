@@ -55,7 +55,6 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     broker_rack: str | None
     connections_max_idle_ms: int
     fetch_max_bytes: int
-    max_request_partition_size_limit: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int
     socket_request_max_bytes: int
@@ -103,11 +102,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     group_max_size: int
     group_min_session_timeout_ms: int
     offset_metadata_max_bytes: int
-    offsets_commit_timeout_ms: int
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
-    producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     listener_security_protocol_map: str
     moldau_record_validation: str
