@@ -18,8 +18,10 @@ from pathlib import Path
 from tests.cluster.running_broker import RunningBroker
 from tests.conformance.bad_input.conftest import Canary
 from tests.fuzz.live_broker import attack
+from tests.unit.wire.protocol.fuzz import fuzz_once
 
 FRAMES_PER_SEED = 2_000
+DECODER_ROUNDS_PER_SEED = 2_000
 MAX_MEMORY_MIB = 600
 
 
@@ -44,6 +46,9 @@ def main() -> int:
         highest = 0.0
         while time.monotonic() < end:
             seed = arguments.seed if arguments.seed is not None else seeds.randrange(2**32)
+            chance = random.Random(seed)
+            for round_number in range(DECODER_ROUNDS_PER_SEED):
+                fuzz_once(chance, is_measured=round_number % 50 == 0)
             closed += attack(broker.address, seed, FRAMES_PER_SEED)
             frames += FRAMES_PER_SEED
             highest = max(highest, memory_mib(broker.process.pid))

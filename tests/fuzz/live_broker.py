@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, Fe
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
+from tests.unit.wire.protocol.fuzz import random_message
 
 FRAMES_PER_CONNECTION = 20
 EDGES = (-(2**31), -(2**15), -2, -1, 0, 1, 127, 128, 2**15 - 1, 2**16, 2**31 - 1)
@@ -74,8 +75,16 @@ def mutated(chance: random.Random, original: bytes) -> bytes:
 def frames(seed: int) -> Iterator[bytes]:
     """Endless frames, length included; now and then the length lies, or the frame is cut."""
     chance, originals = random.Random(seed), valid_requests()
+    served = [(key, row, v) for key, row in API_VERSIONS.items() for v in range(row.min_version, row.max_version + 1)]
     while True:
-        payload = mutated(chance, chance.choice(originals))
+        if chance.random() < 0.5:
+            original = chance.choice(originals)
+        else:
+            # Legal in its form, and nonsense in every value.
+            key, row, version = chance.choice(served)
+            body = encode_message(random_message(row.request, version, chance), version)
+            original = bytes(encode_request_header(RequestHeader(key, version, 1, "fuzz"))) + body
+        payload = mutated(chance, original)
         length = len(payload)
         if chance.random() < 0.02:
             length = chance.choice(EDGES)

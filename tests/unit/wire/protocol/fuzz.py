@@ -1,13 +1,11 @@
 """Feeds every decoder of the protocol with damaged and random bytes.
 
-`python -m tests.unit.wire.protocol.fuzz SECONDS [SEED]` runs for long; the test beside it runs a fixed seed for short.
+`make fuzz` runs for long on fresh seeds; the test beside it runs a fixed seed for short.
 """
 
 from __future__ import annotations
 
 import random
-import sys
-import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 
@@ -141,20 +139,3 @@ def fuzz_once(chance: random.Random, *, is_measured: bool = False) -> None:
         for _ in range(4):
             check(decode, mutate(body, chance), is_measured=is_measured)
         check(decode, chance.randbytes(chance.randint(0, 60)), is_measured=is_measured)
-
-
-def main() -> None:
-    seconds = float(sys.argv[1])
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
-    end = time.monotonic() + seconds
-    rounds = 0
-    while time.monotonic() < end:
-        fuzz_once(chance, is_measured=rounds % 50 == 0)
-        rounds += 1
-    print(f"ok: {rounds} rounds")
-
-
-if __name__ == "__main__":
-    main()
