@@ -22,8 +22,8 @@ DEFAULT_BATCH_BYTES = 512 * 1024
 """Bytes of records, before compression, in one record batch: well under `max.message.bytes`, 1 MiB."""
 
 MAX_PAYLOAD_BYTES = 0x7FFFFFFF - 1024
-RECORD_OVERHEAD = 32
-"""The most that a record adds to key, value and headers, in bytes: five varints of up to 5, attributes, a timestamp."""
+RECORD_OVERHEAD = 36
+"""The most that a record adds to key, value and headers, in bytes: five varints of 5, a timestamp of 10, attributes."""
 
 
 class RecordColumns(msgspec.Struct, frozen=True):
