@@ -1,0 +1,84 @@
+"""One broker and one Spark session for the whole run: each costs seconds to start. `local[2]`, and no Java needed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from moldau.spark import open_session
+
+Row = tuple[bytes | None, bytes | None]
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers() -> Iterator[str]:
+    """A broker of ours, or the cluster that MOLDAU_TEST_CLUSTER names: the same tests."""
+    given = os.environ.get("MOLDAU_TEST_CLUSTER")
+    if given:
+        yield given
+        return
+    from moldau.testing import Cluster
+
+    with Cluster() as cluster:
+        yield cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def spark():
+    session = open_session("moldau-tests", cores=2)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    counter = itertools.count()
+    test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    return lambda what: f"{what}-{test}-{os.getpid()}-{next(counter)}"[:200]
+
+
+@pytest.fixture
+def new_topic(bootstrap_servers: str, new_name: Callable[[str], str]) -> Callable[..., str]:
+    """`new_topic(partitions=2)` creates a topic and gives its name; `name=` makes a certain one."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def create(partitions: int = 1, *, name: str | None = None, **config: str) -> str:
+        topic = name or new_name("topic")
+        for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
+            future.result(timeout=30)
+        return topic
+
+    return create
+
+
+@pytest.fixture
+def produce(bootstrap_servers: str) -> Callable[..., None]:
+    """`produce(topic, rows, partition=0, timestamp=..., headers=...)`; returns when all are acknowledged."""
+
+    def send(topic: str, rows: Sequence[Row], *, partition: int = 0, **more: object) -> None:
+        producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
+        for key, value in rows:
+            producer.produce(topic, value, key, partition, **more)
+        assert producer.flush(30) == 0
+
+    return send
+
+
+@pytest.fixture
+def read_back(bootstrap_servers: str) -> Callable[[str], list[Row]]:
+    """All (key, value) of a topic, by partition and offset, read without Spark."""
+    from moldau.columnar.reader import read_topic
+
+    def read(topic: str) -> list[Row]:
+        rows = []
+        for batch in read_topic(bootstrap_servers, topic):
+            columns = [batch.column(name).to_pylist() for name in ("partition", "offset", "key", "value")]
+            rows.extend(zip(*columns, strict=True))
+        return [(key, value) for _, _, key, value in sorted(rows, key=lambda row: row[:2])]
+
+    return read
