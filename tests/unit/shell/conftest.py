@@ -30,6 +30,15 @@ from moldau.wire.protocol.messages.topics import (
 )
 
 
+async def turns(count: int) -> None:
+    """Lets the loop turn `count` times; no time passes."""
+    loop = asyncio.get_running_loop()
+    for _ in range(count):
+        turned = loop.create_future()
+        loop.call_soon(turned.set_result, None)
+        await turned
+
+
 class Wire(asyncio.Transport):
     """The transport of one connection: keeps what is written, and can be told that the peer does not read."""
 
@@ -159,7 +168,7 @@ class Client:
             if found:
                 assert len(found) == 1
                 return found[0]
-            await asyncio.sleep(0)
+            await turns(1)
         raise AssertionError("no answer")
 
 
@@ -192,6 +201,10 @@ class NodeUnderTest:
         self.network = network
         self.disk = disk
         self.clock = clock
+
+    async def turns(self, count: int) -> None:
+        """Lets the loop turn `count` times; no time passes."""
+        await turns(count)
 
     def connect(self) -> Client:
         assert self.network.factory is not None
@@ -239,7 +252,7 @@ async def start_node() -> AsyncIterator[StartNode]:
     yield start
     for node in running:
         node.abort()
-    await asyncio.sleep(0)
+    await turns(1)
 
 
 @pytest.fixture

@@ -40,16 +40,9 @@ class Authorizer(Protocol):
 
 
 class Quotas(Protocol):
-    """Decides how long a client has to wait for what it used."""
+    """Decides how long a client has to wait for what it used. A cluster without quotas has none."""
 
     def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int: ...
-
-
-class NoQuotas:
-    """The quotas of a cluster without quotas."""
-
-    def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int:
-        return 0
 
 
 class RequestContext:
@@ -65,7 +58,7 @@ class RequestContext:
         correlation_id: int,
         client_id: str,
         authorizer: Authorizer | None,
-        quotas: Quotas,
+        quotas: Quotas | None,
     ) -> None:
         self.connection = connection
         self.api_key = api_key
@@ -104,4 +97,6 @@ class RequestContext:
 
     def throttle(self, size: int = 0) -> int:
         """The milliseconds that the client has to wait after this request of `size` bytes."""
+        if self.quotas is None:
+            return 0
         return self.quotas.throttle_ms(self.connection.principal, self.client_id, self.api_key, size)

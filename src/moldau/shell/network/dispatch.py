@@ -25,7 +25,7 @@ from typing import Any, cast
 import msgspec
 
 from moldau.errors import InvariantError, KafkaError, MoldauError, ProtocolError
-from moldau.shell.network.context import Authorizer, NoQuotas, Quotas, RequestContext
+from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.server_connection import Answer, PendingResponse, ServerConnection
 from moldau.telemetry import Telemetry
@@ -95,7 +95,7 @@ class Dispatcher:
         self.telemetry = telemetry
         self.log = log
         self.authorizer = authorizer
-        self.quotas = quotas or NoQuotas()
+        self.quotas = quotas
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._on_invariant_broken = on_invariant_broken

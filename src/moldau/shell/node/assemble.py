@@ -95,6 +95,13 @@ class Node:
             raise MoldauError("the node is not running")
         return self._broker
 
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """For tests: its counts and its authorizer. Raises MoldauError before `start`."""
+        if self._dispatcher is None:
+            raise MoldauError("the node is not running")
+        return self._dispatcher
+
     def _first_listener(self) -> Listener:
         if not self._listeners:
             raise MoldauError("the node is not running")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -162,10 +161,10 @@ async def test_responses_leave_in_the_order_of_the_requests(start_node: Any) -> 
     client.send(ApiKey.FETCH, 12, fetch_request(0))
     client.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     client.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
-    await asyncio.sleep(0)
+    await node.turns(1)
     assert client.answers() == []
     producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
-    await asyncio.sleep(0)
+    await node.turns(1)
     names = [type(answer).__name__ for answer in client.answers()]
     assert names == ["FetchResponse", "ApiVersionsResponse", "MetadataResponse"]
 
@@ -178,8 +177,7 @@ async def test_too_many_owed_responses_stop_the_reading(start_node: Any) -> None
     assert client.wire.is_read_paused
     assert len(client.connection._responses) == 4
     producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await node.turns(10)
     assert not client.wire.is_read_paused
     assert len(client.answers()) == 10
     assert client.connection.group.request_memory.used_bytes == 0
@@ -201,8 +199,7 @@ async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) 
     other.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     assert len(other.answers()) == 1
     client.wire.drain()
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await node.turns(10)
     assert len(client.answers()) == 30
     assert client.connection.group.response_memory.unsent_bytes == 0
 
@@ -216,7 +213,7 @@ async def test_a_parked_fetch_of_a_stuck_peer_reads_nothing_until_it_drains(star
     client.wire.unsent = 2 << 20
     client.connection.pause_writing()
     producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
-    await asyncio.sleep(0)
+    await node.turns(1)
     assert client.answers() == []
     client.wire.drain()
     assert len(client.answers()) == 1
@@ -234,8 +231,7 @@ async def test_requests_in_memory_are_bounded_over_all_connections(start_node: A
         second.feed(bytes(10_000))
     assert group.request_memory.used_bytes <= (1 << 20) + RECEIVE_BUFFER_BYTES
     first.wire.close()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await node.turns(2)
     assert not second.wire.is_read_paused
 
 
@@ -246,7 +242,7 @@ async def test_connections_that_come_before_the_node_is_ready_wait(start_node: A
     early = node.connect()
     assert early.wire.is_read_paused
     group.open(dispatcher)
-    await asyncio.sleep(0)
+    await node.turns(1)
     assert not early.wire.is_read_paused
     early.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     assert len(early.answers()) == 1
@@ -270,7 +266,7 @@ async def test_a_lost_connection_leaves_nothing_behind(start_node: Any) -> None:
     client.feed((1 << 20).to_bytes(4, "big") + bytes(100_000))
     assert broker.parked_fetches == 1
     client.wire.close()
-    await asyncio.sleep(0)
+    await node.turns(1)
     assert broker.parked_fetches == 0
     assert broker.waits.by_number == {}
     assert client.connection.group.request_memory.used_bytes == 0

@@ -11,17 +11,13 @@ from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.server_connection import Answer, PendingResponse
 from moldau.types import Offset
 from moldau.wire.protocol.fast_produce import decode_produce_request, encode_produce_response
+from moldau.wire.records.validate import is_zstd
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 7
-_ZSTD = 4
-_CODEC_MASK = 0x07
-_TRANSACTIONAL_FLAG = 0x10
-_ATTRIBUTES_LOW_BYTE = 22
-_HEADER_SIZE = 61
 
 # topic, partition, error code, base offset, log append time, log start offset, error message
 Result = tuple[bytes, int, int, int, int, int, str | None]
@@ -62,12 +58,9 @@ def act_produce(
             if repeated and (topic, index) in repeated:
                 raise kafka_error("INVALID_REQUEST", "the partition stands twice in the request")
             partition = _writable_partition(broker, context, topic, index, version)
-            if records is None or len(records) < _HEADER_SIZE:
+            if records is None:
                 raise kafka_error("INVALID_RECORD", "no record batch")
-            attributes = records[_ATTRIBUTES_LOW_BYTE]
-            if attributes & _TRANSACTIONAL_FLAG:
-                raise kafka_error("INVALID_TXN_STATE", "transactions are not served yet")
-            if attributes & _CODEC_MASK == _ZSTD and version < ZSTD_FROM:
+            if version < ZSTD_FROM and is_zstd(records):
                 raise kafka_error("UNSUPPORTED_COMPRESSION_TYPE", "zstd needs Produce version 7")
             appended = partition.append(records, now_ms)
         except KafkaError as error:
@@ -94,7 +87,7 @@ def act_produce(
         return None
     if waiting:
         return _answer_when_flushed(broker, context, results, waiting, timeout_ms)
-    return encode_produce_response(version, context.correlation_id, results)
+    return encode_produce_response(version, context.correlation_id, results, context.throttle(len(frame)))
 
 
 def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int, version: int) -> Partition:

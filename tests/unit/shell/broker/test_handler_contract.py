@@ -1,0 +1,113 @@
+"""What every handler must have, from the first one on: versions, KIPs, authorization, throttle, metric."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from moldau.shell.broker.handlers.table import handler_specs
+from moldau.shell.network.context import RequestContext
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, HeartbeatRequest
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.messages.offsets import OffsetCommitRequest
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
+
+SPECS = handler_specs()
+EXEMPT_FROM_AUTHORIZATION = {int(ApiKey.API_VERSIONS)}
+
+
+def handler_of(key: int) -> Any:
+    spec = SPECS[key]
+    return getattr(importlib.import_module(spec.module), spec.function)
+
+
+def test_every_served_api_has_a_handler() -> None:
+    assert sorted(SPECS) == sorted(int(key) for key in API_VERSIONS)
+
+
+@pytest.mark.parametrize("key", sorted(SPECS))
+def test_a_handler_opens_with_its_versions_and_kips(key: int) -> None:
+    spec = SPECS[key]
+    doc = inspect.getdoc(handler_of(key)) or ""
+    versions = re.match(r"Versions (\d+)-(\d+)\. ", doc)
+    assert versions, f"{spec.name}: the docstring does not open with its versions"
+    assert [int(text) for text in versions.groups()] == [spec.min_version, spec.max_version]
+    assert re.search(r"KIP-\d+", doc), f"{spec.name}: no KIP is named"
+    assert re.search(r"[Ii]gnored on purpose", doc), f"{spec.name}: what is ignored is not said"
+
+
+@pytest.mark.parametrize("key", sorted(SPECS))
+def test_a_handler_authorizes_and_throttles(key: int) -> None:
+    module = importlib.import_module(SPECS[key].module)
+    source = inspect.getsource(module)
+    if key not in EXEMPT_FROM_AUTHORIZATION:
+        assert "context.authorize(" in source, SPECS[key].name
+    assert "context.throttle(" in source, SPECS[key].name
+
+
+def test_the_context_offers_what_handlers_need() -> None:
+    for name in ("principal", "authorize", "throttle", "listener_name", "client_address", "local_address"):
+        assert hasattr(RequestContext, name)
+
+
+class DenyAll:
+    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
+        return False
+
+
+PRODUCE = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="t", partition_data=(PartitionProduceData(0),)),))
+FETCH = FetchRequest(topics=(FetchTopic(topic="t", partitions=(FetchPartition(0, partition_max_bytes=10),)),))
+LIST = ListOffsetsRequest(topics=(ListOffsetsTopic("t", (ListOffsetsPartition(0),)),))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("key", "version", "request_message", "path", "code"),
+    [
+        (ApiKey.PRODUCE, 9, PRODUCE, "responses.0.partition_responses.0.error_code", 29),
+        (ApiKey.FETCH, 12, FETCH, "responses.0.partitions.0.error_code", 29),
+        (ApiKey.LIST_OFFSETS, 7, LIST, "topics.0.partitions.0.error_code", 29),
+        (ApiKey.METADATA, 9, MetadataRequest(topics=(MetadataRequestTopic(name="t"),)), "topics.0.error_code", 29),
+        (ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(CreatableTopic("n", 1, 1),)), "topics.0.error_code", 29),
+        (ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=("t",)), "responses.0.error_code", 29),
+        (ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None), "error_code", 31),
+        (ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id="x"), "error_code", 53),
+        (ApiKey.HEARTBEAT, 4, HeartbeatRequest(group_id="g"), "error_code", 30),
+        (ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=("g",)), "groups.0.error_code", 30),
+    ],
+)
+async def test_who_may_not_is_refused(
+    start_node: Any, key: ApiKey, version: int, request_message: msgspec.Struct, path: str, code: int
+) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    node.node.dispatcher.authorizer = DenyAll()
+    answer: Any = await node.connect().ask(key, version, request_message)
+    for part in path.split("."):
+        answer = answer[int(part)] if part.isdigit() else getattr(answer, part)
+    assert answer == code
+
+
+@pytest.mark.asyncio
+async def test_lists_show_only_what_may_be_seen(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    node.node.dispatcher.authorizer = DenyAll()
+    assert (await node.connect().ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics == ()
+
+
+@pytest.mark.asyncio
+async def test_a_refused_commit_says_so_for_each_partition(start_node: Any) -> None:
+    node = await start_node()
+    node.node.dispatcher.authorizer = DenyAll()
+    assert (await node.connect().ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group_id="g"))).topics == ()

@@ -1,0 +1,109 @@
+"""What the dispatcher refuses, and what strangers cannot write into our log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from moldau.errors import ProtocolError
+from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.network.dispatch import skip_tagged_fields
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.framing import frame
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+
+
+def header(key: int, version: int, client_id: bytes | None = b"c") -> bytes:
+    length = -1 if client_id is None else len(client_id)
+    head = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True) + b"\x00\x00\x00\x07"
+    return head + length.to_bytes(2, "big", signed=True) + (client_id or b"")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (4, 0), (71, 0), (0, 2), (0, 14), (1, 3), (22, 6)])
+async def test_an_unknown_key_or_version_closes(start_node: Any, key: int, version: int) -> None:
+    client = (await start_node()).connect()
+    client.feed(frame(header(key, version)))
+    assert client.wire.is_closed
+    assert not client.wire.sent
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("version", [5, 99, -1])
+@pytest.mark.parametrize("rest", [b"", b"\x00", b"\x00junk"])
+async def test_api_versions_of_an_unknown_version_gets_35_and_stays_open(
+    start_node: Any, version: int, rest: bytes
+) -> None:
+    client = (await start_node()).connect()
+    client.feed(frame(header(18, version), rest))
+    assert not client.wire.is_closed
+    sent = bytes(client.wire.sent)
+    assert sent == b"\x00\x00\x00\x10\x00\x00\x00\x07\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00\x00\x04"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "body", [b"", b"\x00", b"\x00" * 9, header(3, 9)[:-1], header(3, 9), header(3, 9) + b"\xff" * 6]
+)
+async def test_a_cut_header_closes(start_node: Any, body: bytes) -> None:
+    client = (await start_node()).connect()
+    client.feed(frame(body))
+    assert client.wire.is_closed
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("client_id", [None, b"", b"\xff\xfe", b"a" * 30_000, b"line\nfeed"])
+async def test_any_client_id_is_accepted(start_node: Any, client_id: bytes | None) -> None:
+    client = (await start_node()).connect()
+    client._asked = [(ApiKey.API_VERSIONS, 0)] * 7
+    client.feed(frame(header(18, 0, client_id)))
+    assert len(client.answers()) == 1
+
+
+@pytest.mark.asyncio
+async def test_every_request_is_counted(start_node: Any) -> None:
+    node = await start_node()
+    client = node.connect()
+    client.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+    client.send(ApiKey.METADATA, 1, MetadataRequest(topics=()))
+    client.send(ApiKey.METADATA, 1, MetadataRequest(topics=()))
+    counts = node.node.dispatcher.request_counts()
+    assert counts["API_VERSIONS"] == 1
+    assert counts["METADATA"] == 2
+
+
+def test_tagged_fields_are_skipped_within_bounds() -> None:
+    assert skip_tagged_fields(b"\x02\x00\x01a\x05\x02bb", 0) == 8
+    with pytest.raises(ProtocolError):
+        skip_tagged_fields(b"\x01\x00\x7f", 0)
+    with pytest.raises(ProtocolError):
+        skip_tagged_fields(b"\xff\xff\xff\xff\xff\xff", 0)
+    with pytest.raises(ProtocolError):
+        skip_tagged_fields(b"\x91\x4e" + b"\x00\x00" * 10_001, 0)
+
+
+def test_a_foreign_string_cannot_forge_a_log_line() -> None:
+    assert escape("a\nERROR forged") == "a\\nERROR forged"
+    assert escape(b"\x00\xff\x1b[31m").isascii()
+    assert escape(b"\x00\xff\x1b[31m").isprintable()
+    assert len(escape("x" * 100_000)) < 300
+
+
+def test_a_kind_of_line_is_written_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    log = EventLog(clock)
+    with caplog.at_level(logging.INFO, "moldau"):
+        for index in range(50):
+            log.warn("kind", f"line {index}")
+        log.warn("other", "spoken for itself")
+        clock.advance(1_000)
+        log.warn("kind", "again")
+    assert [record.getMessage() for record in caplog.records] == [
+        "line 0",
+        "spoken for itself",
+        "again (49 more of this kind)",
+    ]
