@@ -311,14 +311,16 @@ class ParkedFetch:
     async def _read_cold(self) -> None:
         """Brings what is missing into the page cache, piece by piece, and looks again until nothing is."""
         for _ in range(MAX_COLD_READS):
-            results = self.collect()
             cold = self._cold
             if cold is None:
-                self._answer(results)
-                return
+                break
             try:
                 await self.broker.workers.run(cold.run)
             except StorageFailedError:
                 self.broker.directory_failed()
+            results = self.collect()
+            if not self.is_cold:
+                self._answer(results)
+                return
         # the page cache does not keep what is read: answer with what there is, and be it the partitions before
         self._answer(self.collect(is_cold_left_out=True))
