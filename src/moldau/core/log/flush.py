@@ -10,6 +10,7 @@ from moldau.core.log.segment import (
     TIME_INDEX_SUFFIX,
     Segment,
     flush_file,
+    segment_file_name,
     write_whole_file,
 )
 from moldau.errors import StorageFailedError
@@ -32,6 +33,7 @@ class FlushPlan:
         "leader_epochs",
         "names_version",
         "sealed",
+        "snapshot_offset",
         "truncations",
     )
 
@@ -59,6 +61,8 @@ class FlushPlan:
         self.names_version = names_version
         """Not None: files were made or renamed since the last flush, so the directory is flushed too."""
         self.truncations = truncations
+        self.snapshot_offset = -1
+        """At a clean stop: the snapshot at the log end, of which no segment is named."""
 
     def run(self) -> None:
         """Waits for the disk. Raises StorageFailedError, and the whole directory is offline then; never try again.
@@ -80,6 +84,8 @@ class FlushPlan:
                 flush_file(self._disk, segment.path(suffix))
         for segment in (*self.sealed, *self._unsealed):
             flush_file(self._disk, segment.path(SNAPSHOT_SUFFIX))
+        if self.snapshot_offset >= 0:
+            flush_file(self._disk, f"{self._directory}/{segment_file_name(self.snapshot_offset, SNAPSHOT_SUFFIX)}")
         if self.leader_epochs is not None:
             path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
             write_whole_file(self._disk, path + ".tmp", self.leader_epochs)

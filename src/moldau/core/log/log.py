@@ -137,17 +137,15 @@ class Log:
         log.log_start_offset = max(log_start_offset, first)
         loaded.leader_epochs.truncate_from_start(log.log_start_offset)
         log._last_flush_ms = now_ms
-        log._adopt(loaded)
+        log._adopt(loaded, now_ms)
         if loaded.is_clean:
             log._clean_end_offset = log.log_end_offset
         else:
             # the process that died may have made files whose names are only in the page cache
             log._names_changed += 1
-        if not loaded.segments and loaded.next_offset > 0:
-            log._add_segment(loaded.next_offset, now_ms)
         return log
 
-    def _adopt(self, loaded: LoadedLog) -> None:
+    def _adopt(self, loaded: LoadedLog, now_ms: int) -> None:
         """Becomes what was read from the disk."""
         self._segments = loaded.segments
         self._active = loaded.segments[-1] if loaded.segments else None
@@ -161,6 +159,8 @@ class Log:
         self.log_end_offset = loaded.next_offset
         self.recovery_point = loaded.recovery_point
         self.cut_bytes = loaded.cut_bytes
+        if not loaded.segments and loaded.next_offset > 0:
+            self._add_segment(loaded.next_offset, now_ms)
 
     def update_settings(self, settings: LogSettings) -> None:
         """Acts from the next append, roll and retention check on."""
@@ -281,6 +281,10 @@ class Log:
         segment = self._active
         if segment is None:
             segment = self._add_segment(self.log_end_offset, now_ms)
+        elif self._clean_end_offset >= 0:
+            self._clean_end_offset = -1
+            segment.remove_index_files()
+            self._names_changed += 1
         settings = self.settings
         timestamp_ms = max_timestamp_ms if max_timestamp_ms >= 0 else now_ms
         if (
@@ -383,8 +387,8 @@ class Log:
                 self.settings,
                 now_ms=now_ms,
                 is_clean=False,
-                recovery_point=self._segments[-1].base_offset,
-                log_start_offset=self._segments[0].base_offset,
+                recovery_point=self.recovery_point,
+                log_start_offset=self.log_start_offset,
             )
         except StorageFailedError as error:
             self.health.fail(error)
@@ -392,7 +396,7 @@ class Log:
         loaded.leader_epochs = self.leader_epochs
         loaded.leader_epochs.truncate_from_end(loaded.next_offset)
         loaded.recovery_point = min(self.recovery_point, loaded.next_offset)
-        self._adopt(loaded)
+        self._adopt(loaded, now_ms)
 
     def advance_log_start_offset(self, offset: int) -> bool:
         """Records below `offset` are no longer read; their segments go at the next retention check. False if the
@@ -594,6 +598,7 @@ class Log:
                 self._remove_old_snapshots()
                 unsaved = [segment for segment in self._segments if not segment.is_index_saved]
                 plan = self._plan(unsaved)
+                plan.snapshot_offset = self._snapshot_offset
                 plan.run()
                 self.mark_flushed(plan, now_ms)
         finally:

@@ -123,7 +123,9 @@ class SegmentReader:
 
     def _index(self) -> OffsetIndex:
         segment = self._segment
-        index = segment.offset_index or self._cache.get(segment)
+        index = segment.offset_index
+        if index is None:
+            index = self._cache.get(segment)
         if index is None:
             index = self._load_index()
             self._cache.put(segment, index)

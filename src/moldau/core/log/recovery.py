@@ -30,6 +30,7 @@ from moldau.core.log.segment import (
     index_capacity,
     parse_base_offset,
     segment_file_name,
+    write_whole_file,
 )
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.time_index import TimeIndex
@@ -125,6 +126,10 @@ def _load_segments(
         if base > start:
             disk_path = f"{segments[0].directory}/{segment_file_name(base, SNAPSHOT_SUFFIX)}"
             segments[0].disk.remove(disk_path)
+    for segment in segments[first_unflushed:]:
+        segment.remove_index_files()
+    # the checkpoint file may be older than a truncation
+    loaded.leader_epochs.truncate_from_end(start)
     _recover(loaded, first_unflushed, settings, now_ms)
 
 
@@ -152,6 +157,9 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int) 
             break
         if index + 1 < len(loaded.segments):
             segment.seal()
+            # retention may take this segment before the next stop, and its producers are remembered all the same
+            path = f"{segment.directory}/{segment_file_name(expected_offset, SNAPSHOT_SUFFIX)}"
+            write_whole_file(segment.disk, path, loaded.producers.encode())
     loaded.next_offset = expected_offset
     loaded.recovery_point = min(loaded.recovery_point, expected_offset)
 
@@ -381,13 +389,18 @@ def _replay(segment: Segment, producers: ProducerState, end_offset: int, now_ms:
 def cut_segments(segments: list[Segment], offset: int) -> None:
     """Removes every batch that reaches to `offset` or beyond from the files; sizes and indexes are not kept up.
 
-    From the end to the start, so that a crash in between leaves a log without a hole.
+    From the end to the start, so that a crash in between leaves a log without a hole; and durable when it returns: what
+    comes back of a cut below the recovery point would never be looked at again.
     """
+    directory = segments[0].directory
     while len(segments) > 1 and segments[-1].base_offset >= offset:
         _remove_segment(segments.pop())
     position = segments[-1].locate(offset, 0, is_cached_only=False)
     if position is not None:
         segments[-1].file.truncate(position)
+        segments[-1].file.flush()
+    segments[-1].remove_index_files()
+    segments[-1].disk.flush_directory(directory)
 
 
 def _existing_segment(disk: Disk, directory: str, base: int, now_ms: int, settings: LogSettings) -> Segment:

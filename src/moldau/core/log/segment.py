@@ -175,6 +175,12 @@ class Segment:
         self._time_index = None
         self.is_index_saved = True
 
+    def remove_index_files(self) -> None:
+        """Before the segment changes: index files on the disk are either complete or absent, so that recovery may
+        trust those of a segment that it does not read."""
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self.disk.remove(self.path(suffix))
+
     def save_indexes(self) -> None:
         """Writes both index files, not flushed. Runs in a worker thread: touches only a sealed segment."""
         if self._offset_index is None or self._time_index is None:
