@@ -1,0 +1,53 @@
+"""A few seeds of the simulator on each run of the tests; `.ci/run` runs 200."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from moldau.simulation.__main__ import main
+from moldau.simulation.run import run_seed
+
+
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_a_seed_breaks_no_rule(seed):
+    outcome = run_seed(seed)
+    assert not outcome.rule, "\n".join((outcome.rule, outcome.detail, *outcome.story))
+    assert outcome.boots >= 2
+    assert outcome.acknowledged > 0
+
+
+def test_a_seed_gives_the_same_trace_whatever_the_hash_seed():
+    digests = [
+        subprocess.run(
+            [sys.executable, "-m", "moldau.simulation", "--seeds", "1..3", "--seconds-virtual", "6", "--digests"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert digests[0] == digests[1]
+    assert digests[0].count("seed ") == 3
+
+
+def test_a_seed_gives_the_same_trace_alone_and_after_others():
+    run_seed(12, seconds=3)
+    assert run_seed(11, seconds=3).digest == run_seed(11, seconds=3).digest
+
+
+def test_the_command_tells_the_story_and_the_outcome(capsys):
+    assert main(["--seed", "3", "--seconds-virtual", "3", "--verbose"]) == 0
+    told = capsys.readouterr().out
+    assert "boot 1" in told
+    assert "seed 3: ok" in told
+
+
+def test_seeds_can_share_processes(capsys):
+    assert main(["--seeds", "1..3", "--seconds-virtual", "2", "--jobs", "2"]) == 0
+    assert "3 seeds, 0 broken" in capsys.readouterr().out
