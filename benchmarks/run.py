@@ -31,6 +31,7 @@ WORKLOADS = Path(__file__).parent / "workloads"
 ORDER = ["produce-100b", "produce-1k", "latency-1000", "one-record-50", "memory", "start", "arrow-100b"]
 ORDER += ["spark-100b", "spark-1k", "python-start", "recovery"]
 WARM_UP_RECORDS = 1_500_000
+GIB = 1 << 30
 
 
 class Bench:
@@ -152,7 +153,10 @@ def run_alone(bench: Bench, workload: dict[str, object]) -> dict[str, list[Figur
     if workload["kind"] == "python_start":
         rounds = int(str(workload["rounds"]))
         return {"moldau": [{**python_start.in_process(rounds), **python_start.help_text(rounds)}]}
-    return {"moldau": [recovery.measure(bench.folder / "recovery")]}
+    rows = [recovery.measure(name, batch, GIB, str(bench.folder)) for name, batch in recovery.WORKLOADS.items()]
+    kills = [float(str(row["open_after_kill_s"])) for row in rows]
+    clean = max(float(str(row["open_after_clean_stop_s"])) for row in rows)
+    return {"moldau": [{"batches_16k_s": kills[0], "one_record_s": kills[1], "clean_stop_s": clean}]}
 
 
 def medians(figures: list[Figures]) -> Figures:
