@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 
-from moldau.products.pipelines.flow import FlowError
+from moldau.errors import MoldauError
 from moldau.products.pipelines.page import parse_page
-from moldau.products.pipelines.runner import PipelineFailedError, run_pipeline
+from moldau.products.pipelines.runner import run_pipeline
 
 KILLS = 5
 COMMAND = "import sys; from moldau.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -106,14 +106,19 @@ sink: {{path: files}}
     assert [row["records"] for row in rows] == [3]
 
 
-def test_a_page_that_does_not_fit_together_says_where(run_page, new_topic):
-    source = new_topic()
-    with pytest.raises(FlowError, match=r"'price'.*gives value"):
-        run_page(
-            f"source: {{topic: {source}, format: string}}\nsql: select value from source\nsink: {{topic: t, key: price}}"
-        )
-    with pytest.raises(PipelineFailedError, match="does not exist"):
-        run_page("source: {topic: never-made, format: string}\nsql: select value from source\nsink: {topic: t}")
+@pytest.mark.parametrize(
+    ("topic", "sql", "key", "refused"),
+    [
+        ("", "select value from source", "price", "'price', but the SQL gives value"),
+        ("", "select price from source", "value", "price"),
+        ("", "select value form", "value", "PARSE_SYNTAX_ERROR|cannot be resolved"),
+        ("never-made", "select value from source", "value", "^topic 'never-made' does not exist$"),
+    ],
+)
+def test_what_does_not_fit_together_is_said_in_a_sentence(run_page, new_topic, topic, sql, key, refused):
+    source = f"{{topic: {topic or new_topic()}, format: string}}"
+    with pytest.raises(MoldauError, match=refused):
+        run_page(f"source: {source}\nsql: {sql}\nsink: {{topic: t, key: {key}}}")
 
 
 # --- drivers in processes of their own ---

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 from moldau.spark.session import open_session
 
-__all__ = ["open_session", "register"]
+__all__ = ["open_session", "register", "spark_error"]
+
+
+def spark_error() -> type[Exception]:
+    """The class of what Spark itself raises: for `except spark_error() as error`, without an import of pyspark."""
+    from pyspark.errors import PySparkException
+
+    return PySparkException
 
 
 def register(spark: SparkSession) -> None:

@@ -14,9 +14,11 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -176,7 +178,11 @@ def _start(
             log.seek(0)
             said = log.read()[-2_000:].decode("utf-8", "replace").strip()
             raise SparkStartError(f"the JVM of {os.environ['JAVA_HOME']} did not start: {said}") from error
+    before = signal.getsignal(signal.SIGINT)
     context = SparkContext(conf=conf, gateway=gateway)
+    if threading.current_thread() is threading.main_thread():
+        # the context takes Ctrl-C for itself; it belongs to whoever had it
+        signal.signal(signal.SIGINT, before)
     return SparkSession(context)
 
 

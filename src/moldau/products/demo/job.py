@@ -36,6 +36,7 @@ from moldau.products.demo.queries import (
     start_anomalies,
     start_windows,
 )
+from moldau.products.pipelines.runner import what_failed
 
 PARTITIONS = 4
 TURN_SECONDS = 0.2
@@ -249,7 +250,7 @@ class _Job:
         for query in self._queries:
             failure = query.error()
             if failure is not None:
-                raise DemoError(f"the query {query.output.name} failed: {failure[:2_000]}")
+                raise DemoError(f"the query {query.output.name} failed: {what_failed(failure)}")
         lags = [query.publish(self._topic) for query in self._queries]
         views = tuple(
             QueryView(

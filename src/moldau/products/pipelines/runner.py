@@ -9,6 +9,7 @@ loses nothing either: the batch that was running is run again, and may be there 
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 TURN_SECONDS = 0.2
 STOP_WITHIN_SECONDS = 30.0
 DRIVER_LOG = "driver.log"
+MOST_LINES_OF_AN_ERROR = 12
 
 
 class PipelineFailedError(MoldauError):
@@ -48,7 +50,7 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
     Raises LeaseError, FlowError, GroupError, SparkStartError, PipelineFailedError. Call it from the main thread: it
     takes SIGINT and SIGTERM while it runs.
     """
-    from moldau.spark import open_session
+    from moldau.spark import open_session, spark_error
 
     stop = threading.Event()
     with Lease(page.checkpoint) as lease, _signals(stop), ProgressDisplay(describe(page), console) as display:
@@ -61,7 +63,10 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
                 if stop.is_set():
                     raise StoppedOnPurpose
 
-            query = start_query(spark, page, once=once, may_start_batch=may_start_batch)
+            try:
+                query = start_query(spark, page, once=once, may_start_batch=may_start_batch)
+            except spark_error() as error:
+                raise PipelineFailedError(what_failed(str(error))) from error
             watch = _Watch(page, query, group)
             return _until_the_end(watch, stop, display)
         finally:
@@ -77,7 +82,7 @@ def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDispla
     state = watch.look("stopped" if stop.is_set() else "finished")
     error = watch.query.exception()
     if error is not None and not stop.is_set():
-        raise PipelineFailedError(_first_lines(str(error)))
+        raise PipelineFailedError(what_failed(str(error)))
     display.show(state, force=True)
     return state
 
@@ -133,6 +138,10 @@ def _signals(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _first_lines(text: str, count: int = 12) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return "\n".join(lines[:count])
+def what_failed(text: str) -> str:
+    """The sentence of our own error inside Spark's report of it; else the report's first lines."""
+    ours = re.findall(r"^moldau(?:\.\w+)+: (.+)$", text, re.MULTILINE)
+    if ours:
+        return str(ours[-1])
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("JVM stacktrace")]
+    return "\n".join(lines[:MOST_LINES_OF_AN_ERROR])
