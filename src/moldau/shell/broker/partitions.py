@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
     from moldau.core.log.log import Log
     from moldau.shell.broker.role import Broker
+
+SLICE_PARTITIONS = 8
+"""Directories made or renamed in one turn of the loop: about 2 ms."""
 
 
 class HostedTopic:
@@ -41,6 +47,9 @@ class Partitions:
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
         self._next_number = 0
+        self._work: deque[Callable[[], None]] = deque()
+        self._settled: asyncio.Future[None] | None = None
+        self._inline = 0
 
     def __iter__(self) -> Iterator[Partition]:
         for topic in self.by_id.values():
@@ -57,7 +66,9 @@ class Partitions:
     # -- following the metadata
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Does what `delta` asks of this broker; `image` holds it already."""
+        """Does what `delta` asks of this broker; `image` holds it already. More than a few new directories take some
+        turns of the loop: see `wait_settled`."""
+        self._inline = SLICE_PARTITIONS
         for topic in delta.deleted_topics.values():
             self._end(topic)
         for topic_id, touched in delta.topics.items():
@@ -65,7 +76,7 @@ class Partitions:
                 continue
             for index, partition in touched.partitions.items():
                 if TopicPartition(touched.name, index) in delta.partitions:
-                    self._start_or_update(image, touched, topic_id, index, partition)
+                    self._start_or_update(touched, topic_id, index, partition)
         for resource in delta.configs:
             if resource.resource_type == ResourceType.TOPIC:
                 self._update_settings(image, resource.name)
@@ -73,9 +84,7 @@ class Partitions:
                 for name in list(image.topics_by_name):
                     self._update_settings(image, name)
 
-    def _start_or_update(
-        self, image: MetadataImage, topic: TopicImage, topic_id: Uuid, index: int, partition: PartitionImage
-    ) -> None:
+    def _start_or_update(self, topic: TopicImage, topic_id: Uuid, index: int, partition: PartitionImage) -> None:
         hosted = self.by_id.get(topic_id)
         if hosted is None:
             hosted = HostedTopic(topic.name, topic_id)
@@ -83,8 +92,17 @@ class Partitions:
         known = hosted.partitions.get(index)
         if known is not None:
             known.leader_id, known.leader_epoch = partition.leader, partition.leader_epoch
+        elif TopicPartition(topic.name, index) in self.logs.logs and not self._work:
+            self._start(topic_id, index)
+        else:
+            self._do(partial(self._start, topic_id, index))
+
+    def _start(self, topic_id: Uuid, index: int) -> None:
+        image = self._broker.image
+        topic, hosted = image.topics_by_id.get(topic_id), self.by_id.get(topic_id)
+        if topic is None or hosted is None or index in hosted.partitions:
             return
-        topic_partition = TopicPartition(topic.name, index)
+        topic_partition, partition = TopicPartition(topic.name, index), topic.partitions[index]
         try:
             log = self._log(image, topic_partition, topic_id)
         except (StorageFullError, StorageFailedError) as error:
@@ -97,6 +115,38 @@ class Partitions:
         hosted.partitions[index] = started
         if started.high_watermark < log.log_end_offset:
             self._broker.flusher.request(started)
+
+    # -- work on many directories, in slices
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Does `work` now if it is among the first few of this delta, else in a later turn of the loop, in order."""
+        if self._inline > 0 and not self._work:
+            self._inline -= 1
+            work()
+            return
+        self._work.append(work)
+        if self._settled is None:
+            self._settled = self._broker.loop.create_future()
+            self._broker.loop.call_soon(self._do_slice)
+
+    def _do_slice(self) -> None:
+        for _ in range(min(SLICE_PARTITIONS, len(self._work))):
+            self._work.popleft()()
+        if self._work:
+            self._broker.loop.call_soon(self._do_slice)
+        elif self._settled is not None:
+            settled, self._settled = self._settled, None
+            settled.set_result(None)
+
+    async def wait_settled(self) -> None:
+        """Until every partition that the metadata named so far is started or ended."""
+        while self._settled is not None:
+            await asyncio.shield(self._settled)
+
+    def settle(self) -> None:
+        """As `wait_settled`, at once: for a clean stop."""
+        while self._work:
+            self._work.popleft()()
 
     def _log(self, image: MetadataImage, topic_partition: TopicPartition, topic_id: Uuid) -> Log:
         """The log that lies in the directory, or a new one. A log of another topic of that name is removed."""
@@ -128,6 +178,8 @@ class Partitions:
     def _remove_log(self, topic_partition: TopicPartition) -> None:
         broker = self._broker
         broker.is_checkpoint_due = True
+        if topic_partition not in self.logs.logs:
+            return
         try:
             self.logs.delete_log(topic_partition, delete_id=random_uuid(broker.random), now_ms=broker.clock.now_ms())
         except StorageFailedError:
@@ -144,7 +196,7 @@ class Partitions:
             self._broker.waits.changed(partition)
             self._broker.flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
             self._broker.touched.pop(partition.number, None)
-            self._remove_log(partition.topic_partition)
+            self._do(partial(self._remove_log, partition.topic_partition))
 
     def _update_settings(self, image: MetadataImage, name: str) -> None:
         hosted = self.by_name.get(name.encode())

@@ -146,11 +146,15 @@ class Broker:
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         """Returns when the topics are committed and served here. Raises KafkaError."""
-        return cast(CreateTopicsResponse, await self.controller.submit(request))
+        response = await self.controller.submit(request)
+        await self.partitions.wait_settled()
+        return cast(CreateTopicsResponse, response)
 
     async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         """As `create_topics`."""
-        return cast(DeleteTopicsResponse, await self.controller.submit(request))
+        response = await self.controller.submit(request)
+        await self.partitions.wait_settled()
+        return cast(DeleteTopicsResponse, response)
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """Raises KafkaError."""

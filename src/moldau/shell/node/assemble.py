@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 LOCK_FILE = ".lock"
 CONTROLLER_PORT = 9093
+SHUTDOWN_TIMEOUT_S = 5.0
+"""How long a clean stop waits for the controller, say while the disk is full."""
 
 
 class Doors(msgspec.Struct, frozen=True):
@@ -183,6 +185,7 @@ class Node:
             on_invariant_broken=self._invariant_broken,
         )
         quorum.subscribe(broker.metadata_changed)
+        await broker.partitions.wait_settled()
         broker.partitions.remove_strays()
         await self._register(quorum, broker, properties)
         self._housekeeping = Housekeeping(broker)
@@ -272,8 +275,10 @@ class Node:
         if broker is not None:
             broker.stop()
         if quorum is not None and broker is not None and not quorum.is_offline:
-            with contextlib.suppress(MoldauError):
-                await quorum.shut_down_broker(broker.broker_epoch)
+            broker.partitions.settle()
+            with contextlib.suppress(MoldauError, TimeoutError):
+                async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
+                    await quorum.shut_down_broker(broker.broker_epoch)
         if self._logs is not None and broker is not None and not self._logs.health.is_offline:
             self._logs.close(
                 broker_epoch=broker.broker_epoch,
