@@ -6,7 +6,9 @@ import enum
 
 import msgspec
 
+from moldau.errors import kafka_error
 from moldau.types import Buffer
+from moldau.wire.records.batch import LENGTH_OVERHEAD
 
 
 class AppendOrigin(enum.Enum):
@@ -35,3 +37,12 @@ def writable(batches: Buffer) -> bytearray | memoryview:
     if isinstance(batches, memoryview):
         return bytearray(batches) if batches.readonly else batches
     return batches if isinstance(batches, bytearray) else bytearray(batches)
+
+
+def check_batch_size(batches: Buffer, max_message_bytes: int) -> None:
+    """Raises MESSAGE_TOO_LARGE (10) for a whole batch above the limit; stray bytes behind it do not count."""
+    size = int.from_bytes(batches[8:12], "big", signed=True) + LENGTH_OVERHEAD
+    if max_message_bytes < size <= len(batches):
+        raise kafka_error(
+            "MESSAGE_TOO_LARGE", f"a batch of {size} bytes is larger than max.message.bytes, {max_message_bytes}"
+        )

@@ -27,3 +27,13 @@ class DirectoryHealth:
         """Raises StorageFailedError while offline."""
         if self.failure is not None:
             raise StorageFailedError(f"the log directory is offline: {self.failure}")
+
+
+def _closed() -> DirectoryHealth:
+    health = DirectoryHealth()
+    health.fail(StorageFailedError("the log is closed"))
+    return health
+
+
+CLOSED = _closed()
+"""Of a log that was closed or deleted: it refuses everything, and its directory goes on."""

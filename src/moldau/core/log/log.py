@@ -13,31 +13,27 @@ What a crash leaves, `open` repairs (see recovery).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from operator import attrgetter
 
-from moldau.core.log.appending import Appended, AppendOrigin, writable
+from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size, writable
 from moldau.core.log.flush import FlushPlan
-from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.health import CLOSED, DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.reading import NOTHING, Read, SegmentReader
-from moldau.core.log.recovery import LoadedLog, cut_segments, load_log
-from moldau.core.log.retention import DeletedSegment, SegmentFacts, count_deletable
+from moldau.core.log.recovery import LoadedLog, cut_segments, load_log, remove_stray_snapshots
+from moldau.core.log.retention import DeletedSegment, count_deletable, rename_deleted, segment_facts
 from moldau.core.log.segment import (
-    DELETED_SUFFIX,
     MAX_RELATIVE_OFFSET,
-    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     IndexCache,
     Segment,
-    parse_base_offset,
     segment_file_name,
     write_whole_file,
 )
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.timestamp_search import FoundOffset, TimestampSearch
-from moldau.errors import ProtocolError, StorageFailedError, kafka_error
+from moldau.errors import ProtocolError, StorageFailedError, StorageFullError, kafka_error
 from moldau.ports import Disk
 from moldau.types import Buffer, TopicPartition, Uuid
 from moldau.wire.records.batch import (
@@ -180,10 +176,6 @@ class Log:
         """Where the oldest file begins; the log start offset may lie behind it."""
         return self._segments[0].base_offset if self._segments else self.log_end_offset
 
-    @property
-    def segment_count(self) -> int:
-        return len(self._segments)
-
     # --- append ---
 
     def append(
@@ -207,7 +199,7 @@ class Log:
         if origin is not AppendOrigin.CLIENT:
             return self._append_own(batches, leader_epoch, now_ms, origin)
         if len(batches) > self.settings.max_message_bytes:
-            self._check_size(batches)
+            check_batch_size(batches, self.settings.max_message_bytes)
         fields = check_produced_fields(batches, now_ms, self._limits)
         _, length, _, _, _, attributes, delta, _, max_timestamp_ms, producer_id, epoch, base_sequence, _ = fields
         if attributes & TRANSACTIONAL_FLAG:
@@ -236,9 +228,14 @@ class Log:
             clear_log_append_time(buffer, 0, size)
         base_offset = self.log_end_offset
         last_offset = base_offset + delta
-        segment = self._segment_for(size, last_offset, max_timestamp_ms, now_ms)
-        patch_base_offset(buffer, 0, base_offset, leader_epoch)
-        position = self._write(segment, buffer)
+        try:
+            segment = self._segment_for(size, last_offset, max_timestamp_ms, now_ms)
+            patch_base_offset(buffer, 0, base_offset, leader_epoch)
+            position = self._write(segment, buffer)
+        except StorageFullError:
+            if base_sequence == 0:
+                self.producer_state.expect_first(producer_id, epoch, now_ms)
+            raise
         self._take_in(segment, position, size, base_offset, last_offset, max_timestamp_ms, leader_epoch)
         if producer_id >= 0:
             self.producer_state.update(producer_id, epoch, base_sequence, last_offset, delta, max_timestamp_ms, now_ms)
@@ -268,13 +265,6 @@ class Log:
             self._take_in(segment, start + position, header.size, next_offset, last_offset, timestamp_ms, leader_epoch)
             next_offset = last_offset + 1
         return Appended(first_offset, next_offset - 1, now_ms if stamps else -1, self.log_start_offset)
-
-    def _check_size(self, batches: Buffer) -> None:
-        """The whole batch counts, but not stray bytes behind it."""
-        size = int.from_bytes(batches[8:12], "big", signed=True) + LENGTH_OVERHEAD
-        limit = self.settings.max_message_bytes
-        if limit < size <= len(batches):
-            raise kafka_error("MESSAGE_TOO_LARGE", f"a batch of {size} bytes is larger than max.message.bytes, {limit}")
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes a batch: the active one, or a new one."""
@@ -341,8 +331,12 @@ class Log:
             return self._add_segment(self.log_end_offset, now_ms)
         if active.size == 0:
             return active
-        self._save_snapshot()
-        segment = self._add_segment(self.log_end_offset, now_ms)
+        try:
+            self._save_snapshot()
+            segment = self._add_segment(self.log_end_offset, now_ms)
+        except StorageFailedError as error:
+            self.health.fail(error)
+            raise
         active.seal()
         self._sealed_size += active.size
         return segment
@@ -417,7 +411,7 @@ class Log:
         self.health.check()
         self.producer_state.expire(now_ms, self.settings.producer_id_expiration_ms)
         count = count_deletable(
-            self._segment_facts(),
+            segment_facts(self._segments, self.log_end_offset),
             self.settings,
             now_ms=now_ms,
             high_watermark=high_watermark,
@@ -428,36 +422,24 @@ class Log:
             return []
         if count == len(self._segments):
             self.roll(now_ms)
-        deleted = [self._delete_segment(now_ms) for _ in range(count)]
+        try:
+            deleted = [self._delete_segment(now_ms) for _ in range(count)]
+        except StorageFailedError as error:
+            self.health.fail(error)
+            raise
         self.advance_log_start_offset(self._segments[0].base_offset)
         return deleted
-
-    def _segment_facts(self) -> Iterator[SegmentFacts]:
-        last = len(self._segments) - 1
-        for index, segment in enumerate(self._segments):
-            yield SegmentFacts(
-                end_offset=self.log_end_offset if index == last else self._segments[index + 1].base_offset,
-                size_bytes=segment.size,
-                max_timestamp_ms=segment.load_max_timestamp(),
-                last_modified_ms=segment.created_ms,
-                is_last=index == last,
-            )
 
     def _delete_segment(self, now_ms: int) -> DeletedSegment:
         segment = self._segments.pop(0)
         self._sealed_size -= segment.size
         self.index_cache.drop(segment)
-        segment.close()
-        paths = []
-        for suffix in SEGMENT_SUFFIXES:
-            path = segment.path(suffix)
-            if self.disk.exists(path):
-                self.disk.rename(path, path + DELETED_SUFFIX)
-                paths.append(path + DELETED_SUFFIX)
+        deleted = rename_deleted(
+            segment,
+            end_offset=self._segments[0].base_offset,
+            purge_at_ms=now_ms + self.settings.file_delete_delay_ms,
+        )
         self._names_changed += 1
-        purge_at_ms = now_ms + self.settings.file_delete_delay_ms
-        end_offset = self._segments[0].base_offset
-        deleted = DeletedSegment(segment.base_offset, end_offset, segment.size, tuple(paths), purge_at_ms)
         self._deleted.append(deleted)
         return deleted
 
@@ -498,7 +480,11 @@ class Log:
             segment = segments[index]
             reader = SegmentReader(segment, self.index_cache, may_wait=may_wait)
             recent = self._recent if segment is self._active else _NO_POSITIONS
-            result = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent)
+            try:
+                result = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent)
+            except StorageFailedError as error:
+                self.health.fail(error)
+                raise
             if result is not NOTHING:
                 return result
             if not at_least_one_batch:
@@ -595,7 +581,7 @@ class Log:
                 self._save_snapshot()
                 active = self._segments[-1]
                 active.seal()
-                self._remove_old_snapshots()
+                remove_stray_snapshots(self._segments, self.log_end_offset)
                 unsaved = [segment for segment in self._segments if not segment.is_index_saved]
                 plan = self._plan(unsaved)
                 plan.snapshot_offset = self._snapshot_offset
@@ -609,22 +595,7 @@ class Log:
         for segment in self._segments:
             self.index_cache.drop(segment)
             segment.close()
-        self.health = _CLOSED
-
-    def _remove_old_snapshots(self) -> None:
-        """Snapshots that belong to no segment, except the newest: of earlier clean stops."""
-        bases = {segment.base_offset for segment in self._segments}
-        for name in self.disk.list_directory(self.directory):
-            base = parse_base_offset(name, SNAPSHOT_SUFFIX)
-            if base is not None and base not in bases and base != self._snapshot_offset:
-                self.disk.remove(f"{self.directory}/{name}")
-
-
-def _closed_health() -> DirectoryHealth:
-    health = DirectoryHealth()
-    health.fail(StorageFailedError("the log is closed"))
-    return health
+        self.health = CLOSED
 
 
 _NO_POSITIONS: dict[int, int] = {}
-_CLOSED = _closed_health()

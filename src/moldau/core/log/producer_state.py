@@ -130,6 +130,12 @@ class ProducerState:
         if is_transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = last_offset - offset_delta
 
+    def expect_first(self, producer_id: int, epoch: int, now_ms: int) -> None:
+        """The first batch of a producer found no room on the disk: the next one in flight, which may be small enough,
+        must not be taken before it, as any sequence of an unknown producer would be."""
+        if producer_id not in self.entries:
+            self._admit(producer_id, epoch, now_ms)
+
     def end_transaction(
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, now_ms: int
     ) -> None:

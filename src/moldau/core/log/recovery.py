@@ -51,6 +51,9 @@ from moldau.wire.records.record import read_records
 
 _CHUNK_BYTES = 512 << 10
 _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
+_OLD_MIN_LENGTH = 14
+_OLD_HEAD_BYTES = 17
+"""Offset, length, CRC-32 and magic of a message of the formats 0 and 1."""
 _TEMPORARY_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
 _unpack_header = HEADER.unpack_from
 
@@ -149,6 +152,7 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int) 
         expected_offset = segment.next_offset
         loaded.producers.map_end_offset = expected_offset
         if segment.size < file_size:
+            _refuse_old_format(segment, file_size)
             loaded.cut_bytes += file_size - segment.size
             segment.file.truncate(segment.size)
             # else the next crash may bring the torn bytes back below a recovery point that says they were flushed
@@ -201,7 +205,6 @@ def scan_segment(
                 or delta < 0
                 or last - base > MAX_RELATIVE_OFFSET
             ):
-                _refuse_old_format(data, local, segment.path(LOG_SUFFIX))
                 is_damaged = True
                 break
             if end > data_size:
@@ -261,14 +264,17 @@ def _take_in(producers: ProducerState, fields: tuple[int, ...], data: bytes, sta
     )
 
 
-def _refuse_old_format(data: bytes, local: int, path: str) -> None:
+def _refuse_old_format(segment: Segment, file_size: int) -> None:
     """Messages of the formats before Kafka 0.11 are whole, only not ours to read: never cut them off."""
-    length = int.from_bytes(data[local + 8 : local + 12], "big", signed=True)
-    end = local + LENGTH_OVERHEAD + length
-    if length < 14 or end > len(data) or data[local + 16] > 1:
+    head = segment.file.read(segment.size, _OLD_HEAD_BYTES)
+    length = int.from_bytes(head[8:12], "big", signed=True)
+    size = LENGTH_OVERHEAD + length
+    if len(head) < _OLD_HEAD_BYTES or length < _OLD_MIN_LENGTH or segment.size + size > file_size or head[16] > 1:
         return
-    if zlib.crc32(data[local + 16 : end]) == int.from_bytes(data[local + 12 : local + 16], "big"):
-        raise StorageFailedError(f"{path} holds messages of format {data[local + 16]}, which Kafka 4 does not write")
+    message = segment.file.read(segment.size, size)
+    if zlib.crc32(message[16:]) == int.from_bytes(message[12:16], "big"):
+        path = segment.path(LOG_SUFFIX)
+        raise StorageFailedError(f"{path} holds messages of format {message[16]}, which Kafka 4 does not write")
 
 
 # --- after a clean stop ---
@@ -381,6 +387,16 @@ def _replay(segment: Segment, producers: ProducerState, end_offset: int, now_ms:
         if local == 0 and (chunk_bytes == _CHUNK_BYTES or position + chunk_bytes > segment.size):
             return
         position += local
+
+
+def remove_stray_snapshots(segments: list[Segment], log_end_offset: int) -> None:
+    """Snapshots that belong to no segment, left by earlier clean stops; the one at the log end stays."""
+    disk, directory = segments[0].disk, segments[0].directory
+    kept = {segment.base_offset for segment in segments}
+    for name in disk.list_directory(directory):
+        base = parse_base_offset(name, SNAPSHOT_SUFFIX)
+        if base is not None and base not in kept and base != log_end_offset:
+            disk.remove(f"{directory}/{name}")
 
 
 # --- files ---

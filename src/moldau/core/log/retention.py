@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 import msgspec
 
+from moldau.core.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
 from moldau.core.log.settings import LogSettings
 
 
@@ -60,6 +62,30 @@ def count_deletable(
         excess_bytes -= segment.size_bytes
         count += 1
     return count
+
+
+def segment_facts(segments: Sequence[Segment], log_end_offset: int) -> Iterator[SegmentFacts]:
+    """The facts of each segment, from the oldest on; asking for one may read the end of its time index."""
+    for segment, following in zip_longest(segments, segments[1:]):
+        yield SegmentFacts(
+            end_offset=log_end_offset if following is None else following.base_offset,
+            size_bytes=segment.size,
+            max_timestamp_ms=segment.load_max_timestamp(),
+            last_modified_ms=segment.created_ms,
+            is_last=following is None,
+        )
+
+
+def rename_deleted(segment: Segment, *, end_offset: int, purge_at_ms: int) -> DeletedSegment:
+    """Closes a segment and renames its files to `*.deleted`, as Kafka: whoever reads one right now may finish."""
+    segment.close()
+    paths = []
+    for suffix in SEGMENT_SUFFIXES:
+        path = segment.path(suffix)
+        if segment.disk.exists(path):
+            segment.disk.rename(path, path + DELETED_SUFFIX)
+            paths.append(path + DELETED_SUFFIX)
+    return DeletedSegment(segment.base_offset, end_offset, segment.size, tuple(paths), purge_at_ms)
 
 
 def _age_begin_ms(segment: SegmentFacts) -> int:

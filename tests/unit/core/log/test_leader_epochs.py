@@ -1,0 +1,67 @@
+"""Answers of OffsetForLeaderEpoch, and what truncation leaves of the epochs."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.core.log.leader_epochs import UNKNOWN, LeaderEpochs
+
+
+def _epochs() -> LeaderEpochs:
+    epochs = LeaderEpochs()
+    for epoch, start_offset in ((2, 10), (3, 20), (7, 30)):
+        epochs.assign(epoch, start_offset)
+    return epochs
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [(-1, UNKNOWN), (0, (0, 10)), (2, (2, 20)), (3, (3, 30)), (5, (3, 30)), (7, (7, 99)), (8, UNKNOWN)],
+)
+def test_the_end_of_an_epoch_is_where_the_next_begins(asked: int, answer: tuple[int, int]) -> None:
+    assert _epochs().end_offset_for(asked, 99) == answer
+
+
+def test_nothing_is_known_of_an_empty_log() -> None:
+    assert LeaderEpochs().end_offset_for(0, 0) == UNKNOWN
+
+
+def test_epochs_only_rise() -> None:
+    epochs = _epochs()
+    epochs.assign(5, 40)
+    epochs.assign(7, 40)
+    assert epochs.entries == [(2, 10), (3, 20), (7, 30)]
+
+
+def test_an_epoch_that_wrote_nothing_gives_way() -> None:
+    epochs = _epochs()
+    epochs.assign(8, 30)
+    assert epochs.entries == [(2, 10), (3, 20), (8, 30)]
+
+
+def test_truncation_at_either_end() -> None:
+    epochs = _epochs()
+    epochs.truncate_from_end(30)
+    assert epochs.entries == [(2, 10), (3, 20)]
+    assert epochs.latest_epoch == 3
+    epochs.truncate_from_start(15)
+    assert epochs.entries == [(2, 15), (3, 20)]
+    epochs.truncate_from_start(25)
+    assert epochs.entries == [(3, 25)]
+    epochs.truncate_from_end(0)
+    assert (epochs.entries, epochs.latest_epoch) == ([], -1)
+
+
+def test_the_epoch_of_an_offset() -> None:
+    assert [_epochs().epoch_of_offset(offset) for offset in (0, 10, 19, 20, 35)] == [-1, 2, 2, 3, 7]
+
+
+def test_it_is_dirty_only_after_a_change() -> None:
+    epochs = _epochs()
+    epochs.is_dirty = False
+    epochs.truncate_from_end(99)
+    epochs.truncate_from_start(10)
+    epochs.assign(1, 50)
+    assert not epochs.is_dirty
+    epochs.truncate_from_start(12)
+    assert epochs.is_dirty
