@@ -64,7 +64,7 @@ seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds $(FROM)..$(TO) --jobs $(JOBS)
 
 oracle: .venv/.test
-	$(BIN)/pytest -m java tests
+	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/pytest -m java tests
 
 ci:
 	bash .ci/run

@@ -21,6 +21,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
 </dependencies></project>"""
 START_TIMEOUT_S = 60
+CACHE = Path(os.environ.get("MOLDAU_BENCH_CACHE", Path.home() / ".cache" / "moldau-bench"))
 
 
 class PeerError(Exception):
@@ -171,3 +172,7 @@ class ApacheKafka(Peer):
         done = subprocess.run([*self._java(), *tool, "-c", str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise PeerError(f"Apache Kafka cannot format its directory: {done.stdout}{done.stderr}")
+
+
+if __name__ == "__main__":
+    print(fetch_kafka(CACHE))

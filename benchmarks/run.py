@@ -23,7 +23,7 @@ import yaml
 
 from benchmarks.loaders import columns, latency, one_record, produce, python_start
 from benchmarks.micro import recovery
-from benchmarks.peers import ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
+from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 
 Figures = dict[str, float]
 WORKLOADS = Path(__file__).parent / "workloads"
@@ -226,12 +226,11 @@ def main() -> int:
     parser.add_argument("--without-apache", action="store_true", help="no peer, no ratios: for a quick look")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "latest.json")
     arguments = parser.parse_args()
-    cache = Path(os.environ.get("MOLDAU_BENCH_CACHE", Path.home() / ".cache" / "moldau-bench"))
     names = [name for name in ORDER if not arguments.only or any(word in name for word in arguments.only)]
     rows: list[dict[str, object]] = []
     rounds: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder:
-        bench = Bench(arguments, Path(folder), cache)
+        bench = Bench(arguments, Path(folder), CACHE)
         try:
             workloads = {name: yaml.safe_load((WORKLOADS / f"{name}.yaml").read_text()) for name in names}
             if any(workload["kind"] not in ("python_start", "recovery") for workload in workloads.values()):
