@@ -63,13 +63,25 @@ class Partition:
         if not self.waits_for_flush:
             self._advance(Offset(self.log.log_end_offset))
 
-    def append(self, batches: Buffer, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> Appended:
+    def append(
+        self,
+        batches: Buffer,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        are_records_checked: bool = False,
+    ) -> Appended:
         """Appends as leader. Raises KafkaError (56 where the disk is full), StorageFailedError: offline from now on."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         log = self.log
         try:
-            appended = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+            appended = log.append(
+                batches,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+                origin=origin,
+                are_records_checked=are_records_checked,
+            )
         except StorageFullError:
             raise kafka_error("KAFKA_STORAGE_ERROR", "no space left on the log directory") from None
         except StorageFailedError:

@@ -2,7 +2,8 @@
 
 A handler has up to three parts (architecture.md, Contracts):
 
-    prepare   a coroutine that may wait before the decision; optional; gets a decoded request of its own
+    prepare   optional: gives a coroutine that may wait before the decision, or None. It owns a copy of what it needs,
+              and its result is the act to call; meanwhile the connection begins no further request.
     act       synchronous, in connection order. A raw act gets the frame itself (Produce, Fetch) and keeps no view of
               it; any other gets the decoded request.
     finish    what act gives back when the answer must wait: a coroutine, whose result is the response
@@ -58,10 +59,11 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     request: type[msgspec.Struct] | None = None
     """The message to decode; None for a raw handler."""
     prepare: str | None = None
+    """A raw handler's `prepare` function, where it has one."""
 
 
 class _Entry:
-    __slots__ = ("act", "api_key", "count", "flexible_from", "max_version", "min_version", "name", "prepare", "spec")
+    __slots__ = ("act", "api_key", "count", "flexible_from", "max_version", "min_version", "name", "spec")
 
     def __init__(self, spec: HandlerSpec) -> None:
         self.spec = spec
@@ -72,7 +74,6 @@ class _Entry:
         self.flexible_from = spec.flexible_from
         self.act: RawAct | None = None
         self.count = 0
-        self.prepare: Callable[[RequestContext, Any], Coroutine[Any, Any, None]] | None = None
 
 
 class Dispatcher:
@@ -154,28 +155,35 @@ class Dispatcher:
         module = importlib.import_module(spec.module)
         function = getattr(module, spec.function)
         owner = self.owner
-        act: RawAct
-        if spec.request is None:
-            act = partial(function, owner)
-        else:
-            prepare = getattr(module, spec.prepare) if spec.prepare else None
-            act = self._decoding(entry, spec.request, function, prepare)
+        act: RawAct = partial(function, owner)
+        if spec.request is not None:
+            act = self._decoding(entry, spec.request, function)
+        elif spec.prepare is not None:
+            act = self._preparing(entry, act, partial(getattr(module, spec.prepare), owner))
         entry.act = act
         return act
+
+    def _preparing(self, entry: _Entry, act: RawAct, prepare: Callable[..., Any]) -> RawAct:
+        def prepare_or_act(
+            context: RequestContext, frame: memoryview, position: int
+        ) -> Answer | PendingResponse | None:
+            waiting = prepare(context, frame, position)
+            if waiting is None:
+                return act(context, frame, position)
+            return self._prepare(entry, context, waiting)
+
+        return prepare_or_act
 
     def _decoding(
         self,
         entry: _Entry,
         request_type: type[msgspec.Struct],
         function: Callable[..., Any],
-        prepare: Callable[..., Any] | None,
     ) -> RawAct:
         owner = self.owner
 
         def act(context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse | None:
             request, _ = decode_message(request_type, context.api_version, frame, position)
-            if prepare is not None and (waiting := prepare(owner, context, request)) is not None:
-                return self._prepare(entry, context, request, waiting, function)
             result = function(owner, context, request)
             if isinstance(result, CoroutineType):
                 return self._finish(entry, context, cast("Coroutine[Any, Any, object]", result))
@@ -214,12 +222,7 @@ class Dispatcher:
             self._unforeseen(context.connection, entry.name, error)
 
     def _prepare(
-        self,
-        entry: _Entry,
-        context: RequestContext,
-        request: object,
-        waiting: Coroutine[Any, Any, None],
-        function: Callable[..., Any],
+        self, entry: _Entry, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]]
     ) -> PendingResponse:
         connection = context.connection
         response = connection.reserve()
@@ -228,13 +231,15 @@ class Dispatcher:
         async def run() -> None:
             try:
                 try:
-                    await waiting
-                    result = function(self.owner, context, request)
+                    act = await waiting
+                    # in connection order: nothing else of this connection has begun meanwhile
+                    result = act()
                 finally:
                     connection.end_prepare()
-                if isinstance(result, CoroutineType):
-                    result = await result
-                response.complete(self.encode(context, result))
+                if isinstance(result, PendingResponse):
+                    connection.response_replaced(response, result)
+                else:
+                    response.complete(result)
             except Exception as error:
                 self._unforeseen(connection, entry.name, error)
 

@@ -256,13 +256,18 @@ class Node:
         dispatcher = self._dispatcher = Dispatcher(
             broker,
             broker.loop,
-            handler_specs(),
+            handler_specs(are_records_validated=self.settings.moldau_record_validation == "full"),
             self.telemetry,
             self.log,
             on_invariant_broken=self._invariant_broken,
         )
         broker.response_memory = group.response_memory
         group.open(dispatcher)
+        self.log.info(
+            "node started",
+            f"node {self.node_id} of cluster {broker.cluster_id} serves {self.bootstrap_servers}, "
+            f"broker epoch {broker.broker_epoch}, {sum(1 for _ in broker.partitions)} partitions",
+        )
 
     # -- stopping
 
@@ -289,6 +294,7 @@ class Node:
             await quorum.stop()
         self._unlock()
         self.stopped.set()
+        self.log.info("node stopped", f"node {self.node_id} stopped")
 
     def abort(self) -> None:
         """Ends everything as a crash does: nothing more is flushed or written. May be called at any time."""

@@ -17,6 +17,7 @@ from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceR
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from moldau.wire.records.crc import crc32c
 from moldau.wire.records.record import read_records
 
 pytestmark = pytest.mark.asyncio
@@ -421,3 +422,41 @@ async def test_without_an_advertised_listener_the_asked_address_is_advertised(st
     advertised = await start_node({"advertised.listeners": "PLAINTEXT://kafka.example:1234"})
     broker = (await advertised.connect().ask(ApiKey.METADATA, 9, MetadataRequest(topics=()))).brokers[0]
     assert (broker.host, broker.port) == ("kafka.example", 1234)
+
+
+async def test_with_full_validation_compressed_records_are_read_off_the_loop(start_node: Any) -> None:
+    workers = GatedWorkers()
+    node = await start_node({"moldau.record.validation": "full"}, workers=workers)
+    await node.create_topic("t")
+    client, other = node.connect(), node.connect()
+    good = client.request(ApiKey.PRODUCE, 9, produce(b"a" * 1_000, compression="gzip"))
+    broken = bytearray(build_batch([(None, b"x" * 1_000, NOW_MS, ())], compression="gzip"))
+    broken[70:90] = bytes(20)
+    broken[17:21] = crc32c(bytes(broken[21:])).to_bytes(4, "big")
+    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(broken)),)),)
+    bad = client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+    plain = client.request(ApiKey.PRODUCE, 9, produce(b"plain"))
+    workers.gate.clear()
+    client.feed(good + bad + plain)
+    assert client.wire.is_read_paused, "no further request begins while one is prepared"
+    other.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
+    assert len(other.answers()) == 1
+    workers.gate.set()
+    await node.turns(20)
+    results = [result_of(answer) for answer in client.answers()]
+    assert [(result.error_code, result.base_offset) for result in results] == [(0, 0), (87, -1), (0, 1)]
+    assert not client.wire.is_read_paused
+    assert values_of(await client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a" * 1_000, b"plain"]
+
+
+async def test_full_validation_and_flush_messages_1_keep_the_order(start_node: Any) -> None:
+    node = await start_node({"moldau.record.validation": "full"})
+    await node.create_topic("t", flush_messages="1")
+    client = node.connect()
+    frames = [
+        client.request(ApiKey.PRODUCE, 9, produce(b"%d" % index, compression="gzip" if index % 2 else "none"))
+        for index in range(6)
+    ]
+    client.feed(b"".join(frames))
+    await node.turns(60)
+    assert [result_of(answer).base_offset for answer in client.answers()] == [0, 1, 2, 3, 4, 5]

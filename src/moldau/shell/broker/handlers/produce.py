@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
@@ -11,7 +13,9 @@ from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.server_connection import Answer, PendingResponse
 from moldau.types import Offset
 from moldau.wire.protocol.fast_produce import decode_produce_request, encode_produce_response
-from moldau.wire.records.validate import is_zstd
+from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE
+from moldau.wire.records.compression import COMPRESSION_MASK
+from moldau.wire.records.validate import check_produced_batch, check_records, is_zstd
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
@@ -21,10 +25,42 @@ ZSTD_FROM = 7
 
 # topic, partition, error code, base offset, log append time, log start offset, error message
 Result = tuple[bytes, int, int, int, int, int, str | None]
+Act = Callable[[], Answer | PendingResponse | None]
+Checked = dict[tuple[bytes, int], KafkaError | None]
+"""What `prepare_produce` found out: the refusal of a batch, or None where its records are as they should be."""
+
+
+def prepare_produce(
+    broker: Broker, context: RequestContext, frame: memoryview, position: int
+) -> Coroutine[object, object, Act] | None:
+    """With `moldau.record.validation=full`: reads compressed batches in Workers, on a copy of the frame. None where no
+    batch is compressed: those are walked by the append itself."""
+    entries = decode_produce_request(frame, position, context.api_version)[3]
+    if not any(records is not None and is_compressed(records) for _, _, records in entries):
+        return None
+    return _check_compressed(broker, context, bytearray(frame), position)
+
+
+async def _check_compressed(broker: Broker, context: RequestContext, frame: bytearray, position: int) -> Act:
+    entries = decode_produce_request(memoryview(frame), position, context.api_version)[3]
+    now_ms = broker.clock.now_ms()
+    checked: Checked = {}
+    for topic, index, records in entries:
+        if records is None or not is_compressed(records):
+            continue
+        try:
+            partition = _writable_partition(broker, context, topic, index, context.api_version)
+            limits = partition.log.settings.batch_limits
+            header = check_produced_batch(records, now_ms=now_ms, limits=limits)
+            await broker.workers.run(partial(check_records, records, header, now_ms=now_ms, limits=limits))
+            checked[topic, index] = None
+        except KafkaError as error:
+            checked[topic, index] = error
+    return partial(act_produce, broker, context, memoryview(frame), position, checked)
 
 
 def act_produce(
-    broker: Broker, context: RequestContext, frame: memoryview, position: int
+    broker: Broker, context: RequestContext, frame: memoryview, position: int, checked: Checked | None = None
 ) -> Answer | PendingResponse | None:
     """Versions 3-13. v3 record batches v2 (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 record errors (KIP-467),
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
@@ -62,7 +98,13 @@ def act_produce(
                 raise kafka_error("INVALID_RECORD", "no record batch")
             if version < ZSTD_FROM and is_zstd(records):
                 raise kafka_error("UNSUPPORTED_COMPRESSION_TYPE", "zstd needs Produce version 7")
-            appended = partition.append(records, now_ms)
+            if checked and (topic, index) in checked:
+                refusal = checked[topic, index]
+                if refusal is not None:
+                    raise refusal
+                appended = partition.append(records, now_ms, are_records_checked=True)
+            else:
+                appended = partition.append(records, now_ms)
         except KafkaError as error:
             results.append(_failed(topic, index, error))
         except StorageFailedError:
@@ -110,6 +152,10 @@ def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, i
     if partition is None:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
     return partition
+
+
+def is_compressed(records: memoryview) -> bool:
+    return len(records) >= HEADER_SIZE and bool(records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK)
 
 
 def _repeated(entries: list[tuple[bytes, int, memoryview | None]]) -> dict[tuple[bytes, int], None]:

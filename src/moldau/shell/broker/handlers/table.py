@@ -30,8 +30,8 @@ _ROWS: tuple[tuple[ApiKey, str, str], ...] = (
 )
 
 
-def handler_specs() -> dict[int, HandlerSpec]:
-    """The handlers of a broker's listener, by key."""
+def handler_specs(*, are_records_validated: bool = False) -> dict[int, HandlerSpec]:
+    """The handlers of a broker's listener, by key. `are_records_validated`: moldau.record.validation=full."""
     specs: dict[int, HandlerSpec] = {}
     for key, module, function in _ROWS:
         versions = API_VERSIONS[key]
@@ -44,5 +44,6 @@ def handler_specs() -> dict[int, HandlerSpec]:
             module=_PACKAGE + module,
             function=function,
             request=None if key in _RAW else versions.request,
+            prepare="prepare_produce" if key is ApiKey.PRODUCE and are_records_validated else None,
         )
     return specs
