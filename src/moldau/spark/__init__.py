@@ -19,11 +19,12 @@ from moldau.spark.session import open_session
 __all__ = ["open_session", "register", "spark_error"]
 
 
-def spark_error() -> type[Exception]:
-    """The class of what Spark itself raises: for `except spark_error() as error`, without an import of pyspark."""
+def spark_error() -> tuple[type[Exception], ...]:
+    """The classes of what Spark itself raises: for `except spark_error() as error`, without an import of pyspark."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    return PySparkException
+    return (PySparkException, Py4JError)
 
 
 def register(spark: SparkSession) -> None:

@@ -49,18 +49,20 @@ def draw_metrics_chart(
     anomalies: Sequence[Row],
     planted: Sequence[tuple[float, str, float]],
     *,
-    sent: int,
+    began_at: datetime,
 ) -> None:
-    """`planted`: (seconds since the start, key, value) of the planted keys as they were sent."""
+    """`planted`: (seconds since the start, key, value) of the planted keys as they were sent; `began_at`: the start."""
     with mpl.rc_context(_STYLE):
         figure = plt.figure(figsize=(12, 9.2), dpi=130)
-        grid = figure.add_gridspec(3, 6, hspace=0.55, wspace=1.05, left=0.07, right=0.97, top=0.87, bottom=0.06)
-        start = _start(windows)
+        grid = figure.add_gridspec(3, 6, hspace=0.5, wspace=1.05, left=0.07, right=0.97, top=0.87, bottom=0.06)
+        sent = sum(row["records"] for row in windows)
+        facts = f"{sent:,} records, counted in {len(windows):,} windows of one second"
+        windows, start = _since(windows, began_at)
         found = sum(1 for row in anomalies if str(row["key"]).startswith(f"{SOURCE}/"))
         _head(
             figure,
             "Metrics of this machine, through a topic and Spark",
-            f"{sent:,} records, counted in {len(windows):,} windows of one second · {found} planted anomalies found · "
+            f"{facts} · {found} planted anomalies found · "
             f"{len(anomalies) - found} in the machine's own metrics and their replay",
         )
         _draw_rate(figure.add_subplot(grid[0, :4]), windows, start)
@@ -73,11 +75,11 @@ def draw_metrics_chart(
         _save(figure, path)
 
 
-def draw_file_chart(path: Path, windows: Sequence[Row], *, title: str) -> None:
+def draw_file_chart(path: Path, windows: Sequence[Row], *, title: str, began_at: datetime) -> None:
+    """`began_at`: the start of the time axis."""
     with mpl.rc_context(_STYLE):
         figure = plt.figure(figsize=(12, 7.6), dpi=130)
         grid = figure.add_gridspec(2, 5, hspace=0.5, wspace=0.9, left=0.07, right=0.97, top=0.85, bottom=0.07)
-        start = _start(windows)
         lines, size = sum(row["records"] for row in windows), sum(row["bytes"] for row in windows)
         _head(
             figure, f"{title}, through a topic and Spark", f"{lines:,} lines, {size:,} bytes, in windows of one second"
@@ -85,6 +87,7 @@ def draw_file_chart(path: Path, windows: Sequence[Row], *, title: str) -> None:
         levels = _sums(windows, lambda row: str(row["key"]), "records")
         order = sorted(levels, key=lambda level: -levels[level])
         axes = figure.add_subplot(grid[0, :])
+        windows, start = _since(windows, began_at)
         seconds = _all_seconds(windows, start)
         below = [0.0] * len(seconds)
         for level in order:
@@ -144,14 +147,8 @@ def _draw_cores(axes: Axes, windows: Sequence[Row], start: datetime) -> None:
     for core, colour in zip(cores[:MOST_CORES], PALETTE, strict=False):
         rows = sorted((row for row in windows if row["key"] == core), key=lambda row: row["window_start"])
         seconds = [_second(row, start) for row in rows]
-        axes.fill_between(
-            seconds,
-            [row["minimum"] for row in rows],
-            [row["maximum"] for row in rows],
-            color=colour,
-            alpha=0.13,
-            linewidth=0,
-        )
+        lows, highs = [row["minimum"] for row in rows], [row["maximum"] for row in rows]
+        axes.fill_between(seconds, lows, highs, color=colour, alpha=0.13, linewidth=0, step="mid")
         label = core.removeprefix("machine/").removesuffix(".percent")
         axes.plot(seconds, [row["mean"] for row in rows], color=colour, linewidth=1.8, label=label)
     _finish(axes, "Use of the cores: mean of each window, and its range from least to most", "%", seconds)
@@ -227,8 +224,10 @@ def _sums(rows: Iterable[Row], key: Any, column: str) -> dict[Any, float]:
     return dict(sums)
 
 
-def _start(windows: Sequence[Row]) -> datetime:
-    return min((row["window_start"] for row in windows), default=datetime.min)
+def _since(windows: Sequence[Row], began_at: datetime) -> tuple[list[Row], datetime]:
+    """The windows of the run itself, without those of the warming up, and the beginning of the first."""
+    kept = [row for row in windows if row["window_end"] > began_at]
+    return kept, min((row["window_start"] for row in kept), default=began_at)
 
 
 def _second(row: Row, start: datetime) -> int:

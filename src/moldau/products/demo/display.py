@@ -53,6 +53,7 @@ class DemoDisplay:
         self._rate = Rate()
         self._live: Live | None = None
         self._line_due = 0.0
+        self._phase = ""
         self._said: list[str] = []
 
     def __enter__(self) -> DemoDisplay:
@@ -81,6 +82,8 @@ class DemoDisplay:
         now = time.monotonic()
         if self._live is None and now < self._line_due:
             return
+        if view.phase != self._phase:
+            self._phase, self._rate = view.phase, Rate()
         rate = self._rate.per_second(now, view.sent)
         if self._live is not None:
             self._live.update(_draw(view, rate), refresh=True)

@@ -120,7 +120,7 @@ class _Job:
         ]
 
     def start(self) -> None:
-        from moldau.spark import open_session
+        from moldau.spark import open_session, spark_error
 
         topics = [NewTopic(self._topic, PARTITIONS, 1), NewTopic(self._windows_output.topic, 2, 1)]
         if isinstance(self._feed, MetricsFeed):
@@ -133,9 +133,13 @@ class _Job:
             log_path=self._settings.output / "spark.log",
         )
         of_lines = self._settings.file is not None
-        self._queries.append(start_windows(spark, self._servers, self._topic, self._windows_output, of_lines=of_lines))
-        if not of_lines:
-            self._queries.append(start_anomalies(spark, self._servers, self._topic, self._anomalies_output))
+        windows, anomalies = self._windows_output, self._anomalies_output
+        try:
+            self._queries.append(start_windows(spark, self._servers, self._topic, windows, of_lines=of_lines))
+            if not of_lines:
+                self._queries.append(start_anomalies(spark, self._servers, self._topic, anomalies))
+        except spark_error() as error:
+            raise DemoError(f"the queries did not start: {what_failed(str(error))}") from error
 
     def warm_up(self, display: DemoDisplay) -> None:
         """The first batch of a query is many times slower than the others: it gets a few records of its own, before
@@ -211,19 +215,19 @@ class _Job:
     def draw(self) -> Path:
         path = self._settings.output / "chart.png"
         windows = verify.read_parquet(self._windows_output.parquet)
-        windows = [row for row in windows if row["window_end"] > self._began_at]
         if isinstance(self._feed, FileFeed):
-            draw_file_chart(path, windows, title=self._settings.file.name if self._settings.file else "")
+            title = self._settings.file.name if self._settings.file else ""
+            draw_file_chart(path, windows, title=title, began_at=self._began_at)
         else:
             anomalies = verify.read_parquet(self._anomalies_output.parquet)
-            draw_metrics_chart(path, windows, anomalies, self._feed.history, sent=self._feed.sent)
+            draw_metrics_chart(path, windows, anomalies, self._feed.history, began_at=self._began_at)
         return path
 
     def closing_words(self) -> str:
         where = f"in the windows of the topic and of Parquet alike, lag 0, {self._queries[0].rows:,} windows"
         if isinstance(self._feed, FileFeed):
             levels = ", ".join(f"{level} {count:,}" for level, count in self._feed.counts.most_common())
-            return f"{self._feed.sent:,} lines, {self._feed.bytes_sent:,} bytes ({levels}), {where}"
+            return f"{self._feed.sent:,} lines, {self._feed.bytes_sent:,} bytes in them ({levels}), {where}"
         planted = f"{len(self._feed.plants)} of {len(self._feed.plants)} planted anomalies found and no other there"
         return f"{self._feed.sent:,} records sent, {self._feed.sent:,} {where}, {planted}"
 
