@@ -312,7 +312,8 @@ class SimulatedNetwork:
         self.next_number = 1
         self.next_port = FIRST_EPHEMERAL_PORT
         self.after_event: Callable[[], None] = lambda: None
-        self.shared_buffer_of: Callable[[asyncio.BufferedProtocol], object] = lambda protocol: None
+        self.kept_buffer_of: Callable[[asyncio.BufferedProtocol], object] = lambda protocol: None
+        """The buffer that a protocol goes on filling: all others are free once `buffer_updated` returns."""
 
     # -- the door
 
@@ -370,10 +371,10 @@ class SimulatedNetwork:
         return length
 
     def scrub(self, protocol: asyncio.BufferedProtocol, view: memoryview, length: int) -> None:
-        """Overwrites the shared receive buffer: whoever still looks at a request there reads rubbish, as he would
-        once the next connection's bytes came in. A frame that is still incomplete lies in a buffer of its own."""
+        """Overwrites the receive buffer unless an incomplete frame lies in it: whoever still looks at a request there
+        reads rubbish, as he would once the next bytes came in."""
         owner = view.obj
-        if owner is self.shared_buffer_of(protocol) and isinstance(owner, bytearray):
+        if isinstance(owner, bytearray) and owner is not self.kept_buffer_of(protocol):
             end = len(owner) - len(view) + length
             owner[:end] = RUBBISH * end
 

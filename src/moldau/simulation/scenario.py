@@ -16,13 +16,14 @@ from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
-from moldau.simulation.workloads.group_members import GroupMember, fetch_offsets, find_coordinator
+from moldau.simulation.workloads.group_members import GROUP_ID_NOT_FOUND, GroupMember, fetch_offsets, find_coordinator
 from moldau.simulation.workloads.producers import IdempotentProducer, PlainProducer
 from moldau.simulation.workloads.readers import Auditor, Consumer
 from moldau.simulation.workloads.topic_admin import TopicAdmin
 from moldau.simulation.world import SimulatedTopic, World
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
@@ -314,11 +315,23 @@ class Scenario:
         world = self.world
         kinds = ("process", "clean", "machine") if self.is_power_safe else ("process", "clean")
         kind = self.random.choice(kinds)
+        before = GroupDescriber(world, "describe-before", GROUP)
+        await before.run()
+        metadata = world.metadata()
         if kind == "clean":
             await world.stop()
         else:
             world.kill(kind)
         await self.restart()
+        after = GroupDescriber(world, "describe-after", GROUP)
+        await after.run()
+        if world.metadata() != metadata:
+            raise ViolationError("folding the log gives the state", f"metadata {metadata} became {world.metadata()}")
+        is_kept = kind != "machine" or self.is_all_flushed
+        if is_kept and before.is_stable and before.described != after.described:
+            raise ViolationError(
+                "folding the log gives the state", f"group {before.described} became {after.described}"
+            )
 
     async def audit(self, when: str) -> None:
         """Reads everything back."""
@@ -355,6 +368,36 @@ class OffsetAuditor(ClientLoop):
         if await find_coordinator(self, client, self.group.group):
             await fetch_offsets(self, client, self.group, self.topic, tuple(range(self.topic.partitions)))
             self.is_finished = True
+
+
+class GroupDescriber(ClientLoop):
+    """Describes a group once: its state, and its members with their assignments."""
+
+    def __init__(self, world: World, name: str, group: str) -> None:
+        super().__init__(world, name)
+        self.group = group
+        self.described: tuple[str, str, tuple[tuple[str, bytes], ...]] | None = None
+
+    @property
+    def is_stable(self) -> bool:
+        return self.described is not None and self.described[0] == "Stable"
+
+    def is_done(self) -> bool:
+        return self.described is not None
+
+    async def step(self) -> None:
+        client = await self.client()
+        answer = await client.request(
+            ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest((self.group,)), DescribeGroupsResponse
+        )
+        group = answer.groups[0]
+        if group.error_code not in (0, GROUP_ID_NOT_FOUND):
+            self.must_be_retriable(group.error_code, "DescribeGroups")
+            await asyncio.sleep(0.1)
+            return
+        members = tuple(sorted((member.member_id, member.member_assignment) for member in group.members))
+        self.described = (group.group_state, group.protocol_data, members)
+        self.world.trace.note("described", self.described)
 
 
 class TopicAudit(ClientLoop):

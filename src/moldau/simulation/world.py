@@ -73,7 +73,7 @@ class World:
         self.trace = Trace(loop.time, write_line)
         self.random = Random(f"{seed}/world")
         self.network = SimulatedNetwork(loop, Random(f"{seed}/network"), self.trace)
-        self.network.shared_buffer_of = shared_receive_buffer
+        self.network.kept_buffer_of = incomplete_frame_of
         self.disk = MemoryDisk()
         self.clock = SimulatedClock(loop)
         self.worker_weather = WorkerWeather()
@@ -224,6 +224,16 @@ class World:
 
     # -- rules that look inside
 
+    def metadata(self) -> dict[str, tuple[Uuid, tuple[int, ...], dict[str, str]]]:
+        """What the node believes of topics: id, partitions and configs by name."""
+        if self.node is None:
+            return {}
+        image = self.node.broker.image
+        return {
+            topic.name: (topic.topic_id, tuple(sorted(topic.partitions)), dict(image.topic_configs(topic.name)))
+            for topic in sorted(image.topics_by_id.values(), key=lambda topic: topic.name)
+        }
+
     def check_partitions(self) -> None:
         """After every event: the offsets of each partition are in order, and no high watermark goes back."""
         if self.node is None or self.failed.done():
@@ -250,6 +260,6 @@ class World:
             raise ViolationError("invariants hold", f"the node stopped: {self.node.failure}")
 
 
-def shared_receive_buffer(protocol: asyncio.BufferedProtocol) -> object:
-    """The buffer that all connections of a node share: free again after every `buffer_updated`."""
-    return getattr(getattr(protocol, "group", None), "receive_buffer", None)
+def incomplete_frame_of(protocol: asyncio.BufferedProtocol) -> object:
+    """The private buffer of a ServerConnection in the middle of a long frame; the shared one is always free."""
+    return getattr(protocol, "_frame", None)
