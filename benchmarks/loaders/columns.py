@@ -63,14 +63,12 @@ def with_confluent_kafka(bootstrap_servers: str, topic: str, records: int) -> fl
 
 def with_spark(bootstrap_servers: str, topic: str, records: int, source: str) -> float:
     """Topic to nowhere (`noop`) on local[2], after one run that warms the JVM and the workers."""
-    from moldau.spark import register
-    from moldau.spark.session import open_session
+    from moldau.spark import open_session
 
-    settings = {"spark.master": "local[2]"}
+    settings: dict[str, str] = {}
     if source == "kafka":
         settings["spark.jars"] = os.environ["MOLDAU_SPARK_KAFKA_JARS"]
-    session = open_session("moldau-bench", settings)
-    register(session)
+    session = open_session("moldau-bench", settings, cores=2)
     begin = 0.0
     for _ in range(2):
         begin = time.perf_counter()
