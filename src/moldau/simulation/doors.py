@@ -110,6 +110,9 @@ class ProcessDisk:
         self._process = process
         self._trace = trace
         self.plan: CrashPlan | None = None
+        self.is_aborted = False
+        """The node said that it writes nothing more."""
+        self.on_write_after_abort: Callable[[str], None] = lambda path: None
 
     def changing(
         self, what: str, path: str, data: Buffer = b"", write: Callable[[Buffer], object] | None = None
@@ -118,6 +121,8 @@ class ProcessDisk:
         if self._process.is_dead:
             raise ProcessKilledError(self._process.name)
         self._trace.note(what, path, len(data), zlib.crc32(data))
+        if self.is_aborted and what == "append":
+            self.on_write_after_abort(path)
         plan = self.plan
         if plan is None:
             return

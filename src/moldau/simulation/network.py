@@ -156,7 +156,9 @@ class End(asyncio.Transport):
         if self.is_lost:
             return
         self.network.lose(self, None, after=0.0)
-        self.network.lose(self.peer, ConnectionResetError("reset by peer"), after=self.network.delay())
+        if not self.connection.is_silent:
+            # behind what is under way: a request may be carried out although its client has given up
+            self.network.loop.call_at(self._arrival(), self.peer._reset_by_peer, context=self.peer.context)
 
     # -- the wire
 
@@ -211,6 +213,9 @@ class End(asyncio.Transport):
         self.network.lose(self, None, after=0.0)
 
     # -- the receiving side
+
+    def _reset_by_peer(self) -> None:
+        self.network.lose(self, ConnectionResetError("reset by peer"), after=0.0)
 
     def _arrive(self, piece: bytes) -> None:
         self.peer.in_flight_bytes -= len(piece)

@@ -90,7 +90,7 @@ class Scenario:
             await asyncio.sleep(self.random.choice((0.1, 0.5, 1.0, 2.0)))
             world.check_node()
             if not world.is_up:
-                await self.restart()
+                await self.restart(is_trouble_allowed=True)
             elif self.troubles:
                 await self.random.choice(self.troubles)()
         await self.heal()
@@ -110,6 +110,7 @@ class Scenario:
             self.crash_process_inside,
             self.crash_machine_inside,
             self.restart_cleanly,
+            self.abort,
             self.fill_disk,
             self.break_disk,
             self.slow_disk,
@@ -188,16 +189,26 @@ class Scenario:
 
     # -- troubles
 
-    async def restart(self) -> None:
-        """Boots after a crash, now and then with the next crash already on its way."""
-        world = self.world
-        await asyncio.sleep(self.random.choice((0.0, 0.1, 1.0)))
+    async def restart(self, *, is_trouble_allowed: bool) -> None:
+        """Boots after a crash; where trouble is allowed, now and then with the next crash or fault on its way."""
+        world, random = self.world, self.random
+        await asyncio.sleep(random.choice((0.0, 0.1, 1.0)))
         self.is_restart_needed = False
-        if await world.boot():
-            return
-        if not world.is_up:
-            return
-        raise ViolationError("the node starts and stops", "a start failed without a crash")
+        plan = None
+        if is_trouble_allowed and random.random() < 0.2:
+            plan = ("machine" if self.is_power_safe and random.random() < 0.5 else "process", random.randint(1, 40))
+        if is_trouble_allowed and random.random() < 0.1:
+            operation: Operation = random.choice(("read", "append", "write", "flush", "open"))
+            world.disk.fail(Fault(operation, random.choice(("io", "full")), times=1))
+            world.trace.tell(f"the first {operation} of the start fails")
+            world.is_disk_troubled = True
+            self.is_power_safe &= operation != "flush"
+            self.is_restart_needed = True
+        is_booted = await world.boot(plan=plan)
+        world.disk.heal()
+        world.is_disk_troubled = False
+        if not is_booted and not is_trouble_allowed:
+            raise ViolationError("the node starts and stops", "a start failed on a healthy machine")
 
     async def crash_process(self) -> None:
         self.world.kill("process")
@@ -213,6 +224,9 @@ class Scenario:
 
     async def restart_cleanly(self) -> None:
         await self.world.stop()
+
+    async def abort(self) -> None:
+        await self.world.abort()
 
     async def fill_disk(self) -> None:
         disk = self.world.disk
@@ -298,7 +312,7 @@ class Scenario:
         if world.is_up and self.is_restart_needed:
             world.kill("process")
         if not world.is_up:
-            await self.restart()
+            await self.restart(is_trouble_allowed=False)
 
     async def drain(self) -> None:
         """The clients finish what they owe: on a healthy node they can."""
@@ -322,7 +336,7 @@ class Scenario:
             await world.stop()
         else:
             world.kill(kind)
-        await self.restart()
+        await self.restart(is_trouble_allowed=False)
         after = GroupDescriber(world, "describe-after", GROUP)
         await after.run()
         if world.metadata() != metadata:

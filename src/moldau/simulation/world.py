@@ -85,6 +85,8 @@ class World:
         self.process_disk: ProcessDisk | None = None
         self.node: Node | None = None
         self.is_draining = False
+        self.is_disk_troubled = False
+        """A fault was set, which may have been used up since."""
         self.failed: asyncio.Future[ViolationError] = loop.create_future()
         self.producer_ids: dict[tuple[int, int], int] = {}
         self.died = asyncio.Event()
@@ -123,8 +125,11 @@ class World:
     def is_up(self) -> bool:
         return self.node is not None and self.process is not None and not self.process.is_dead
 
-    async def boot(self) -> bool:
-        """Starts a new process on the machine's disk. False if it died or refused to start (faults may do that)."""
+    async def boot(self, *, plan: tuple[str, int] | None = None) -> bool:
+        """Starts a new process on the machine's disk. False if it died or refused to start (faults may do that).
+
+        `plan`: the kind of a crash, and the change of the disk in which it comes.
+        """
         self.boots += 1
         process = SimulatedProcess(f"broker-{self.boots}")
         disk = ProcessDisk(self.disk, process, self.trace)
@@ -133,6 +138,10 @@ class World:
         self.process, self.process_disk = process, disk
         self.died.clear()
         self.trace.tell(f"boot {self.boots}")
+        disk.on_write_after_abort = self.written_after_abort
+        if plan is not None:
+            self.trace.tell(f"{plan[0]} crash planned within {plan[1]} changes of the disk")
+            disk.plan = CrashPlan(plan[1], plan[0], self.random, self.kill)
         node = Node(
             parse_broker_settings(self.settings),
             Doors(clock=self.clock, random=random, disk=disk, workers=workers, network=self.network),
@@ -158,6 +167,25 @@ class World:
             self.kill("process", is_told=False)
         return is_stopped
 
+    async def abort(self) -> None:
+        """The node drops everything, as for a crash, but its process goes on for a moment."""
+        node, process, disk = self.node, self.process, self.process_disk
+        if node is None or process is None or process.is_dead or disk is None:
+            return
+        self.trace.tell("abort")
+
+        async def abort_in_process() -> None:
+            node.abort()
+            disk.is_aborted = True
+
+        self.loop.run_in_process(process, abort_in_process())
+        self.node = None
+        await asyncio.sleep(self.random.choice((0.001, 0.5, 15.0)))
+        self.kill("process", is_told=False)
+
+    def written_after_abort(self, path: str) -> None:
+        self.violate(ViolationError("an aborted node writes nothing more", path))
+
     async def _until_done_or_dead(self, task: asyncio.Task[None], patience_s: float, what: str) -> bool:
         """Waits for `task` of the process, or for the end of the process."""
         death = asyncio.ensure_future(self.died.wait())
@@ -178,7 +206,7 @@ class World:
 
     def start_failed(self, what: str, error: BaseException) -> None:
         """A start or a stop may fail only because the disk does."""
-        if not self.disk.faults and self.disk.capacity_bytes is None:
+        if not self.is_disk_troubled and not self.disk.faults and self.disk.capacity_bytes is None:
             raise ViolationError("the node starts and stops", f"{what} failed on a healthy disk: {error!r}") from error
         if self.process is not None and not self.process.is_dead:
             self.kill("process")
