@@ -109,3 +109,9 @@ def test_the_demo_does_not_empty_a_directory_that_it_did_not_make(tmp_path: Path
     with pytest.raises(DemoError, match="no demo made it"):
         run(DemoSettings(seconds=10, output=tmp_path))
     assert (tmp_path / "precious").exists()
+
+
+def test_a_late_tick_measures_nothing_anew():
+    metrics = MachineMetrics()
+    first = metrics.sample(1.0)
+    assert metrics.sample(1.001) == first

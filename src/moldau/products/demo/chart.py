@@ -63,7 +63,7 @@ def draw_metrics_chart(
             figure,
             "Metrics of this machine, through a topic and Spark",
             f"{facts} · {found} planted anomalies found · "
-            f"{len(anomalies) - found} in the machine's own metrics and their replay",
+            f"{len(anomalies) - found:,} in the machine's own metrics and their replay",
         )
         _draw_rate(figure.add_subplot(grid[0, :4]), windows, start)
         _draw_groups(figure.add_subplot(grid[0, 4:]), windows)

@@ -9,6 +9,7 @@ import psutil
 # devices that hold no data of their own, and would only repeat others or stand at zero
 _LEFT_OUT_DISKS = re.compile(r"(loop|ram|zram|sr|fd)\d+|dm-\d+|[shv]d[a-z]+\d+|nvme\d+n\d+p\d+")
 MAX_SERIES_OF_A_KIND = 64
+SHORTEST_SECONDS = 0.05
 
 
 class MachineMetrics:
@@ -16,11 +17,18 @@ class MachineMetrics:
 
     def __init__(self) -> None:
         self._before: dict[str, float] = {}
-        self._before_seconds = 0.0
+        self._before_seconds = float("-inf")
+        self._newest: dict[str, float] = {}
         psutil.cpu_percent(percpu=True)
 
     def sample(self, now_seconds: float) -> dict[str, float]:
-        """`now_seconds`: a clock that never goes back. The first sample's rates are 0."""
+        """`now_seconds`: a clock that never goes back. The first sample's rates are 0.
+
+        Less than SHORTEST_SECONDS after the last sample, that one is given again: a late tick is followed at once by
+        the next, and a share or a rate over so little time is no measurement.
+        """
+        if now_seconds - self._before_seconds < SHORTEST_SECONDS:
+            return dict(self._newest)
         values = {f"cpu{number}.percent": used for number, used in enumerate(psutil.cpu_percent(percpu=True))}
         values["memory.percent"] = psutil.virtual_memory().percent
         values["memory.available_mib"] = round(psutil.virtual_memory().available / 2**20, 1)
@@ -28,9 +36,9 @@ class MachineMetrics:
         elapsed = now_seconds - self._before_seconds
         for name, total in totals.items():
             grown = max(0.0, total - self._before.get(name, total))
-            values[name] = round(grown / elapsed, 1) if elapsed > 0 else 0.0
-        self._before, self._before_seconds = totals, now_seconds
-        return values
+            values[name] = round(grown / elapsed, 1)
+        self._before, self._before_seconds, self._newest = totals, now_seconds, values
+        return dict(values)
 
     def processes(self) -> dict[str, float]:
         """How many processes and threads there are: dearer to ask, so asked less often."""
