@@ -24,11 +24,8 @@ ZERO_UUID = Uuid(bytes(16))
 METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
 """The fixed topic id of `__cluster_metadata` (KIP-595)."""
 
-NO_LEADER_EPOCH = LeaderEpoch(-1)
 NO_PRODUCER_ID = ProducerId(-1)
 NO_PRODUCER_EPOCH = ProducerEpoch(-1)
-NO_SEQUENCE = -1
-NO_TIMESTAMP_MS = -1
 
 Buffer = bytes | bytearray | memoryview
 

@@ -34,7 +34,7 @@ def change_in_sync(
     elr, last_known = _eligible(old, target_isr, min_insync_replicas, lost_replicas) if has_elr else ((), ())
     if not target_isr and not has_elr:
         target_isr = old.isr
-    leader, is_unclean = _elect(old, target_isr, elr, last_known, is_active)
+    leader, is_unclean = _elect(old, target_isr, elr, is_active)
     if leader != NO_LEADER and leader not in target_isr:
         target_isr = (leader,)
         elr, last_known = _eligible(old, target_isr, min_insync_replicas, lost_replicas)
@@ -71,7 +71,6 @@ def _elect(
     old: PartitionImage,
     isr: tuple[int, ...],
     elr: tuple[int, ...],
-    last_known: tuple[int, ...],
     is_active: Callable[[int], bool],
 ) -> tuple[int, bool]:
     """(leader, was it unclean): the old leader if it may stay, else the first replica that may lead."""

@@ -501,10 +501,6 @@ class Log:
                 candidates.append((segment, segment.size))
         return TimestampSearch(candidates, timestamp_ms, self.log_start_offset)
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The search in place; it waits for the disk."""
-        return self.plan_timestamp_search(timestamp_ms).run()
-
     def plan_max_timestamp_search(self) -> TimestampSearch:
         """`run()` it in Workers: the first record with the largest timestamp (KIP-734), or None."""
         self.health.check()
@@ -515,10 +511,6 @@ class Log:
         if best is None or best.load_max_timestamp() < 0:
             return TimestampSearch([], 0, 0)
         return TimestampSearch([(best, best.size)], best.load_max_timestamp(), self.log_start_offset)
-
-    def offset_of_max_timestamp(self) -> FoundOffset | None:
-        """The search in place; it waits for the disk."""
-        return self.plan_max_timestamp_search().run()
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above this one; (-1, -1) if unknown (KIP-320)."""

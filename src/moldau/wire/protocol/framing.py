@@ -12,9 +12,6 @@ LENGTH_SIZE: Final = 4
 MAX_FRAME_BYTES: Final = 104_857_600
 """Kafka's default of `socket.request.max.bytes`."""
 
-MIN_REQUEST_BYTES: Final = 8
-"""Api key, api version and correlation id: less is no request."""
-
 _LENGTH: Final = Struct(">i")
 
 

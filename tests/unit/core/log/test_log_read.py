@@ -147,24 +147,24 @@ def test_the_first_record_that_is_late_enough(make_harness, segment_bytes, is_re
         harness.open(is_clean=True)
     for wanted in range(990, 1055):
         later = [(offset, time) for offset, time in enumerate(times) if time >= wanted]
-        assert _found(harness.log.offset_for_timestamp(wanted)) == (later[0] if later else None)
-    assert _found(harness.log.offset_of_max_timestamp()) == (9, 1050)
+        assert _found(harness.log.plan_timestamp_search(wanted).run()) == (later[0] if later else None)
+    assert _found(harness.log.plan_max_timestamp_search().run()) == (9, 1050)
     harness.log.advance_log_start_offset(4)
-    assert _found(harness.log.offset_for_timestamp(0)) == (4, 1020)
+    assert _found(harness.log.plan_timestamp_search(0).run()) == (4, 1020)
 
 
 def test_inside_a_batch_the_record_is_found(harness) -> None:
     rows = [(None, b"v", 1000 + step, ()) for step in (0, 7, 3, 9)]
     harness.epoch = 6
     harness.append_bytes(build_batch(rows, compression="gzip"))
-    found = harness.log.offset_for_timestamp(1005)
+    found = harness.log.plan_timestamp_search(1005).run()
     assert (found.offset, found.timestamp_ms, found.leader_epoch) == (1, 1007, 6)
-    assert _found(harness.log.offset_of_max_timestamp()) == (3, 1009)
+    assert _found(harness.log.plan_max_timestamp_search().run()) == (3, 1009)
 
 
 def test_an_empty_log_has_no_timestamps(harness) -> None:
-    assert harness.log.offset_for_timestamp(0) is None
-    assert harness.log.offset_of_max_timestamp() is None
+    assert harness.log.plan_timestamp_search(0).run() is None
+    assert harness.log.plan_max_timestamp_search().run() is None
 
 
 def test_a_search_survives_that_its_segment_is_deleted(make_harness) -> None:

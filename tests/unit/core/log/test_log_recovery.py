@@ -160,7 +160,7 @@ def test_indexes_left_by_a_clean_stop_are_not_trusted_once_the_segment_grew(make
     harness.log.roll(harness.now_ms)
     harness.disk.crash_process()
     log = harness.open(recovery_point=harness.log.log_end_offset)
-    assert log.offset_for_timestamp(2005).offset == 6
+    assert log.plan_timestamp_search(2005).run().offset == 6
 
 
 def test_producers_outlive_snapshots_that_are_gone_or_damaged(make_harness) -> None:
