@@ -270,14 +270,8 @@ class MetadataFold:
                 BrokerId(record.broker_id),
                 record.broker_epoch,
                 record.incarnation_id,
-                tuple(
-                    BrokerListener(point.name, point.host, point.port, point.security_protocol)
-                    for point in record.end_points
-                ),
-                tuple(
-                    (feature.name, feature.min_supported_version, feature.max_supported_version)
-                    for feature in record.features
-                ),
+                _listeners(record),
+                _supported_features(record),
                 record.rack,
                 record.fenced,
                 record.in_controlled_shutdown,
@@ -307,16 +301,23 @@ class MetadataFold:
         controller = ControllerImage(
             BrokerId(record.controller_id),
             record.incarnation_id,
-            tuple(
-                BrokerListener(point.name, point.host, point.port, point.security_protocol)
-                for point in record.end_points
-            ),
-            tuple(
-                (feature.name, feature.min_supported_version, feature.max_supported_version)
-                for feature in record.features
-            ),
+            _listeners(record),
+            _supported_features(record),
         )
         self.image.controllers[record.controller_id] = self._delta.controllers[record.controller_id] = controller
+
+
+def _listeners(record: RegisterBrokerRecord | RegisterControllerRecord) -> tuple[BrokerListener, ...]:
+    return tuple(
+        BrokerListener(point.name, point.host, point.port, point.security_protocol) for point in record.end_points
+    )
+
+
+def _supported_features(record: RegisterBrokerRecord | RegisterControllerRecord) -> tuple[tuple[str, int, int], ...]:
+    """(name, lowest level, highest level) of each."""
+    return tuple(
+        (feature.name, feature.min_supported_version, feature.max_supported_version) for feature in record.features
+    )
 
 
 def merge_partition(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
