@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 RETRIABLE = (3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 41, 56, 100)
 
 
-class ClientLoop:
-    """One simulated client. Subclasses write `step`, which does one thing and may raise UnansweredError."""
+class ClientLoop(ABC):
+    """One simulated client, which opens its connection again after each failure."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -43,8 +44,9 @@ class ClientLoop:
     def is_done(self) -> bool:
         return self.world.is_draining
 
+    @abstractmethod
     async def step(self) -> None:
-        raise NotImplementedError
+        """Does one thing. Raises UnansweredError where the broker gave no answer."""
 
     async def client(self) -> BrokerClient:
         """The open connection, or a new one. Raises UnansweredError if the broker is down."""
