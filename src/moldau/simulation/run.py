@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import time
 import traceback
 import warnings
@@ -47,14 +48,18 @@ def run_seed(
     """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
     # a collection in the middle would run finalizers of dead processes at a time that no seed repeats
     gc.disable()
+    hook = sys.unraisablehook
     try:
         with warnings.catch_warnings():
             # what a killed process had only just begun
             warnings.filterwarnings("ignore", "coroutine .* was never awaited")
             outcome = _run_world(seed, seconds, write_line, is_every_event_told)
+            # a dead process that is collected tries to tidy up, and finds that it is dead
+            sys.unraisablehook = lambda unraisable: None
             gc.collect()
             return outcome
     finally:
+        sys.unraisablehook = hook
         gc.enable()
 
 
