@@ -314,10 +314,9 @@ class Log:
             self.leader_epochs.assign(leader_epoch, base_offset)
         segment.append_entry(position, size, last_offset, max_timestamp_ms, self.settings.index_interval_bytes)
         self.log_end_offset = last_offset + 1
-        recent = self._recent
-        if len(recent) >= _RECENT_POSITIONS:
-            recent.clear()
-        recent[base_offset] = position
+        if len(self._recent) >= _RECENT_POSITIONS:
+            self._recent.clear()
+        self._recent[base_offset] = position
 
     # --- roll, truncate, delete ---
 
