@@ -152,7 +152,12 @@ BUGS = (
     ),
     Bug(
         "answer the creation of a topic before its flush",
-        ("topics are what was acknowledged", "created topics exist", "generations never go back"),
+        (
+            "topics are what was acknowledged",
+            "created topics exist",
+            "generations never go back",
+            "acknowledged records survive",
+        ),
         (
             (
                 "shell/quorum/role.py",
