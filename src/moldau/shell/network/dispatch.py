@@ -1,6 +1,6 @@
 """From a whole frame to a handler and back: header, key and version, context, metric, encoding of the answer.
 
-A handler has up to three parts (architecture.md, Contracts):
+A handler has up to three parts (ARCHITECTURE.md, Contracts):
 
     prepare   optional: gives a coroutine that may wait before the decision, or None. It owns a copy of what it needs,
               and its result is the act to call; meanwhile the connection begins no further request.
@@ -28,7 +28,8 @@ import msgspec
 from moldau.errors import InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
-from moldau.shell.network.server_connection import Answer, PendingResponse, ServerConnection
+from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer
 from moldau.wire.protocol.codec import decode_message, encode_message

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, cast
 from moldau.errors import ProtocolError
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ CLOSE_TIMEOUT_MS = 10_000
 """How long a peer of a closed connection may take to read what was answered before."""
 
 _read_length = Struct(">i").unpack_from
-
-Answer = bytes | list[Buffer]
 
 
 class ConnectionGroup:
@@ -107,33 +106,6 @@ class ConnectionGroup:
         self._sweep_timer = None
         if self.connections:
             self._arm_sweep()
-
-
-class PendingResponse:
-    """A place in the order of responses. `complete` fills it, once; a lost connection makes that a no-op."""
-
-    __slots__ = ("answer", "connection", "is_complete", "on_abandoned", "size")
-
-    def __init__(self, connection: ServerConnection) -> None:
-        self.connection = connection
-        self.answer: Answer | None = None
-        self.is_complete = False
-        self.size = 0
-        self.on_abandoned: Callable[[], None] | None = None
-
-    @property
-    def is_abandoned(self) -> bool:
-        return self.connection.is_closed
-
-    def complete(self, answer: Answer | None) -> None:
-        """`answer` is a whole framed response, or None where the request gets none (acks=0)."""
-        if self.is_complete or self.connection.is_closed:
-            return
-        self.answer = answer
-        self.is_complete = True
-        if answer is not None:
-            self.size = len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
-        self.connection.response_completed(self)
 
 
 class ServerConnection(asyncio.BufferedProtocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
-from moldau.shell.network.server_connection import Answer, PendingResponse
+from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer
 from moldau.wire.protocol.fast_fetch import (
     FetchEntry,

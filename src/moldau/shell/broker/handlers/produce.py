@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
-from moldau.shell.network.server_connection import Answer, PendingResponse
+from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Offset
 from moldau.wire.protocol.fast_produce import decode_produce_request, encode_produce_response
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE
@@ -76,15 +76,9 @@ def act_produce(
     transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version)
     results: list[Result] = []
     waiting: list[tuple[int, Partition, Offset]] = []
-    if acks < -1 or acks > 1:
-        for topic, index, _ in entries:
-            results.append(_failed(topic, index, kafka_error("INVALID_REQUIRED_ACKS")))
-        return encode_produce_response(version, context.correlation_id, results)
-    if transactional_id is not None and not context.authorize(
-        Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id
-    ):
-        error = kafka_error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
-        results = [_failed(topic, index, error) for topic, index, _ in entries]
+    refusal = _refusal_of_all(context, acks, transactional_id)
+    if refusal is not None:
+        results = [_failed(topic, index, refusal) for topic, index, _ in entries]
         return encode_produce_response(version, context.correlation_id, results)
     repeated = _repeated(entries) if len(entries) > 1 else ()
     now_ms = broker.clock.now_ms()
@@ -99,8 +93,7 @@ def act_produce(
             if version < ZSTD_FROM and is_zstd(records):
                 raise kafka_error("UNSUPPORTED_COMPRESSION_TYPE", "zstd needs Produce version 7")
             if checked and (topic, index) in checked:
-                refusal = checked[topic, index]
-                if refusal is not None:
+                if (refusal := checked[topic, index]) is not None:
                     raise refusal
                 appended = partition.append(records, now_ms, are_records_checked=True)
             else:
@@ -130,6 +123,17 @@ def act_produce(
     if waiting:
         return _answer_when_flushed(broker, context, results, waiting, timeout_ms)
     return encode_produce_response(version, context.correlation_id, results, context.throttle(len(frame)))
+
+
+def _refusal_of_all(context: RequestContext, acks: int, transactional_id: str | None) -> KafkaError | None:
+    """What every partition of the request is answered with, if the request itself is wrong."""
+    if acks < -1 or acks > 1:
+        return kafka_error("INVALID_REQUIRED_ACKS")
+    if transactional_id is not None and not context.authorize(
+        Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id
+    ):
+        return kafka_error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+    return None
 
 
 def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int, version: int) -> Partition:

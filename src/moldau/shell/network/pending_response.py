@@ -1,0 +1,38 @@
+"""The answer to one request: whole at once, or a place in the order of responses that is filled later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.types import Buffer
+
+if TYPE_CHECKING:
+    from moldau.shell.network.server_connection import ServerConnection
+
+Answer = bytes | list[Buffer]
+"""A whole framed response; as parts where records are sent from where they were read."""
+
+
+class PendingResponse:
+    """A place in the order of responses. `complete` fills it, once; a lost connection makes that a no-op."""
+
+    __slots__ = ("answer", "connection", "is_complete", "on_abandoned", "size")
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.connection = connection
+        self.answer: Answer | None = None
+        self.is_complete = False
+        self.size = 0
+        self.on_abandoned: Callable[[], None] | None = None
+        """Called if the connection is lost before the answer is there."""
+
+    def complete(self, answer: Answer | None) -> None:
+        """`answer` is a whole framed response, or None where the request gets none (acks=0)."""
+        if self.is_complete or self.connection.is_closed:
+            return
+        self.answer = answer
+        self.is_complete = True
+        if answer is not None:
+            self.size = len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
+        self.connection.response_completed(self)
