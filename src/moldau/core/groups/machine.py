@@ -1,8 +1,9 @@
 """The group coordinator of one partition of `__consumer_offsets`, as a log-backed machine.
 
 Requests and responses: requests.py. Records: records.py (`encode_group_record` and `decode_group_record` turn them into
-the log's keys and values). What is durable and what is not: state.py. `now_ms` is people's time, since it goes into
-records; but it times sessions too, so whoever hosts the machine gives it a clock that no operator sets back.
+the log's keys and values). What is durable and what is not: state.py. `now_ms` times
+sessions and rebalances, so it is a clock that no operator sets back; what it lacks to people's time, which goes into
+records, is `wall_ahead_ms`, set before each call by whoever hosts the machine.
 
 Every refusal is a reply with Kafka's error code; `decide` raises no KafkaError. A request id that was replied to may
 be replied to again only if its append failed in between.
@@ -46,17 +47,19 @@ from moldau.wire.protocol.messages.offsets import OffsetCommitRequest
 
 
 class GroupMachine:
-    """`Machine[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]`. Holds no state of its own."""
+    """`Machine[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]`. Holds no state of the groups."""
 
     def __init__(self, settings: GroupSettings, random: Random) -> None:
         self._settings = settings
         self._random = random
+        self.wall_ahead_ms = 0
+        """People's time minus the `now_ms` of the next call."""
 
     def new_state(self) -> GroupsState:
         return GroupsState()
 
     def decide(self, state: GroupsState, request_id: int, request: AnyGroupRequest, now_ms: int) -> GroupDecision:
-        turn = Turn(state, self._settings, self._random, now_ms)
+        turn = Turn(state, self._settings, self._random, now_ms, now_ms + self.wall_ahead_ms)
         if isinstance(request, GroupRequest):
             _decide_message(turn, Parked(request_id, request.api_version), request)
         elif isinstance(request, SessionExpired):
@@ -73,7 +76,7 @@ class GroupMachine:
 
     def decide_loaded(self, state: GroupsState, now_ms: int) -> GroupDecision:
         """Every recorded member gets one session timeout to be heard of."""
-        turn = Turn(state, self._settings, self._random, now_ms)
+        turn = Turn(state, self._settings, self._random, now_ms, now_ms + self.wall_ahead_ms)
         state.is_loaded = True
         for group in state.groups.values():
             for member in group.members.values():

@@ -98,8 +98,8 @@ def _offset_record(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
-        commit_timestamp=turn.now_ms,
-        expire_timestamp=turn.now_ms + message.retention_time_ms if has_expiry else -1,
+        commit_timestamp=turn.wall_ms,
+        expire_timestamp=turn.wall_ms + message.retention_time_ms if has_expiry else -1,
         topic_id=topic_id,
     )
     key = OffsetCommitKey(group=message.group_id, topic=topic, partition=partition.partition_index)

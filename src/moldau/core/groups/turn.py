@@ -25,13 +25,16 @@ GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 class Turn:
     """Handed through the functions that decide. Of a timer set twice in one turn the last setting counts."""
 
-    __slots__ = ("_timers", "now_ms", "random", "records", "replies", "settings", "state")
+    __slots__ = ("_timers", "now_ms", "random", "records", "replies", "settings", "state", "wall_ms")
 
-    def __init__(self, state: GroupsState, settings: GroupSettings, random: Random, now_ms: int) -> None:
+    def __init__(self, state: GroupsState, settings: GroupSettings, random: Random, now_ms: int, wall_ms: int) -> None:
         self.state = state
         self.settings = settings
         self.random = random
         self.now_ms = now_ms
+        """For deadlines: never goes back."""
+        self.wall_ms = wall_ms
+        """For records: people's time, since the epoch."""
         self.records: list[GroupRecord] = []
         self.replies: list[tuple[int, GroupResponse]] = []
         self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}

@@ -8,18 +8,20 @@ at once unless `flush.messages=1`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from types import CoroutineType
 from typing import TYPE_CHECKING, cast
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRecord, LoadedTransactionEnd
+from moldau.core.coordination.machine import NO_REQUEST_ID
 from moldau.core.groups.group_partitions import partition_for_group
 from moldau.core.groups.machine import GroupMachine
 from moldau.core.groups.records import GroupRecord, decode_group_record, encode_group_record
 from moldau.core.groups.refusals import append_error, refusal
-from moldau.core.groups.requests import AnyGroupRequest, GroupRequest, GroupResponse, GroupSettings
-from moldau.core.groups.state import GroupsState
+from moldau.core.groups.requests import AnyGroupRequest, ForgetTopics, GroupRequest, GroupResponse, GroupSettings
+from moldau.core.groups.state import GroupsState, topics_with_offsets
 from moldau.core.log.log import AppendOrigin
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
@@ -47,10 +49,13 @@ class GroupShard:
         self.partition = partition
         self.loading: asyncio.Future[None] | None = broker.loop.create_future()
         """Done when the log is folded; None from then on."""
+        self._machine = GroupMachine(GroupSettings.from_broker(broker.settings), broker.random)
         self.host: CoordinatorHost[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord] = CoordinatorHost(
-            GroupMachine(GroupSettings.from_broker(broker.settings), broker.random), partition.topic_partition
+            self._machine, partition.topic_partition
         )
         self._broker = broker
+        self._deleted_topics: dict[str, None] = {}
+        """Topics deleted while this shard was loading."""
         self._last_request_id = 0
         self._waiting: dict[int, asyncio.Future[GroupResponse]] = {}
         self._replies: dict[int, GroupResponse | MoldauError] = {}
@@ -93,8 +98,19 @@ class GroupShard:
         if self.host.stopped is None:
             self.host.advance_to(Offset(log.log_end_offset))
         self.host.committed(self.partition.high_watermark)
-        self._perform(self.host.loaded(self._broker.clock.now_ms()))
+        self._perform(self.host.loaded(self._now_ms()))
+        image = self._broker.image
+        gone = [name for name in topics_with_offsets(self.host.state) if image.topic(name) is None]
+        self.forget_topics(tuple({**self._deleted_topics, **dict.fromkeys(gone)}))
         self._arm_timer()
+
+    def forget_topics(self, names: tuple[str, ...]) -> None:
+        """Ends the offsets committed for topics that were deleted, so that a new topic of that name begins without."""
+        if self.loading is not None:
+            self._deleted_topics.update(dict.fromkeys(names))
+        elif names and self.host.stopped is None and not self.is_closed:
+            self._perform(self.host.submit(NO_REQUEST_ID, ForgetTopics(names), self._now_ms()))
+            self._arm_timer()
 
     async def _read_slice(self, offset: int) -> bytes:
         log = self.partition.log
@@ -116,7 +132,7 @@ class GroupShard:
         """The response if it is there at once, else a future of it. Raises MoldauError, now or through the future."""
         self._last_request_id += 1
         request_id = self._last_request_id
-        self._perform(self.host.submit(request_id, request, self._broker.clock.now_ms()))
+        self._perform(self.host.submit(request_id, request, self._now_ms()))
         self._arm_timer()
         reply = self._replies.pop(request_id, None)
         if reply is None:
@@ -168,6 +184,13 @@ class GroupShard:
 
     # -- timers
 
+    def _now_ms(self) -> int:
+        """The steady time that groups live by: an operator who sets the clock ends no session and prolongs none."""
+        clock = self._broker.clock
+        now_ms = clock.monotonic_ms()
+        self._machine.wall_ahead_ms = clock.now_ms() - now_ms
+        return now_ms
+
     def _arm_timer(self) -> None:
         deadline_ms = self.host.next_deadline_ms()
         if self._timer is not None:
@@ -177,12 +200,12 @@ class GroupShard:
             self._timer = None
         if deadline_ms is not None and not self.is_closed:
             self._timer_deadline_ms = deadline_ms
-            delay_ms = max(0, deadline_ms - self._broker.clock.now_ms())
+            delay_ms = max(0, deadline_ms - self._broker.clock.monotonic_ms())
             self._timer = self._broker.loop.call_later(delay_ms / 1000, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
-        while (output := self.host.fire(self._broker.clock.now_ms())) is not None:
+        while (output := self.host.fire(self._now_ms())) is not None:
             self._perform(output)
         self._arm_timer()
 
@@ -235,8 +258,7 @@ class Coordinators:
         return self._shard(partition_for_group(group_id, len(topic.partitions)))
 
     def all_shards(self) -> list[GroupShard]:
-        topic = self._broker.image.topics_by_name.get(OFFSETS_TOPIC)
-        return [] if topic is None else [self._shard(index) for index in topic.partitions]
+        return [self._shard(index) for index in self._indexes()]
 
     def _shard(self, index: int) -> GroupShard:
         shard = self._shards.get(index)
@@ -309,9 +331,18 @@ class Coordinators:
             shard.committed()
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
-        for topic in delta.deleted_topics.values():
-            if topic.name == OFFSETS_TOPIC:
-                self.close(kafka_error("NOT_COORDINATOR"))
+        names = tuple(topic.name for topic in delta.deleted_topics.values())
+        if OFFSETS_TOPIC in names:
+            self.close(kafka_error("NOT_COORDINATOR"))
+        elif names:
+            for index in self._indexes():
+                # also those that nobody has asked yet: when they are, the name may be another topic's
+                with contextlib.suppress(KafkaError):
+                    self._shard(index).forget_topics(names)
+
+    def _indexes(self) -> list[int]:
+        topic = self._broker.image.topics_by_name.get(OFFSETS_TOPIC)
+        return [] if topic is None else list(topic.partitions)
 
     def directory_failed(self) -> None:
         for shard in self._shards.values():

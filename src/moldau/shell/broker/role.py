@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.partition import Partition
@@ -109,8 +110,8 @@ class Broker:
         self.image = image
         self.cluster_id = image.cluster_id
         self.partitions.apply(image, delta)
-        if self._coordinators is not None:
-            self._coordinators.metadata_changed(delta)
+        if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
+            self.coordinators.metadata_changed(delta)
 
     def address_for(self, context: RequestContext) -> tuple[str, int]:
         """Where the client that asks reaches us: what is advertised, else our end of its own connection."""

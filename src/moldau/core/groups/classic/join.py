@@ -43,7 +43,7 @@ def join(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRe
         if len(turn.state.groups) >= turn.settings.max_groups:
             _refuse(turn, parked, "", "GROUP_MAX_SIZE_REACHED")
             return
-        group = Group(group_id=message.group_id, state_timestamp_ms=turn.now_ms)
+        group = Group(group_id=message.group_id, state_timestamp_ms=turn.wall_ms)
         _join_group(turn, parked, request, message, group)
         if group.members or group.pending_members:
             # Kafka makes the group for a refused member too

@@ -31,11 +31,11 @@ def prepare(turn: Turn, group: Group) -> None:
         # the group is new: give the other members time to start
         delay_ms = turn.settings.initial_rebalance_delay_ms
         remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
-        group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+        group.transition_to(GroupState.PREPARING_REBALANCE, turn.wall_ms)
         firing = JoinPhaseOver(group.group_id, group.generation, is_initial=True, remaining_ms=remaining_ms)
         turn.arm_join(group, delay_ms, firing)
         return
-    group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+    group.transition_to(GroupState.PREPARING_REBALANCE, turn.wall_ms)
     if group.has_all_members_joined():
         complete_join(turn, group)
     else:
@@ -100,7 +100,7 @@ def complete_join(turn: Turn, group: Group) -> None:
         turn.arm_join(group, group.rebalance_timeout_ms(), JoinPhaseOver(group.group_id, group.generation))
         return
     group.was_member_added = False
-    group.begin_generation(turn.now_ms)
+    group.begin_generation(turn.wall_ms)
     if group.state is GroupState.EMPTY:
         # should this append fail, the log's last generation has members that are gone: they time out after a reload
         turn.records.append(empty_group_record(group))

@@ -1,0 +1,167 @@
+"""The group coordinators against a node: clocks that are set back, topics that are deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.errors import kafka_error
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.groups_classic import (
+    DescribeGroupsRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
+from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+
+pytestmark = pytest.mark.asyncio
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"}
+HOUR_MS = 3_600_000
+
+
+async def find_coordinator(client: Any) -> None:
+    answer = await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    assert answer.error_code == 0
+
+
+async def join(client: Any, session_timeout_ms: int) -> Any:
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=session_timeout_ms,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol("range", b"\x00"),),
+    )
+    return await client.ask(ApiKey.JOIN_GROUP, 3, request)
+
+
+async def state_of_group(client: Any) -> str:
+    answer = await client.ask(ApiKey.DESCRIBE_GROUPS, 4, DescribeGroupsRequest(groups=("g",)))
+    return answer.groups[0].group_state
+
+
+async def commit(client: Any, topic: str, offset: int) -> int:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    request = OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(topic, partitions=(partition,)),))
+    answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, request)
+    return answer.topics[0].partitions[0].error_code
+
+
+async def committed(client: Any, topic: str) -> int:
+    request = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic(topic, partition_indexes=(0,)),))
+    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, request)
+    assert answer.error_code == 0
+    return answer.topics[0].partitions[0].committed_offset
+
+
+async def delete_topic(node: Any, name: str) -> None:
+    request = DeleteTopicsRequest(topics=(DeleteTopicState(name),), topic_names=(name,), timeout_ms=1_000)
+    answer = await node.node.broker.delete_topics(request)
+    assert [result.error_code for result in answer.responses] == [0]
+
+
+@pytest.mark.parametrize("step_ms", [-HOUR_MS, 0])
+async def test_a_silent_member_is_out_after_its_session_though_the_clock_was_set_back(
+    start_node: Any, step_ms: int
+) -> None:
+    node = await start_node(SETTINGS)
+    client = node.connect()
+    await find_coordinator(client)
+    assert (await join(client, session_timeout_ms=10)).error_code == 0
+    node.clock.set_now(node.clock.now_ms() + step_ms)
+    node.clock.advance(10)
+    while await state_of_group(client) != "Empty":  # the loop's own timer fires within 10 ms
+        await node.turns(1)
+
+
+async def test_a_clock_that_is_set_forward_ends_no_session(start_node: Any) -> None:
+    node = await start_node(SETTINGS)
+    client = node.connect()
+    await find_coordinator(client)
+    assert (await join(client, session_timeout_ms=30_000)).error_code == 0
+    node.clock.set_now(node.clock.now_ms() + HOUR_MS)
+    shard = node.node.broker.coordinators.shard_for("g")
+    assert shard.host.next_deadline_ms() == node.clock.monotonic_ms() + 30_000
+    assert await state_of_group(client) == "CompletingRebalance"
+
+
+async def test_commits_carry_the_time_that_people_read(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+    node.clock.set_now(node.clock.now_ms() - HOUR_MS)
+    assert await commit(client, "t", 5) == 0
+    stored = node.node.broker.coordinators.shard_for("g").host.state.offsets["g"]["t"][0]
+    assert stored.commit_timestamp_ms == node.clock.now_ms()
+
+
+async def test_a_topic_of_the_same_name_begins_without_committed_offsets(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    await node.create_topic("other")
+    client = node.connect()
+    await find_coordinator(client)
+    assert await commit(client, "t", 5) == 0
+    assert await commit(client, "other", 7) == 0
+    await delete_topic(node, "t")
+    await node.create_topic("t")
+    assert await committed(client, "t") == -1
+    assert await committed(client, "other") == 7
+
+
+async def restarted(start_node: Any, node: Any, *, is_clean: bool) -> Any:
+    if is_clean:
+        await node.node.stop()
+    else:
+        node.node.abort()
+        node.disk.crash_process()
+    return await start_node(disk=node.disk)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_a_deletion_reaches_groups_that_nobody_asked_since_the_start(start_node: Any, is_clean: bool) -> None:
+    """Their log is read by then, or is read because of the deletion: a new topic of that name may come first."""
+    node = await start_node()
+    await node.create_topic("t")
+    await node.create_topic("other")
+    client = node.connect()
+    await find_coordinator(client)
+    assert await commit(client, "t", 5) == 0
+    assert await commit(client, "other", 7) == 0
+    node = await restarted(start_node, node, is_clean=is_clean)
+    await delete_topic(node, "t")
+    await node.create_topic("t")
+    client = node.connect()
+    assert await committed(client, "t") == -1
+    assert await committed(client, "other") == 7
+    node = await restarted(start_node, node, is_clean=is_clean)
+    client = node.connect()
+    assert await committed(client, "t") == -1
+    assert await committed(client, "other") == 7
+
+
+async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(start_node: Any) -> None:
+    """The node ended between the deletion and what the groups would have written of it."""
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+    assert await commit(client, "t", 5) == 0
+    shard = node.node.broker.coordinators.shard_for("g")
+    shard.close(kafka_error("NOT_COORDINATOR"))
+    await delete_topic(node, "t")
+    node = await restarted(start_node, node, is_clean=False)
+    client = node.connect()
+    assert await committed(client, "t") == -1
+    assert "t" not in node.node.broker.coordinators.shard_for("g").host.state.offsets.get("g", {})
