@@ -15,8 +15,8 @@ from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, Lis
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.wire.records.batch import iterate_batches
-from moldau.wire.records.builder import build_batch
+from moldau.wire.records.batch import is_crc_valid, iterate_batches
+from moldau.wire.records.builder import TimestampType, build_batch
 from moldau.wire.records.crc import crc32c
 from moldau.wire.records.record import read_records
 
@@ -376,6 +376,29 @@ async def list_offset(client: Any, timestamp: int, version: int = 9) -> tuple[in
     )
     found = (await client.ask(ApiKey.LIST_OFFSETS, version, request)).topics[0].partitions[0]
     return found.error_code, found.offset, found.timestamp
+
+
+async def test_an_empty_log_begins_in_the_epoch_of_its_leader(start_node: Any) -> None:
+    """As Apache Kafka 4.3 answers; -1 would say that nobody ever led the partition."""
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    for timestamp in (-1, -2, -4):
+        partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        request = ListOffsetsRequest(topics=(ListOffsetsTopic("t", (partition,)),))
+        answer = (await client.ask(ApiKey.LIST_OFFSETS, 9, request)).topics[0].partitions[0]
+        assert (answer.error_code, answer.offset, answer.leader_epoch) == (0, 0, 0)
+
+
+async def test_a_client_cannot_mark_its_batch_as_timed_by_the_broker(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    await client.ask(ApiKey.PRODUCE, 9, produce(b"v", timestamp_type=TimestampType.LOG_APPEND_TIME))
+    records = bytes(data_of(await client.ask(ApiKey.FETCH, 12, fetch(0))).records)
+    (_, header), *_ = iterate_batches(records)
+    assert not header.is_log_append_time
+    assert is_crc_valid(records, 0, header.size)
 
 
 async def test_list_offsets_finds_ends_and_timestamps(start_node: Any) -> None:

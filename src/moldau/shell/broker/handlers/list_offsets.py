@@ -121,6 +121,9 @@ def _look_up(
     if timestamp == LATEST:
         return 0, -1, partition.high_watermark, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        if log.log_start_offset == log.log_end_offset:
+            # the next record will be the first: Apache Kafka notes the epoch when the leader starts, not at an append
+            return 0, -1, log.log_start_offset, partition.leader_epoch
         return 0, -1, log.log_start_offset, log.leader_epochs.epoch_of_offset(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return 0, -1, -1, -1
