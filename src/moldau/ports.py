@@ -114,6 +114,8 @@ class Disk(Protocol):
     def lock(self, path: str) -> Callable[[], None]:
         """Holds the file `path` against other processes and nodes until the result is called, or the process ends.
 
+        Calling the result may remove the file.
+
         Raises BlockingIOError if somebody else holds it.
         """
         ...

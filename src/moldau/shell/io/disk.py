@@ -14,6 +14,7 @@ root; two handles on one path would not see each other's size.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -38,6 +39,13 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NOWAIT_UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 DEFAULT_MAX_OPEN_FILES = 4096
+
+
+def _is_same_file(descriptor: int, absolute: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(absolute))
+    except FileNotFoundError:
+        return False
 
 
 def _translated(error: OSError, doing: str, path: str) -> MoldauError | OSError:
@@ -354,7 +362,24 @@ class OsDisk:
 
     def lock(self, path: str) -> Callable[[], None]:
         """See ports.Disk. Both kinds of lock: `lockf` is what Java's FileChannel takes, `flock` also tells two nodes of
-        one process apart."""
+        one process apart. The file goes with the lock, as Apache Kafka's does."""
+        absolute = self._absolute(path)
+        while True:
+            descriptor = self._try_lock(path)
+            # its last holder may have removed the file between our open and our lock: then we hold what nobody sees
+            if _is_same_file(descriptor, absolute):
+                break
+            os.close(descriptor)
+
+        def release() -> None:
+            with contextlib.suppress(OSError):
+                os.unlink(absolute)
+            os.close(descriptor)
+
+        return release
+
+    def _try_lock(self, path: str) -> int:
+        """A descriptor of the file at `path`, locked. Raises as `lock`."""
         try:
             descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -366,7 +391,7 @@ class OsDisk:
         except OSError as error:
             os.close(descriptor)
             raise BlockingIOError(f"{self.root} is in use by another broker") from error
-        return lambda: os.close(descriptor)
+        return descriptor
 
     def admit(self, file: OsFile) -> None:
         """Counts a descriptor that was just opened, and takes one from whoever was idle longest."""

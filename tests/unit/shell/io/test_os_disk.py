@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,38 @@ def test_out_of_descriptors_it_lives_with_fewer(tmp_path: Path, monkeypatch: pyt
     for file in files:
         file.append(b"x")
     assert disk.open_files <= 5
+
+
+def test_the_lock_file_goes_with_its_lock(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path))
+    release = disk.lock(".lock")
+    with pytest.raises(BlockingIOError, match="in use"):
+        disk.lock(".lock")
+    release()
+    assert os.listdir(tmp_path) == []
+    disk.lock(".lock")()
+
+
+def test_a_lock_on_a_file_that_was_removed_meanwhile_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its holder releases it between our open and our lock: what we opened is not what the next one will open."""
+    disk = OsDisk(str(tmp_path))
+    first: list[Callable[[], None]] = [disk.lock(".lock")]
+    real = os.open
+
+    def opened_before_the_release(path: str, flags: int, mode: int = 0o777) -> int:
+        descriptor = real(path, flags, mode)
+        if first:
+            first.pop()()
+        return descriptor
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_module.os, "open", opened_before_the_release)
+        release = disk.lock(".lock")
+    with pytest.raises(BlockingIOError):
+        disk.lock(".lock")
+    release()
 
 
 def test_a_read_that_would_wait_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
