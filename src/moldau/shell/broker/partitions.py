@@ -46,6 +46,7 @@ class Partitions:
         self.logs = logs
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
+        self._settings_of = LogSettingsByOverrides(broker.settings)
         self._next_number = 0
         self._work: deque[Callable[[], None]] = deque()
         self._settled: asyncio.Future[None] | None = None
@@ -210,7 +211,26 @@ class Partitions:
 
     def log_settings(self, image: MetadataImage, name: str) -> LogSettings:
         """What the log of a partition of topic `name` works by."""
-        return log_settings(self._broker.settings, image.topic_configs(name))
+        return self._settings_of(image.topic_configs(name))
+
+
+class LogSettingsByOverrides:
+    """`log_settings`, worked out once for all topics that set the same: a node may have thousands of them."""
+
+    MAX_KNOWN = 1_000
+
+    def __init__(self, broker: BrokerSettings) -> None:
+        self._broker = broker
+        self._known: dict[tuple[tuple[str, str], ...], LogSettings] = {}
+
+    def __call__(self, overrides: Mapping[str, str]) -> LogSettings:
+        key = tuple(overrides.items())
+        settings = self._known.get(key)
+        if settings is None:
+            if len(self._known) >= self.MAX_KNOWN:
+                self._known.clear()
+            settings = self._known[key] = log_settings(self._broker, overrides)
+        return settings
 
 
 def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSettings:

@@ -168,6 +168,7 @@ class Node:
             workers=doors.workers,
             health=logs.health,
         )
+        quorum.on_invariant_broken = self._invariant_broken
         await quorum.start()
         await self._open_logs(logs, quorum.image)
         broker = self._broker = Broker(
@@ -194,10 +195,12 @@ class Node:
 
     async def _open_logs(self, logs: LogDirectory, image: MetadataImage) -> None:
         """Opens what lies in the directory, recovering it after a crash; the loop turns between two logs."""
-        from moldau.shell.broker.partitions import log_settings
+        from moldau.shell.broker.partitions import LogSettingsByOverrides
+
+        settings_of = LogSettingsByOverrides(self.settings)
 
         def settings_for(topic: str) -> LogSettings:
-            return log_settings(self.settings, image.topic_configs(topic))
+            return settings_of(image.topic_configs(topic))
 
         for log in logs.open_all(settings_for, self.doors.clock.now_ms()):
             if log.cut_bytes:
@@ -230,14 +233,14 @@ class Node:
         return BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, properties: MetaProperties) -> None:
-        """The controller learns where we listen, then lets our partitions have their leader: us."""
+        """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
         listeners = []
         for endpoint, listener in zip(self.settings.listeners, self._listeners, strict=True):
             advertised = self.settings.advertised_listener(endpoint.name)
             host = advertised.host if advertised is not None else endpoint.host
             port = advertised.port if advertised is not None else listener.port
             listeners.append(BrokerListener(endpoint.name, host or "localhost", port))
-        broker.broker_epoch = await quorum.register_broker(
+        broker.broker_epoch = await quorum.start_broker(
             RegisterBroker(
                 broker_id=self.node_id,
                 incarnation_id=broker.incarnation_id,
@@ -247,7 +250,6 @@ class Node:
                 previous_broker_epoch=self._logs.previous_broker_epoch if self._logs is not None else -1,
             )
         )
-        await quorum.unfence_broker(broker.broker_epoch)
 
     def _open(self, group: ConnectionGroup, broker: Broker) -> None:
         from moldau.shell.broker.handlers.table import handler_specs
