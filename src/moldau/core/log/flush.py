@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.segment import (
@@ -28,6 +30,7 @@ class FlushPlan:
         "_directory",
         "_disk",
         "_health",
+        "_is_log_released",
         "_unsealed",
         "end_offset",
         "leader_epochs",
@@ -42,6 +45,7 @@ class FlushPlan:
         disk: Disk,
         directory: str,
         health: DirectoryHealth,
+        is_log_released: Callable[[], bool],
         *,
         sealed: list[Segment],
         unsealed: list[Segment],
@@ -53,6 +57,7 @@ class FlushPlan:
         self._disk = disk
         self._directory = directory
         self._health = health
+        self._is_log_released = is_log_released
         self.sealed = sealed
         """The segments whose index files are on the disk once the plan has run."""
         self._unsealed = unsealed
@@ -67,10 +72,14 @@ class FlushPlan:
     def run(self) -> None:
         """Waits for the disk. Raises StorageFailedError, and the whole directory is offline then; never try again.
 
-        StorageFullError (no room for an index file) leaves the log as it was: the next flush tries again.
+        StorageFullError (no room for an index file) leaves the log as it was: the next flush tries again. A log that
+        is deleted meanwhile needs no flush: its directory has another name now, and its old name may be another log's.
         """
         try:
             self._run()
+        except FileNotFoundError:
+            if not self._is_log_released():
+                raise
         except StorageFailedError as error:
             self._health.fail(error)
             raise
@@ -79,6 +88,8 @@ class FlushPlan:
         for segment in (*self.sealed, *self._unsealed):
             self._flush_log(segment)
         for segment in self.sealed:
+            if self._is_log_released():
+                return
             segment.save_indexes()
             for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
                 flush_file(self._disk, segment.path(suffix))
@@ -86,6 +97,8 @@ class FlushPlan:
             flush_file(self._disk, segment.path(SNAPSHOT_SUFFIX))
         if self.snapshot_offset >= 0:
             flush_file(self._disk, f"{self._directory}/{segment_file_name(self.snapshot_offset, SNAPSHOT_SUFFIX)}")
+        if self._is_log_released():
+            return
         if self.leader_epochs is not None:
             path = f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}"
             write_whole_file(self._disk, path + ".tmp", self.leader_epochs)

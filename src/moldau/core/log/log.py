@@ -540,6 +540,7 @@ class Log:
             self.disk,
             self.directory,
             self.health,
+            lambda: self.health is CLOSED,
             sealed=sealed,
             unsealed=[self._active] if self._active is not None and self._active not in sealed else [],
             end_offset=self.log_end_offset,
