@@ -136,7 +136,7 @@ class End(asyncio.Transport):
             self.write(data)
 
     def write_eof(self) -> None:
-        raise NotImplementedError("Kafka's protocol has no half-closed connection")
+        raise RuntimeError("the simulator has no half-closed connections: Kafka's protocol does not either")
 
     def can_write_eof(self) -> bool:
         return False

@@ -55,6 +55,12 @@ def settings_of(world_random_below: Callable[[int], int]) -> dict[str, str]:
         "log.retention.check.interval.ms": choose(1_000, 3_000),
         "log.initial.task.delay.ms": choose(100, 1_000),
         "auto.create.topics.enable": "false",
+        "moldau.record.validation": choose("header", "header", "full"),
+        "moldau.connection.pending.responses": choose(1, 3, 64),
+        "moldau.connection.pending.response.bytes": choose(100, 8_388_608),
+        "moldau.connection.high.water.bytes": choose(500, 20_000, 1_048_576),
+        "moldau.parked.fetches": choose(1, 2, 10_000),
+        "moldau.open.files": choose(16, 4_096),
     }
     if world_random_below(2):
         settings["log.flush.interval.messages"] = "1"
@@ -130,7 +136,7 @@ class Scenario:
     async def create_topics(self) -> None:
         """Three topics: one that flushes each batch, one that leaves it to the page cache, one with retention."""
         random = self.random
-        small = ("internal.segment.bytes", str(random.choice((20_000, 40_000, 100_000))))
+        small = ("internal.segment.bytes", str(random.choice((40_000, 60_000, 150_000))))
         index = ("index.interval.bytes", str(random.choice((0, 100, 4_096))))
         await self.create_topic("flushed", random.randint(1, 2), {"flush.messages": "1", **dict((small, index))})
         await self.create_topic("cached", random.randint(1, 2), dict((small, index)))

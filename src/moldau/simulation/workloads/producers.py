@@ -74,6 +74,8 @@ class Producer(ClientLoop):
     ) -> bytes:
         now_ms = self.world.clock.now_ms()
         padding = self.random.choice((0, 0, 10, 100, 3_000 if len(values) <= 3 else 300))
+        if len(values) == 1 and self.random.random() < 0.02:
+            padding = 35_000  # longer than what a connection carries over: it gets a frame of its own
         codec = self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + codecs)
         return build_batch(
             [(None, value.encode(padding), now_ms, ()) for value in values],

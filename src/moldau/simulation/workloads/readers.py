@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from moldau.errors import ProtocolError
+from moldau.errors import ERROR_CODES, ProtocolError
 from moldau.simulation.checkers.ledger import PartitionLedger, Value
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.violation import ViolationError
@@ -31,7 +31,7 @@ from moldau.wire.records.record import read_records
 if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
 
-OFFSET_OUT_OF_RANGE = 1
+OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 FIRST_TOPIC_ID_VERSION = 13
 LATEST = -1
 EARLIEST = -2

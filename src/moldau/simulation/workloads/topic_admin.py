@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from moldau.errors import ERROR_CODES
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -27,9 +28,9 @@ from moldau.wire.protocol.messages.topics import (
 if TYPE_CHECKING:
     from moldau.simulation.world import World
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
-UNKNOWN_TOPIC_ID = 100
-TOPIC_ALREADY_EXISTS = 36
+UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
+UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
+TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 SETTLE_S = 5.0
 DOUBT_S = 15.0
 
