@@ -66,6 +66,14 @@ def test_the_columns_are_those_of_sparks_connector(reader, new_topic, produce):
     assert reader(subscribe=topic).schema.simpleString() == CONNECTOR_SCHEMA
 
 
+def test_the_time_of_appending_shows_in_its_type(reader, new_topic, produce):
+    topic = new_topic(**{"message.timestamp.type": "LogAppendTime"})
+    produce(topic, [(None, b"v")], timestamp=1_700_000_000_000)
+    row = reader(subscribe=topic).selectExpr("timestampType", "unix_millis(timestamp) as ms").first()
+    assert row["timestampType"] == 1
+    assert row["ms"] > 1_700_000_000_000
+
+
 def test_arrow_batches_have_exactly_the_schema_that_spark_asks_for(spark, reader, new_topic):
     from pyspark.sql.pandas.types import to_arrow_schema
 

@@ -44,6 +44,9 @@ TOPIC_SCHEMA = pa.schema(
 )
 """The columns of a topic. `headers` is null where a record has none."""
 
+TIMESTAMP_TYPE_SCHEMA = TOPIC_SCHEMA.append(pa.field("timestampType", pa.int32(), nullable=False))
+"""The same, and what the timestamp says: 0 when the record was made, 1 when the broker appended it."""
+
 MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 MAX_CHUNK_BYTES = 64 * 1024 * 1024
 """Expanded bytes that become one Arrow batch at most (a single larger record batch still comes whole)."""
@@ -59,9 +62,11 @@ AbortedTransaction = tuple[int, int]
 
 
 class DecodeSettings(msgspec.Struct, frozen=True):
-    """What a reader may choose. Without `include_headers` the column is null throughout, and costs nothing."""
+    """What a reader may choose. Without `include_headers` the column is null throughout, and costs nothing;
+    `include_timestamp_type` adds a last column `timestampType` (TIMESTAMP_TYPE_SCHEMA)."""
 
     include_headers: bool = True
+    include_timestamp_type: bool = False
     check_crcs: bool = True
     max_expanded_bytes: int = MAX_EXPANDED_BYTES
     max_chunk_bytes: int = MAX_CHUNK_BYTES
@@ -215,6 +220,7 @@ def _decode_chunk(
         columns = _decode_fields(data, starts, np.repeat(np.array(chunk.ends), counts))
         offsets = np.repeat(np.array([header.base_offset for header in headers]), counts) + columns.offset_deltas
         timestamps = _timestamps(headers, counts, columns.timestamp_deltas)
+        shown: IntArray | None = None
         if headers[0].base_offset < start_offset or headers[-1].last_offset >= end_offset:
             shown = np.flatnonzero((offsets >= start_offset) & (offsets < end_offset))
             if shown.size < offsets.size:
@@ -225,17 +231,19 @@ def _decode_chunk(
     except (IndexError, ProtocolError) as error:
         first, last = headers[0].base_offset, headers[-1].last_offset
         raise ProtocolError(f"malformed records in offsets {first} to {last}: {error}") from error
-    return pa.RecordBatch.from_arrays(
-        [
-            gather(source, columns.key_starts, columns.key_lengths),
-            gather(source, columns.value_starts, columns.value_lengths),
-            pa.array(np.full(len(offsets), partition, dtype=np.int32)),
-            pa.array(offsets),
-            pa.array(timestamps).cast(TOPIC_SCHEMA.field("timestamp").type),
-            record_headers,
-        ],
-        schema=TOPIC_SCHEMA,
-    )
+    arrays = [
+        gather(source, columns.key_starts, columns.key_lengths),
+        gather(source, columns.value_starts, columns.value_lengths),
+        pa.array(np.full(len(offsets), partition, dtype=np.int32)),
+        pa.array(offsets),
+        pa.array(timestamps).cast(TOPIC_SCHEMA.field("timestamp").type),
+        record_headers,
+    ]
+    if not settings.include_timestamp_type:
+        return pa.RecordBatch.from_arrays(arrays, schema=TOPIC_SCHEMA)
+    types = np.repeat(np.array([header.is_log_append_time for header in headers], dtype=np.int32), counts)
+    arrays.append(pa.array(types if shown is None else types[shown]))
+    return pa.RecordBatch.from_arrays(arrays, schema=TIMESTAMP_TYPE_SCHEMA)
 
 
 def _timestamps(headers: list[BatchHeader], counts: IntArray, deltas: IntArray) -> IntArray:

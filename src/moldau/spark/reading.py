@@ -16,7 +16,6 @@ from moldau.spark.options import SourceOptions
 BATCH_BYTES = 4 * 1024 * 1024
 """Of one Fetch answer, and so of the Arrow batches: larger ones are no faster, and wait longer for the first row."""
 
-CREATE_TIME = 0
 TIMESTAMP_TYPE = "timestampType"
 
 _COLUMNS = (
@@ -43,7 +42,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterat
     settings = ReaderSettings(
         batch_bytes=BATCH_BYTES,
         on_data_loss="fail" if options.fail_on_data_loss else "skip",
-        decode=DecodeSettings(include_headers=options.include_headers),
+        decode=DecodeSettings(include_headers=options.include_headers, include_timestamp_type=True),
     )
     wanted = [
         PartitionRange(span.topic, span.partition, span.start_offset, span.end_offset, span.topic_id) for span in ranges
@@ -63,10 +62,6 @@ def to_spark(batch: pa.RecordBatch, topic: str, *, include_headers: bool) -> pa.
     """A batch of `moldau.columnar` in the source's schema. Only the timestamps are computed anew (ms to us)."""
     rows = batch.num_rows
     milliseconds = np.frombuffer(batch.column("timestamp").cast(pa.int64()).buffers()[1], np.int64, rows)
-    if TIMESTAMP_TYPE in batch.schema.names:
-        timestamp_types = batch.column(TIMESTAMP_TYPE)
-    else:
-        timestamp_types = pa.array(np.full(rows, CREATE_TIME, np.int32))
     columns = [
         batch.column("key"),
         batch.column("value"),
@@ -74,7 +69,7 @@ def to_spark(batch: pa.RecordBatch, topic: str, *, include_headers: bool) -> pa.
         batch.column("partition"),
         batch.column("offset"),
         pa.array(milliseconds * 1_000).cast(SCHEMA.field("timestamp").type),
-        timestamp_types,
+        batch.column(TIMESTAMP_TYPE),
     ]
     if not include_headers:
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
