@@ -19,7 +19,7 @@ from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.group_members import GROUP_ID_NOT_FOUND, GroupMember, fetch_offsets, find_coordinator
 from moldau.simulation.workloads.producers import IdempotentProducer, PlainProducer
 from moldau.simulation.workloads.readers import Auditor, Consumer
-from moldau.simulation.workloads.topic_admin import TopicAdmin
+from moldau.simulation.workloads.topic_admin import PassingReader, TopicAdmin
 from moldau.simulation.world import SimulatedTopic, World
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
@@ -190,6 +190,7 @@ class Scenario:
             GroupMember(world, "member-1", self.group_topic, self.group),
             GroupMember(world, "member-2", self.group_topic, self.group),
             *self.admins,
+            PassingReader(world, "read-passing", ("passing-a", "passing-b")),
         ]
         self.clients = [asyncio.ensure_future(loop.run()) for loop in loops]
 

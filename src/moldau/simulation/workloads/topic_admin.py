@@ -11,9 +11,16 @@ from moldau.errors import ERROR_CODES
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
-from moldau.simulation.workloads.producers import PlainProducer
+from moldau.simulation.workloads.producers import FIRST_TOPIC_ID_VERSION, PlainProducer
 from moldau.types import ZERO_UUID, Uuid, uuid_to_text
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.wire.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
@@ -33,6 +40,33 @@ UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 SETTLE_S = 5.0
 DOUBT_S = 15.0
+
+
+class PassingReader(ClientLoop):
+    """Reads and searches topics while they are made and deleted: any answer will do, but no handler may stumble."""
+
+    def __init__(self, world: World, name: str, topics: tuple[str, ...]) -> None:
+        super().__init__(world, name)
+        self.topics = topics
+
+    async def step(self) -> None:
+        client = await self.client()
+        client.versions[ApiKey.FETCH] = min(FIRST_TOPIC_ID_VERSION - 1, client.versions[ApiKey.FETCH])
+        topic = self.random.choice(self.topics)
+        if self.random.random() < 0.5:
+            wanted = FetchPartition(partition=0, fetch_offset=self.random.randrange(5), partition_max_bytes=10_000)
+            fetch = FetchRequest(
+                max_wait_ms=self.random.choice((0, 500)),
+                min_bytes=self.random.choice((1, 10_000)),
+                topics=(FetchTopic(topic=topic, partitions=(wanted,)),),
+            )
+            await client.request(ApiKey.FETCH, fetch, FetchResponse)
+        else:
+            timestamp = self.random.choice((-1, -2, self.world.clock.now_ms() - self.random.randrange(5_000)))
+            searched = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+            search = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic, (searched,)),))
+            await client.request(ApiKey.LIST_OFFSETS, search, ListOffsetsResponse)
+        await self.pause()
 
 
 class KnownTopic(msgspec.Struct):
