@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.errors import ProtocolError
 from moldau.shell.io.twins.clock import ManualClock
-from moldau.shell.network.dispatch import skip_tagged_fields
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.framing import frame
@@ -76,14 +74,24 @@ async def test_every_request_is_counted(start_node: Any) -> None:
     assert counts["METADATA"] == 2
 
 
-def test_tagged_fields_are_skipped_within_bounds() -> None:
-    assert skip_tagged_fields(b"\x02\x00\x01a\x05\x02bb", 0) == 8
-    with pytest.raises(ProtocolError):
-        skip_tagged_fields(b"\x01\x00\x7f", 0)
-    with pytest.raises(ProtocolError):
-        skip_tagged_fields(b"\xff\xff\xff\xff\xff\xff", 0)
-    with pytest.raises(ProtocolError):
-        skip_tagged_fields(b"\x91\x4e" + b"\x00\x00" * 10_001, 0)
+EMPTY_METADATA_V9 = b"\x01\x00\x00\x00\x00"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("tags", [b"\x00", b"\x02\x00\x01a\x05\x02bb", b"\x90\x4e" + b"\x00\x00" * 10_000])
+async def test_unknown_tagged_fields_of_a_header_are_skipped(start_node: Any, tags: bytes) -> None:
+    client = (await start_node()).connect()
+    client._asked = [(ApiKey.METADATA, 9)] * 7
+    client.feed(frame(header(3, 9), tags, EMPTY_METADATA_V9))
+    assert len(client.answers()) == 1
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("tags", [b"\x01\x00\x7f", b"\xff\xff\xff\xff\xff\xff", b"\x91\x4e" + b"\x00\x00" * 10_001])
+async def test_tagged_fields_are_bounded(start_node: Any, tags: bytes) -> None:
+    client = (await start_node()).connect()
+    client.feed(frame(header(3, 9), tags))
+    assert client.wire.is_closed
 
 
 def test_a_foreign_string_cannot_forge_a_log_line() -> None:
