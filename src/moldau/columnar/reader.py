@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from moldau.columnar.decode import AbortedTransaction, DecodeSettings, decode_records, next_fetch_offset
-from moldau.errors import KafkaError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.network.client_cluster import Backoff, ClusterClient
 from moldau.shell.network.client_connection import ClientConnection
 from moldau.shell.network.client_offsets import (
@@ -35,7 +35,7 @@ DEFAULT_BATCH_BYTES = 4 * 1024 * 1024
 MAX_WAIT_MS = 500
 _SLACK_BYTES = 64 * 1024
 _FETCH_BY_NAME = 12
-_OFFSET_OUT_OF_RANGE = 1
+_OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 OffsetsSpec = Literal["earliest", "latest"] | Mapping[int, int]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC, internal_topic_settings
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
-from moldau.errors import MoldauError, kafka_error
+from moldau.errors import ERROR_CODES, MoldauError, kafka_error
 from moldau.shell.network.event_log import escape
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_PENDING = 1_000
 DEFAULT_INTERNAL_PARTITIONS = 50
 TIMEOUT_MS = 30_000
-TOPIC_ALREADY_EXISTS = 36
+TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 
 
 class TopicCreation:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from moldau.errors import KafkaError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.network.client_connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
@@ -25,6 +25,7 @@ _FIRST_BACKOFF_MS = 50
 _MAX_BACKOFF_MS = 1_000
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 DEFAULT_PORT = 9092
+_NO_SUCH_TOPIC = (ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"], ERROR_CODES["UNKNOWN_TOPIC_ID"])
 
 Result = TypeVar("Result")
 
@@ -170,7 +171,7 @@ class ClusterClient:
         found: dict[str, TopicMetadata] = {}
         for topic in response.topics:
             name = topic.name or ""
-            if topic.error_code in (3, 100):
+            if topic.error_code in _NO_SUCH_TOPIC:
                 self._topics.pop(name, None)
                 continue
             if topic.error_code and not topic.partitions:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, invariant, kafka_error
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_into
 from moldau.wire.protocol.framing import LENGTH_SIZE, decode_frame_length, frame_length
@@ -32,7 +32,7 @@ MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 MAX_IN_FLIGHT = 64
 SOFTWARE_NAME = "moldau"
 _API_VERSIONS_VERSION = 3
-_UNSUPPORTED_VERSION = 35
+_UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 _MAX_CORRELATION_ID = 0x7FFFFFFF
 _READ_AHEAD_BYTES = 64 * 1024
 # parts up to this size are joined before they are written; larger ones (record batches) are not copied

@@ -25,20 +25,21 @@ from typing import Any, cast
 
 import msgspec
 
-from moldau.errors import InvariantError, KafkaError, MoldauError, ProtocolError
+from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
-from moldau.types import Buffer
+from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.runtime import skip_tagged_fields
 
-API_VERSIONS_KEY = 18
-UNSUPPORTED_VERSION = 35
-MAX_TAGGED_FIELDS = 10_000
+API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
+UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 
 _read_header = Struct(">hhih").unpack_from
+_pack_int = Struct(">i").pack
 
 RawAct = Callable[[RequestContext, memoryview, int], "Answer | PendingResponse | None"]
 
@@ -130,7 +131,10 @@ class Dispatcher:
         if version >= entry.flexible_from:
             if position >= len(frame):
                 raise ProtocolError("the request header ends before its tagged fields")
-            position = position + 1 if frame[position] == 0 else skip_tagged_fields(frame, position)
+            count = frame[position]
+            position += 1
+            if count:
+                position = skip_tagged_fields(frame, position, count)
         entry.count += 1
         act = entry.act or self._resolve(entry)
         context = RequestContext(connection, api_key, version, correlation_id, client_id, self.authorizer, self.quotas)
@@ -275,33 +279,3 @@ class Dispatcher:
     def request_counts(self) -> dict[str, int]:
         """Requests by API name since the start: the metric of every handler."""
         return {entry.name: entry.count for entry in self._entries.values()}
-
-
-_pack_int = Struct(">i").pack
-
-
-def skip_tagged_fields(buffer: Buffer, position: int) -> int:
-    """The position after the tagged fields that begin at `position`. Raises ProtocolError."""
-    count, position = _read_unsigned_varint(buffer, position)
-    if count > MAX_TAGGED_FIELDS:
-        raise ProtocolError(f"{count} tagged fields in a request header")
-    for _ in range(count):
-        _, position = _read_unsigned_varint(buffer, position)
-        size, position = _read_unsigned_varint(buffer, position)
-        position += size
-        if position > len(buffer):
-            raise ProtocolError("a tagged field is longer than the frame")
-    return position
-
-
-def _read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(buffer):
-            raise ProtocolError("a varint runs past the frame")
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise ProtocolError("a varint of more than 5 bytes")

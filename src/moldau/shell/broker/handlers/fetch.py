@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, StorageFailedError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer
@@ -25,8 +25,8 @@ TOPIC_IDS_FROM = 13
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 READ_COMMITTED = 1
-FETCH_SESSION_ID_NOT_FOUND = 70
-INVALID_REQUEST = 42
+FETCH_SESSION_ID_NOT_FOUND = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
+INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 MAX_COLD_READS = 64
 NO_SESSION_ID = 0
 

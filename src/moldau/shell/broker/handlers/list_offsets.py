@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, cast
 
 from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -36,7 +36,7 @@ SPECIAL_FROM = {
 }
 MAX_ISOLATION_LEVEL = 1
 LEADER_EPOCH_FROM = 4
-KAFKA_STORAGE_ERROR = 56
+KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 Found = tuple[int, int, int, int]
 """Error code, timestamp, offset, leader epoch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.errors import KafkaError
+from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from moldau.shell.broker.role import Broker
 
-COORDINATOR_NOT_AVAILABLE = 15
-CLUSTER_AUTHORIZATION_FAILED = 31
-INVALID_REQUEST = 42
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+COORDINATOR_NOT_AVAILABLE = ERROR_CODES["COORDINATOR_NOT_AVAILABLE"]
+CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
+INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 
 
 def act_init_producer_id(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.errors import KafkaError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.types import ZERO_UUID
 from moldau.wire.protocol.messages.topics import (
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 6
-UNKNOWN_TOPIC_OR_PARTITION = 3
-TOPIC_AUTHORIZATION_FAILED = 29
-UNKNOWN_TOPIC_ID = 100
-TOPIC_DELETION_DISABLED = 73
+UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
+TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
+UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
+TOPIC_DELETION_DISABLED = ERROR_CODES["TOPIC_DELETION_DISABLED"]
 
 
 def act_create_topics(
