@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from moldau.errors import ERROR_CODES
+from moldau.wire.protocol.api_keys import API_VERSIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "moldau"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -60,6 +63,19 @@ def test_a_module_says_what_it_is_for(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_nothing_is_left_unfinished(path: Path) -> None:
     assert not re.search(r"\b(NotImplementedError|TODO|FIXME|XXX)\b", path.read_text())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_error_codes_stand_in_one_table(path: Path) -> None:
+    """Elsewhere a code is looked up by Kafka's name for it, so that no number can be mistyped."""
+    numbers = [
+        f"{name} = {node.value.value}"
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for name in map(ast.unparse, node.targets)
+        if name.lstrip("_") in ERROR_CODES
+    ]
+    assert not numbers, "use moldau.errors.ERROR_CODES"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -115,3 +131,15 @@ def test_the_makefile_has_the_promised_targets() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in ("demo", "test", "bench", "fuzz", "ci", "lint"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_compatibility_page_lists_what_is_served() -> None:
+    """Key, name and versions: of ApiVersions, where older ones are only listed and close the connection."""
+    page = (ROOT / "docs/reference/compatibility.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)-(\d+)", page, re.MULTILINE)
+    told = [(int(key), name.upper(), int(low), int(high)) for key, name, low, high in rows]
+    served = [
+        (int(key), key.name.replace("_", ""), row.advertised_min_version, row.max_version)
+        for key, row in API_VERSIONS.items()
+    ]
+    assert told == served
