@@ -302,3 +302,23 @@ async def test_the_default_limits_are_the_promised_ones() -> None:
     assert limits.max_pending_responses == 64
     assert limits.max_pending_response_bytes == 8 << 20
     assert limits.write_high_water_bytes == 1 << 20
+
+
+async def test_consumers_that_never_read_cannot_fill_the_memory(start_node: Any) -> None:
+    node = await start_node({"moldau.response.memory.bytes": str(8 << 20)})
+    await node.create_topic("t")
+    producer = node.connect()
+    for _ in range(16):
+        producer.send(ApiKey.PRODUCE, 9, produce_request(b"x" * 1_000_000))
+    assert len(producer.answers()) == 16
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=55 << 20)
+    greedy = FetchRequest(max_bytes=55 << 20, topics=(FetchTopic(topic="t", partitions=(partition,)),))
+    clients = [node.connect() for _ in range(40)]
+    for client in clients:
+        client.wire.is_stuck = True
+        client.feed(b"".join(client.request(ApiKey.FETCH, 12, greedy) for _ in range(5)))
+    unsent = sum(client.wire.unsent for client in clients)
+    assert unsent < (8 << 20) + len(clients) * (2 << 20) + (1 << 20)
+    assert all(client.wire.is_read_paused for client in clients)
+    other = node.connect()
+    assert len((await other.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics) == 1
