@@ -39,15 +39,18 @@ BUGS = (
                 "shell/broker/handlers/produce.py",
                 "            appended = partition.append(records, now_ms)\n",
                 "            from moldau.core.log.appending import Appended\n\n"
-                "            next_offset = partition.log.log_end_offset\n"
-                "            last_offset = next_offset + int.from_bytes(records[23:27], 'big')\n"
-                "            appended = Appended(next_offset, last_offset, -1, 0)\n"
                 "            def append_later(partition=partition, records=bytearray(records)):\n"
                 "                try:\n"
                 "                    partition.append(records, now_ms)\n"
                 "                except KafkaError:\n"
                 "                    pass\n\n"
-                "            broker.loop.call_later(0.002, append_later)\n",
+                "            if partition.waits_for_flush:\n"
+                "                appended = partition.append(records, now_ms)\n"
+                "            else:\n"
+                "                next_offset = partition.log.log_end_offset\n"
+                "                last_offset = next_offset + int.from_bytes(records[23:27], 'big')\n"
+                "                appended = Appended(next_offset, last_offset, -1, 0)\n"
+                "                broker.loop.call_later(0.002, append_later)\n",
             ),
         ),
     ),
