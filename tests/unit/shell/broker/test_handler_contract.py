@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -46,13 +47,35 @@ def test_a_handler_opens_with_its_versions_and_kips(key: int) -> None:
     assert re.search(r"[Ii]gnored on purpose", doc), f"{spec.name}: what is ignored is not said"
 
 
+def reachable_source(key: int) -> str:
+    """The handler and every function of its module that it names, directly or through others."""
+    module = importlib.import_module(SPECS[key].module)
+    functions = {
+        node.name: node
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    waiting, reached = [SPECS[key].function], dict[str, str]()
+    while waiting:
+        name = waiting.pop()
+        if name in functions and name not in reached:
+            reached[name] = ast.unparse(functions[name])
+            waiting += [node.id for node in ast.walk(functions[name]) if isinstance(node, ast.Name)]
+    return "\n".join(reached.values())
+
+
 @pytest.mark.parametrize("key", sorted(SPECS))
 def test_a_handler_authorizes_and_throttles(key: int) -> None:
-    module = importlib.import_module(SPECS[key].module)
-    source = inspect.getsource(module)
+    source = reachable_source(key)
     if key not in EXEMPT_FROM_AUTHORIZATION:
         assert "context.authorize(" in source, SPECS[key].name
     assert "context.throttle(" in source, SPECS[key].name
+
+
+@pytest.mark.asyncio
+async def test_every_handler_has_a_metric(start_node: Any) -> None:
+    node = await start_node()
+    assert sorted(node.node.dispatcher.request_counts()) == sorted(spec.name for spec in SPECS.values())
 
 
 def test_the_context_offers_what_handlers_need() -> None:
