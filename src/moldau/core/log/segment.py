@@ -90,7 +90,7 @@ class Segment:
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, settings: LogSettings) -> Segment:
-        """An empty segment. Its file appears with the first append: 20,000 idle partitions cost 40,000 files less."""
+        """An empty segment. Its file appears with the first append: idle partitions have none (docs/decisions/0006)."""
         segment = cls(disk, directory, base_offset, size=0, created_ms=now_ms)
         segment.max_timestamp_ms = -1
         segment.use_indexes(OffsetIndex(), TimeIndex())

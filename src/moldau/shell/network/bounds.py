@@ -7,6 +7,7 @@ read until others give back. Responses: bytes that a peer has not read yet; near
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -16,7 +17,7 @@ MIN_FETCH_BYTES = 1 << 20
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
-    """Bounds of one connection; the defaults are architecture.md's, tests make them small."""
+    """Bounds of one connection; the defaults of `moldau.*` settings; tests make them small."""
 
     max_request_bytes: int = 104_857_600
     max_idle_ms: int = 600_000
@@ -64,15 +65,41 @@ class RequestMemory:
         self._waiting.pop(connection_id, None)
 
 
-class ResponseMemory:
-    """The bytes of responses that peers have not read yet, over the connections whose transport is above high water."""
+class UnsentAnswers(Protocol):
+    """A connection whose peer has not taken all of its answers."""
 
-    __slots__ = ("limit_bytes", "unsent_bytes")
+    def count_unsent(self) -> None:
+        """Reports to `ResponseMemory.changed` what has changed since the last time."""
+        ...
+
+
+class ResponseMemory:
+    """The bytes that responses hold while peers have not read them, over all connections with large or many of them."""
+
+    __slots__ = ("_unsent", "limit_bytes", "unsent_bytes")
 
     def __init__(self, limit_bytes: int = RESPONSE_MEMORY_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.unsent_bytes = 0
+        self._unsent: dict[UnsentAnswers, None] = {}
+
+    def changed(self, connection: UnsentAnswers, difference_bytes: int, *, is_unsent: bool) -> None:
+        """What the answers of `connection` hold has changed; `is_unsent`: it is more than nothing."""
+        self.unsent_bytes += difference_bytes
+        if is_unsent:
+            self._unsent[connection] = None
+        else:
+            self._unsent.pop(connection, None)
+
+    @property
+    def is_short(self) -> bool:
+        """More than half is taken."""
+        return self.unsent_bytes > self.limit_bytes // 2
 
     def fetch_allowance_bytes(self) -> int:
         """The most that one fetch may bring into memory now: a quarter of what is left, and never less than 1 MiB."""
+        if self.is_short:
+            # a transport tells when it is empty only if it was above its high water
+            for connection in list(self._unsent):
+                connection.count_unsent()
         return max(MIN_FETCH_BYTES, (self.limit_bytes - self.unsent_bytes) // 4)

@@ -1,7 +1,7 @@
 """What a produced batch must prove, and the error code that it gets where it does not.
 
 `check_produced_fields` is on the hot path: one unpack, one chain of comparisons, the CRC. Only a batch that fails comes
-to `_refusal`, which finds out why, in the order in which Kafka would. Codes (shared table: bad input, Produce):
+to `_refusal`, which finds out why, in the order in which Kafka would. Codes:
 
     87 INVALID_RECORD                no batch, a cut one, more than one; magic 0 or 1; base offset not 0; counts that
                                      disagree; control batch; unknown attribute bits; sequence below 0 with an id

@@ -1,4 +1,4 @@
-"""Each produced batch that Kafka refuses is refused with Kafka's code (the Produce rows of the bad-input table)."""
+"""Each produced batch that Kafka refuses is refused with Kafka's code."""
 
 from __future__ import annotations
 
