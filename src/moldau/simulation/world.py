@@ -149,7 +149,8 @@ class World:
         node.log = SimulatedEventLog(self)
         self.high_watermarks.clear()
         task = self.loop.run_in_process(process, node.start())
-        if not await self._until_done_or_dead(task, BOOT_PATIENCE_S, "start"):
+        is_started = await self._until_done_or_dead(task, BOOT_PATIENCE_S, "start")
+        if not is_started or process.is_dead:
             return False
         self.node = node
         return True
@@ -242,10 +243,12 @@ class World:
 
     def check_survivors(self, *, is_power_lost: bool) -> None:
         """What the disk holds now, against what was promised."""
+        faults, self.disk.faults = self.disk.faults, []  # set for the node, not for who looks over its shoulder
         for (_, partition), ledger in self.ledger.partitions.items():
             end = log_end_on_disk(self.disk, f"{ledger.topic}-{partition}")
             lost = ledger.survived(end, is_power_lost=is_power_lost)
             self.trace.note("survived", ledger.topic, partition, end, lost)
+        self.disk.faults = faults
         if is_power_lost:
             for group in self.groups.values():
                 group.power_lost()
