@@ -28,6 +28,7 @@ READ_COMMITTED = 1
 FETCH_SESSION_ID_NOT_FOUND = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 MAX_COLD_READS = 64
+ONE_PARTITION_BYTES = 1 << 20
 NO_SESSION_ID = 0
 
 
@@ -128,6 +129,10 @@ class ParkedFetch:
         self.is_urgent = False
         self._cold = None
         budget = min(self.max_bytes, self.broker.response_memory.fetch_allowance_bytes())
+        if len(self.entries) == 1:
+            # one partition is asked again at once, so a large answer saves nothing, and costs fresh pages of memory:
+            # 0.24 CPU s per GB in answers of 8 MiB, 0.12 in answers of 1 MiB
+            budget = min(budget, max(ONE_PARTITION_BYTES, self.min_bytes))
         for entry in self.entries:
             try:
                 partition, read = self._read(entry, budget)
