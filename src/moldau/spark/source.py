@@ -26,6 +26,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from moldau.errors import KafkaError
 from moldau.spark import offsets as planning
 from moldau.spark.offsets import OffsetRange, StreamOffset
 from moldau.spark.options import (
@@ -197,8 +198,13 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         Spark calls this one batch late, and not for the last batch of a bounded run: a pipeline publishes by itself
         (moldau.products.pipelines).
         """
-        if self.options.group_id is not None:
+        if self.options.group_id is None:
+            return
+        try:
             self._topics.commit(self.options.group_id, planning.offset_from_dict(end).offsets)
+        except KafkaError as error:
+            # it is for looking at only: the stream goes on by its checkpoint
+            logger.warning("group %s does not show the progress: %s", self.options.group_id, error)
 
     def stop(self) -> None:
         if self._cluster is not None:

@@ -22,7 +22,7 @@ from rich.console import Console
 from moldau.errors import MoldauError
 from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
 from moldau.products.pipelines.flow import start_query
-from moldau.products.pipelines.group import GroupOffsets, lag
+from moldau.products.pipelines.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.lease import Lease
 from moldau.products.pipelines.page import PipelinePage, describe
 from moldau.products.pipelines.progress import BatchCounter, PipelineState, ProgressDisplay
@@ -79,10 +79,10 @@ def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDispla
     if stop.is_set():
         display.show(watch.look("stopping"), force=True)
         _end_between_batches(watch.query)
-    state = watch.look("stopped" if stop.is_set() else "finished")
     error = watch.query.exception()
     if error is not None and not stop.is_set():
         raise PipelineFailedError(what_failed(str(error)))
+    state = watch.look("stopped" if stop.is_set() else "finished", is_last=True)
     display.show(state, force=True)
     return state
 
@@ -107,13 +107,17 @@ class _Watch:
         self._published: FinishedBatch | None = None
         self._counter = BatchCounter()
 
-    def look(self, state: str) -> PipelineState:
-        done = newest_finished_batch(self._page.checkpoint)
-        if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
-            self._group.commit(done.offsets)
-            self._published = done
+    def look(self, state: str, *, is_last: bool = False) -> PipelineState:
+        """While the query runs, a group that cannot be reached is shown and tried again; the last look raises
+        GroupError: what the group shows then stays."""
+        behind: int | None = None
+        try:
+            behind = self._publish()
+        except GroupError as error:
+            if is_last:
+                raise
+            state = f"{state}, but {error}"
         self._counter.look(self.query)
-        behind = lag(self._group.bounds(self._page.source.topic), done.offsets if done else {})
         return PipelineState(
             batches=self._counter.batches,
             records_read=self._counter.records,
@@ -121,6 +125,14 @@ class _Watch:
             batch_ms=self._counter.batch_ms,
             state=state,
         )
+
+    def _publish(self) -> int:
+        """The lag, after committing what is newly finished."""
+        done = newest_finished_batch(self._page.checkpoint)
+        if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
+            self._group.commit(done.offsets)
+            self._published = done
+        return lag(self._group.bounds(self._page.source.topic), done.offsets if done else {})
 
 
 @contextmanager
