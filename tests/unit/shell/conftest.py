@@ -58,6 +58,7 @@ class Wire(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self.high_water = high or 0
+        self._pause_if_full()
 
     def get_write_buffer_size(self) -> int:
         return self.unsent
@@ -67,8 +68,11 @@ class Wire(asyncio.Transport):
         self.sent += data
         if self.is_stuck:
             self.unsent += len(data)
-            if self.unsent > self.high_water and self.protocol is not None:
-                self.protocol.pause_writing()
+            self._pause_if_full()
+
+    def _pause_if_full(self) -> None:
+        if self.unsent > self.high_water and self.protocol is not None:
+            self.protocol.pause_writing()
 
     def writelines(self, parts: Any) -> None:
         self.write(b"".join(parts))

@@ -36,6 +36,7 @@ FIRST_FRAME_BYTES = 64 << 10
 SPARE_BYTES = 1 << 20
 MAX_SPARES = 4
 JOIN_BYTES = 64 << 10
+LARGE_BYTES = 256 << 10
 CLOSE_TIMEOUT_MS = 10_000
 """How long a peer of a closed connection may take to read what was answered before."""
 
@@ -121,6 +122,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_is_in_event",
         "_is_paused",
         "_is_preparing",
+        "_is_pressed",
+        "_largest_unsent_bytes",
         "_out",
         "_out_bytes",
         "_responses",
@@ -130,6 +133,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_transport",
         "_unsent_bytes",
         "_wait_for_write",
+        "_written_bytes",
         "client_address",
         "client_id",
         "client_id_bytes",
@@ -175,6 +179,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._stopped = False
         self._resume_queued = False
         self._unsent_bytes = 0
+        self._written_bytes = self._largest_unsent_bytes = 0
+        self._is_pressed = False
         self._wait_for_write: list[Callable[[], None]] = []
         # (received bytes, frames, when bytes last came, when the open frame last progressed, bytes at that progress)
         self._swept = (0, 0, 0, 0, 0)
@@ -183,7 +189,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=self.group.limits.write_high_water_bytes)
+        self._transport.set_write_buffer_limits(high=self.group.limits.write_high_water_bytes, low=0)
         peer = transport.get_extra_info("peername")
         self.client_address = str(peer[0]) if peer else ""
         local = transport.get_extra_info("sockname")
@@ -205,8 +211,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         group.request_memory.forget(self.id)
         self._drop_frame()
         self._set_held(None)
-        group.response_memory.unsent_bytes -= self._unsent_bytes
-        self._unsent_bytes = 0
+        self._set_unsent(0)
         self._wait_for_write.clear()
         responses, self._responses = self._responses, deque()
         for response in responses:
@@ -218,11 +223,14 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self.is_write_paused = True
-        self._count_unsent()
+        self.count_unsent()
 
     def resume_writing(self) -> None:
         self.is_write_paused = False
-        self._count_unsent()
+        self.count_unsent()
+        if self._is_pressed and self._transport is not None:
+            self._is_pressed = False
+            self._transport.set_write_buffer_limits(high=self.group.limits.write_high_water_bytes, low=0)
         waiting, self._wait_for_write = self._wait_for_write, []
         for index, resume in enumerate(waiting):
             if self.is_write_paused:
@@ -504,6 +512,18 @@ class ServerConnection(asyncio.BufferedProtocol):
             transport.write(b"".join(out))
         else:
             transport.writelines(out)
+        if size >= LARGE_BYTES or self._unsent_bytes:
+            self._note_written(transport, size)
+
+    def _note_written(self, transport: asyncio.Transport, size: int) -> None:
+        """After a large answer: what of it is not sent stays in memory, and as a whole, while a byte of it is unsent.
+        Where memory is short the peer gets no further answer before it took this one."""
+        self._written_bytes += size
+        self._largest_unsent_bytes = max(self._largest_unsent_bytes, size)
+        self.count_unsent()
+        if self._unsent_bytes and not self.is_write_paused and self.group.response_memory.is_short:
+            self._is_pressed = True
+            transport.set_write_buffer_limits(high=0, low=0)
 
     def when_writable(self, resume: Callable[[], None]) -> None:
         """Calls `resume` now, or when the transport has fallen below its low water."""
@@ -512,12 +532,18 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             resume()
 
-    def _count_unsent(self) -> None:
-        unsent = 0
-        if self.is_write_paused and self._transport is not None:
-            unsent = self._transport.get_write_buffer_size()
-        self.group.response_memory.unsent_bytes += unsent - self._unsent_bytes
-        self._unsent_bytes = unsent
+    def count_unsent(self) -> None:
+        """Tells the response memory how much this connection's answers hold."""
+        size = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if size == 0:
+            self._written_bytes = self._largest_unsent_bytes = 0
+        # the answer that is being sent is held whole; all before it are gone
+        self._set_unsent(max(size, min(size + self._largest_unsent_bytes, self._written_bytes)))
+
+    def _set_unsent(self, unsent_bytes: int) -> None:
+        if unsent_bytes != self._unsent_bytes:
+            self.group.response_memory.changed(self, unsent_bytes - self._unsent_bytes, is_unsent=unsent_bytes > 0)
+            self._unsent_bytes = unsent_bytes
 
     # -- ending
 
@@ -570,5 +596,5 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.abort()
         elif now_ms - active_ms >= limits.max_idle_ms:
             self.close()
-        elif self.is_write_paused:
-            self._count_unsent()
+        elif self._unsent_bytes:
+            self.count_unsent()

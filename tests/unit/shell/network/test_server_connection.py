@@ -295,6 +295,42 @@ async def test_fetches_get_smaller_as_unread_responses_grow() -> None:
     assert memory.fetch_allowance_bytes() == 1 << 20
 
 
+async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: Any) -> None:
+    """Below the high water too: the transport keeps all of it while it sends the rest."""
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    await client.ask(ApiKey.PRODUCE, 9, produce_request(b"x" * 600_000))
+    client.wire.is_stuck = True
+    client.send(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0))
+    connection, memory = client.connection, client.connection.group.response_memory
+    assert not connection.is_write_paused
+    assert memory.unsent_bytes == client.wire.unsent > 600_000
+    client.wire.unsent = 10
+    connection.count_unsent()
+    assert memory.unsent_bytes > 600_000
+    client.wire.unsent = 0
+    memory.limit_bytes = 1 << 20
+    assert memory.fetch_allowance_bytes() == 1 << 20
+    assert memory.unsent_bytes == 0
+
+
+async def test_where_memory_is_short_a_peer_takes_one_answer_before_it_gets_the_next(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    client.connection.group.response_memory.limit_bytes = 1 << 20
+    await client.ask(ApiKey.PRODUCE, 9, produce_request(b"x" * 600_000))
+    client.wire.is_stuck = True
+    for _ in range(3):
+        client.feed(client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)))
+    assert client.wire.unsent < 700_000
+    client.wire.drain()
+    await node.turns(10)
+    assert client.wire.high_water == 1 << 20
+    assert len(client.answers()) == 3
+
+
 async def test_the_default_limits_are_the_promised_ones() -> None:
     limits = ConnectionLimits()
     assert limits.frame_timeout_ms == 30_000

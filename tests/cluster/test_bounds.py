@@ -1,0 +1,226 @@
+"""What a broker holds in memory for peers that announce, drip, pipeline or never read: bounded, and others notice
+nothing."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from tests.cluster.running_broker import RunningBroker
+from tests.conformance.bad_input.conftest import Canary
+from tests.conformance.bad_input.wire import Closed, RawConnection, request_bytes
+
+MIB = 1 << 20
+FRAME_BYTES = 100 * MIB
+
+StartBroker = Callable[..., "WatchedBroker"]
+
+
+class WatchedBroker:
+    """A broker in a process of its own with a canary on it, and its memory as the kernel counts it."""
+
+    def __init__(self, *settings: str, directory: Path) -> None:
+        arguments = ["--data-dir", str(directory), "--listen", "127.0.0.1:0"]
+        for setting in settings:
+            arguments += ["--set", setting]
+        self.running = RunningBroker(*arguments).wait_until_ready()
+        self.address = self.running.address
+        self.opened: list[RawConnection] = []
+        self.canary = Canary(self.address)
+        self.connect().assert_alive()
+
+    def connect(self) -> RawConnection:
+        self.opened.append(RawConnection(self.address))
+        return self.opened[-1]
+
+    def peak_bytes(self) -> int:
+        """The most memory that was ever resident."""
+        status = Path(f"/proc/{self.running.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+
+    def close_connections(self) -> None:
+        for connection in self.opened:
+            connection.socket.close()
+        self.opened.clear()
+
+    def finish(self) -> None:
+        self.close_connections()
+        try:
+            self.canary.finish()
+            assert self.running.stop() == 0
+            assert "Traceback" not in "".join(self.running.output)
+        finally:
+            self.running.stop()
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
+    started: list[WatchedBroker] = []
+
+    def start(*settings: str) -> WatchedBroker:
+        started.append(WatchedBroker(*settings, directory=tmp_path / "data"))
+        return started[-1]
+
+    yield start
+    for broker in started:
+        broker.finish()
+
+
+def fill(address: str, topic: str, megabytes: int) -> None:
+    problems: list[object] = []
+    producer = Producer({"bootstrap.servers": address, "message.max.bytes": 1_000_000, "linger.ms": 0})
+    for _ in range(megabytes):
+        producer.produce(topic, bytes(990_000), partition=0, on_delivery=lambda error, _: problems.append(error))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert set(problems) == {None}
+
+
+def fetch(topic: str, max_bytes: int, *, offset: int = 0, max_wait_ms: int = 0) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        topics=(FetchTopic(topic=topic, partitions=(partition,)),),
+    )
+
+
+@pytest.mark.slow
+def test_200_consumers_that_never_read_cost_less_than_600_mb(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    fill(broker.address, "large", 60)
+    consumers = []
+    for _ in range(200):
+        connection = broker.connect()
+        for _ in range(5):
+            connection.start(fetch("large", 55 * MIB), 12)
+        consumers.append(connection)
+    for connection in consumers:
+        # the first bytes of an answer are here, and nobody takes them
+        assert connection.socket.recv(1, socket.MSG_PEEK)
+    assert broker.peak_bytes() < 600_000_000
+    broker.connect().assert_alive()
+    # whoever begins to read gets whole answers after all
+    length = struct.unpack(">i", consumers[0].socket.recv(4, socket.MSG_WAITALL))[0]
+    assert length >= MIB
+    assert len(consumers[0].socket.recv(length, socket.MSG_WAITALL)) == length
+
+
+def test_announcing_large_frames_costs_nothing(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    before = broker.peak_bytes()
+    hello = request_bytes(ApiVersionsRequest(), 0)
+    for _ in range(40):
+        connection = broker.connect()
+        connection.send(struct.pack(">i", len(hello)) + hello + struct.pack(">i", FRAME_BYTES) + bytes(14))
+        assert connection.receive_frame()
+    assert broker.peak_bytes() - before < 8 * MIB
+
+
+def test_large_frames_that_never_end_share_the_memory_for_requests_until_their_deadline(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker("moldau.request.memory.bytes=67108864", "moldau.frame.timeout.ms=1000")
+    before = broker.peak_bytes()
+
+    def send_a_part(_: int) -> bool:
+        with RawConnection(broker.address) as connection:
+            try:
+                connection.send(struct.pack(">i", FRAME_BYTES) + bytes(30 * MIB))
+                connection.assert_closed()
+            except Closed:
+                pass
+            return True
+
+    with ThreadPoolExecutor(16) as threads:
+        assert all(threads.map(send_a_part, range(16)))
+    assert broker.peak_bytes() - before < 64 * MIB + 32 * MIB
+
+
+def test_a_frame_that_drips_is_ended_at_its_deadline(start_broker: StartBroker) -> None:
+    broker = start_broker("moldau.frame.timeout.ms=500")
+    connection = broker.connect()
+    connection.socket.settimeout(0.02)
+
+    def is_closed() -> bool:
+        try:
+            return connection.socket.recv(1) == b""
+        except TimeoutError:
+            return False
+        except ConnectionResetError:
+            return True
+
+    connection.send(struct.pack(">i", FRAME_BYTES))
+    for _ in range(5_000):
+        if is_closed():
+            return
+        try:
+            connection.send(b"\x00")
+        except Closed:
+            return
+    pytest.fail("a frame that never ends is still awaited")
+
+
+@pytest.mark.slow
+def test_2000_idle_connections_are_kept_at_little_cost(start_broker: StartBroker) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 8_192)), hard))
+    broker = start_broker()
+    before = broker.peak_bytes()
+    idle = [broker.connect() for _ in range(2_000)]
+    for connection in idle:
+        assert connection.ask(ApiVersionsRequest(), 0).error_code == 0
+    assert broker.peak_bytes() - before < 40 * MIB
+    for connection in idle:
+        connection.assert_alive()
+
+
+@pytest.mark.parametrize("request_to_repeat", [MetadataRequest(topics=None), fetch("canary", MIB, offset=0)])
+def test_a_client_that_pipelines_and_takes_no_answer_is_read_no_further(
+    start_broker: StartBroker, request_to_repeat: MetadataRequest | FetchRequest
+) -> None:
+    """It is held, not closed: when it reads, the answers come in order."""
+    broker = start_broker()
+    connection = broker.connect()
+    before = broker.peak_bytes()
+    version = 1 if isinstance(request_to_repeat, MetadataRequest) else 12
+    sent = 0
+    connection.socket.settimeout(1)
+    try:
+        while sent < 2_000_000:
+            payload = request_bytes(request_to_repeat, version, correlation_id=sent + 1)
+            connection.send(struct.pack(">i", len(payload)) + payload)
+            sent += 1
+    except TimeoutError:
+        pass
+    assert sent < 2_000_000, "the broker still reads from a peer that takes no answer"
+    assert broker.peak_bytes() - before < 64 * MIB
+    connection.socket.settimeout(20)
+    for correlation_id in range(1, min(sent, 5_000) + 1):
+        assert struct.unpack(">i", connection.receive_frame()[:4])[0] == correlation_id
+
+
+def test_long_polls_that_are_pipelined_wait_in_order_within_a_bound(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    fill(broker.address, "empty-from-1", 1)
+    connection = broker.connect()
+    before = broker.peak_bytes()
+    for correlation_id in range(1, 5_001):
+        request = fetch("empty-from-1", MIB, offset=1, max_wait_ms=1)
+        payload = request_bytes(request, 12, correlation_id=correlation_id)
+        connection.send(struct.pack(">i", len(payload)) + payload)
+    for correlation_id in range(1, 5_001):
+        assert struct.unpack(">i", connection.receive_frame()[:4])[0] == correlation_id
+    assert broker.peak_bytes() - before < 16 * MIB
