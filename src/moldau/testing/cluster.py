@@ -17,12 +17,12 @@ from types import TracebackType
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.errors import MoldauError
-from moldau.ports import Disk
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Doors, Node
+from moldau.shell.node.main import open_disk
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -131,28 +131,28 @@ class Cluster:
             doors = Doors(
                 clock=SystemClock(),
                 random=SystemRandom(),
-                disk=self._open_disk(),
+                disk=open_disk(self._data_dir, self._settings),
                 workers=workers,
-                network=TcpNetwork(),
+                network=TcpNetwork(self._settings.socket_listen_backlog_size),
             )
             node = Node(self._settings, doors)
             self._stopping = asyncio.Event()
             await node.start()
             self._node = node
             ready.set_result(None)
-            await self._stopping.wait()
-            await node.stop()
+            await self._until_stopped(node, self._stopping)
         finally:
             workers.close()
 
-    def _open_disk(self) -> Disk:
-        if self._data_dir is None:
-            from moldau.shell.io.twins.memory_disk import MemoryDisk
-
-            return MemoryDisk()
-        from moldau.shell.io.disk import OsDisk
-
-        return OsDisk(self._data_dir)
+    async def _until_stopped(self, node: Node, stopping: asyncio.Event) -> None:
+        """Stops the node cleanly once `stop` says so; raises what it has stopped with by itself."""
+        waiting = [asyncio.create_task(stopping.wait()), asyncio.create_task(node.stopped.wait())]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        if node.failure is not None:
+            raise node.failure
+        await node.stop()
 
     def _abandon_in_child(self) -> None:
         """In a forked child: the thread is not here, its sockets are; they belong to the parent."""

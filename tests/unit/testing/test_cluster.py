@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from moldau.errors import MoldauError
+from moldau.errors import InvariantError, MoldauError
 from moldau.testing import Cluster
 
 
@@ -54,6 +54,20 @@ def test_a_data_directory_is_opened_again(tmp_path: Path) -> None:
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     with Cluster(data_dir=tmp_path), pytest.raises(MoldauError):
         Cluster(data_dir=tmp_path).start()
+
+
+def test_a_broker_that_breaks_a_rule_of_its_own_fails_whoever_stops_it() -> None:
+    cluster = Cluster().start()
+    thread, loop, node = cluster._thread, cluster._loop, cluster._node
+
+    async def break_a_rule() -> None:
+        raise InvariantError("offsets out of order")
+
+    loop.call_soon_threadsafe(lambda: node.broker.spawn(break_a_rule()))
+    thread.join(30)
+    with pytest.raises(InvariantError, match="offsets out of order"):
+        cluster.stop()
+    cluster.stop()  # it is over
 
 
 def test_settings_are_kafkas_and_checked() -> None:
