@@ -322,8 +322,7 @@ async def test_where_memory_is_short_a_peer_takes_one_answer_before_it_gets_the_
     client.connection.group.response_memory.limit_bytes = 1 << 20
     await client.ask(ApiKey.PRODUCE, 9, produce_request(b"x" * 600_000))
     client.wire.is_stuck = True
-    for _ in range(3):
-        client.feed(client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)))
+    client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(3)))
     assert client.wire.unsent < 700_000
     client.wire.drain()
     await node.turns(10)
