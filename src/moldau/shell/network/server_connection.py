@@ -330,7 +330,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             parts = cast("list[Buffer]", answer)
             self._out += parts
             self._out_bytes += sum(map(len, parts))
-        if self._out_bytes > self.group.limits.write_high_water_bytes:
+        if self._out_bytes >= LARGE_BYTES:
             self._flush_out()
 
     def _begin_frame(self, view: memoryview, position: int, end: int) -> None:
