@@ -54,3 +54,7 @@ class TopicPartition(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+"""The one partition of the metadata log; no client may create its topic."""

@@ -122,7 +122,7 @@ def test_no_large_or_foreign_file_is_kept() -> None:
 
 
 def test_the_documents_name_only_files_that_exist() -> None:
-    for document in [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]:
+    for document in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name} points to {target}"
 

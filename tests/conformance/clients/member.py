@@ -13,6 +13,13 @@ from collections.abc import Iterable
 
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 500
+PYTHON_CLIENT_SETTINGS = {
+    "auto_offset_reset": "earliest",
+    "session_timeout_ms": SESSION_TIMEOUT_MS,
+    "heartbeat_interval_ms": HEARTBEAT_MS,
+    "auto_commit_interval_ms": 200,
+}
+"""kafka-python and aiokafka call them alike."""
 
 leaving = threading.Event()
 
@@ -61,14 +68,7 @@ def run_kafka_python(servers: str, topic: str, group: str) -> None:
         def on_partitions_assigned(self, assigned: list[object]) -> None:
             tell("assigned", [partition.partition for partition in assigned])  # type: ignore[attr-defined]
 
-    consumer = KafkaConsumer(
-        bootstrap_servers=servers,
-        group_id=group,
-        auto_offset_reset="earliest",
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        auto_commit_interval_ms=200,
-    )
+    consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, **PYTHON_CLIENT_SETTINGS)
     consumer.subscribe([topic], listener=Listener())
     while not leaving.is_set():
         for records in consumer.poll(timeout_ms=100).values():
@@ -86,14 +86,7 @@ async def run_aiokafka(servers: str, topic: str, group: str) -> None:
         async def on_partitions_assigned(self, assigned: list[object]) -> None:
             tell("assigned", [partition.partition for partition in assigned])  # type: ignore[attr-defined]
 
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=servers,
-        group_id=group,
-        auto_offset_reset="earliest",
-        session_timeout_ms=SESSION_TIMEOUT_MS,
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        auto_commit_interval_ms=200,
-    )
+    consumer = AIOKafkaConsumer(bootstrap_servers=servers, group_id=group, **PYTHON_CLIENT_SETTINGS)
     consumer.subscribe([topic], listener=Listener())
     await consumer.start()
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from moldau.types import METADATA_PARTITION
+
 MAX_NAME_LENGTH = 249
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA_TOPIC = METADATA_PARTITION.topic
 
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 

@@ -29,9 +29,8 @@ from moldau.core.log.segment import IndexCache, write_whole_file
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError, invariant
 from moldau.ports import Disk
-from moldau.types import ZERO_UUID, TopicPartition, Uuid
+from moldau.types import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
 DELETE_SUFFIX = "-delete"
 _MAX_NAME_LENGTH = 255
 _CHECKPOINTS = (
@@ -261,7 +260,7 @@ class CheckpointPlan:
 def parse_directory_name(name: str) -> TopicPartition | None:
     """The partition that a directory of this name holds; None for anything else."""
     topic, _, partition = name.rpartition("-")
-    if not topic or name == METADATA_DIRECTORY or not (partition.isascii() and partition.isdigit()):
+    if not topic or name == str(METADATA_PARTITION) or not (partition.isascii() and partition.isdigit()):
         return None
     return TopicPartition(topic, int(partition))
 

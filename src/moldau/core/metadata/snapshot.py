@@ -14,7 +14,7 @@ from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record, encode_
 from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.errors import ProtocolError
-from moldau.types import Buffer, Offset
+from moldau.types import METADATA_PARTITION, Buffer, Offset
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.messages.raft_records import (
     KRaftVersionRecord,
@@ -27,7 +27,7 @@ from moldau.wire.records.builder import RecordTuple, build_batch
 from moldau.wire.records.control import ControlType, build_control_batch, decode_control_key
 from moldau.wire.records.record import read_records
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
+METADATA_DIRECTORY = str(METADATA_PARTITION)
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 """Beside the metadata log's directory: the first records of a new cluster."""
 

@@ -64,12 +64,11 @@ from moldau.shell.quorum.metadata_log import (
 )
 from moldau.shell.quorum.quorum_state import QuorumError, QuorumState, read_quorum_state, write_quorum_state
 from moldau.shell.quorum.snapshots import SnapshotWriter, remove_unfinished
-from moldau.types import METADATA_TOPIC_ID, BrokerId, Offset, TopicPartition, Uuid
+from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, BrokerId, Offset, TopicPartition, Uuid
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, LeaderChangeMessageVoter
 from moldau.wire.records.control import ControlType, build_control_batch
 
-METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
 PARTITION_METADATA = f"{METADATA_DIRECTORY}/partition.metadata"
 FULL_RETRY_S = 0.5
