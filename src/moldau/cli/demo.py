@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
+from moldau.cli.arguments import Subparsers
 
 SHORTEST_SECONDS = 10
 

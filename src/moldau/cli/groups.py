@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, explained, open_admin
 from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.cli.topics import read_offsets
-
-Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+from moldau.cli.arguments import Subparsers
 
 
-def add_parser(subparsers: Subparsers) -> None:
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     """Adds the noun `pipeline` to the command line; `run` is set as the parser's default."""
     parser = subparsers.add_parser("pipeline", help="run a pipeline on Spark from one YAML page")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)

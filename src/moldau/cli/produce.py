@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, client_settings, explained
 from moldau.cli.output import CommandError, print_json
-
-Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:

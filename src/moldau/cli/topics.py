@@ -6,13 +6,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, explained, open_admin, results_of
 from moldau.cli.output import CommandError, print_rows
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
-
-Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:

@@ -6,12 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.cli.arguments import Subparsers
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
-
-Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
 
 DEFAULT_DATA_DIR = "./moldau-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
