@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,8 @@ from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage, ResourceType, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
-from moldau.errors import StorageFailedError, StorageFullError, kafka_error
-from moldau.types import ZERO_UUID, BrokerId, TopicPartition, Uuid
+from moldau.errors import KafkaError, StorageFailedError, StorageFullError, kafka_error
+from moldau.types import ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
@@ -143,6 +144,15 @@ class Partitions:
         """Until every partition that the metadata named so far is started or ended."""
         while self._settled is not None:
             await asyncio.shield(self._settled)
+
+    async def wait_flushed(self) -> None:
+        """Until what was recovered is as durable as its topics ask, so that the first client finds everything that was
+        acknowledged below the high watermark. Where the disk refuses, the partition begins with what is durable."""
+        for partition in list(self):
+            end_offset = Offset(partition.log.log_end_offset)
+            if partition.high_watermark < end_offset:
+                with suppress(KafkaError):
+                    await self._broker.flusher.wait(partition, end_offset)
 
     def settle(self) -> None:
         """As `wait_settled`, at once: for a clean stop."""

@@ -189,6 +189,7 @@ class Node:
         await broker.partitions.wait_settled()
         broker.partitions.remove_strays()
         await self._register(quorum, broker, properties)
+        await broker.partitions.wait_flushed()
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         return broker

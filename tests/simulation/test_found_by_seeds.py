@@ -1,0 +1,80 @@
+"""What seeds once found, each as the shortest story that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from moldau.simulation.checkers.ledger import Value
+from moldau.simulation.client import BrokerClient
+from moldau.simulation.doors import SimulatedWorkers
+from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.scenario import Scenario, settings_of
+from moldau.simulation.workloads.producers import PlainProducer
+from moldau.simulation.world import World
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.produce import ProduceResponse
+
+
+def tell(story):
+    """Runs `story(world, topic)` on a fresh machine with a topic that flushes each batch; gives its result."""
+    loop = VirtualLoop()
+    world = World(1, loop, settings_of(Random(1).randrange))
+
+    async def run():
+        scenario = Scenario(world, 0)
+        assert await world.boot()
+        await scenario.create_topic("flushed", 1, {"flush.messages": "1"})
+        return await story(world, scenario.topics[0])
+
+    try:
+        return loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+async def produce(world, topic, acks):
+    producer = PlainProducer(world, "producer", topic)
+    client = await BrokerClient.open(world.network, "producer", world.port, producer.random)
+    batch = producer.make_batch([Value(producer.name, 0, True)])
+    request = producer.make_request(client, {0: batch}, acks)
+    answer = await client.request(ApiKey.PRODUCE, request, ProduceResponse)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def partition_of(world):
+    return next(p for p in world.node.broker.partitions if p.topic_partition.topic == "flushed")
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_an_answer_waits_for_the_flush_whatever_the_acks(acks):
+    async def story(world, topic):
+        await produce(world, topic, acks)
+        world.kill("machine")
+        assert await world.boot()
+        return partition_of(world).log.log_end_offset
+
+    assert tell(story) == 1
+
+
+class SlowToFlushPartitions(SimulatedWorkers):
+    """The metadata log is flushed at once, partitions take 20 s."""
+
+    async def run(self, work):
+        if "Flusher" in work.__qualname__:
+            await asyncio.sleep(20)
+        return await super().run(work)
+
+
+def test_a_node_serves_only_when_what_it_recovered_is_below_the_high_watermark_again(monkeypatch):
+    async def story(world, topic):
+        await produce(world, topic, -1)
+        world.kill("process")
+        monkeypatch.setattr("moldau.simulation.world.SimulatedWorkers", SlowToFlushPartitions)
+        assert await world.boot()
+        partition = partition_of(world)
+        return partition.high_watermark, partition.log.log_end_offset
+
+    assert tell(story) == (1, 1)
