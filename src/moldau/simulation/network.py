@@ -439,6 +439,7 @@ class SimulatedNetwork:
                 end.is_lost = end.is_closed = True
                 if is_silent:
                     end.is_vanished = True
+                    end.peer.arrived.clear()
                     self.silence(connection)
                 else:
                     self.lose(end.peer, ConnectionResetError("the process is gone"), after=self.delay())
