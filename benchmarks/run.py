@@ -19,14 +19,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import yaml
-
 from benchmarks.loaders import columns, latency, one_record, produce, python_start
 from benchmarks.micro import recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
+from benchmarks.workload import Workload, read_workload
 
 Figures = dict[str, float]
-WORKLOADS = Path(__file__).parent / "workloads"
 # The order of the rows: what warms a broker up comes first, memory last.
 ORDER = ["produce-100b", "produce-1k", "latency-1000", "one-record-50", "memory", "start", "arrow-100b"]
 ORDER += ["spark-100b", "spark-1k", "python-start", "recovery"]
@@ -73,11 +71,10 @@ class Bench:
         return self.peers if round_number % 2 == 0 else self.peers[::-1]
 
 
-def throughput(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
-    records, value_bytes = int(str(workload["records"])), int(str(workload["value_bytes"]))
+def throughput(bench: Bench, workload: Workload, peer: Peer) -> Figures:
+    records, value_bytes = workload.records, workload.value_bytes
     topic = bench.new_topic(peer)
-    settings = dict(workload["settings"])  # type: ignore[call-overload]
-    sent = produce.produce(peer, topic, records=records, value_bytes=value_bytes, settings=settings)
+    sent = produce.produce(peer, topic, records=records, value_bytes=value_bytes, settings=workload.settings)
     read = produce.consume(peer, topic, records=records, value_bytes=value_bytes)
     return {
         "produce_rate": sent["rate"],
@@ -87,17 +84,28 @@ def throughput(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures
     }
 
 
-def run_latency(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
-    sizes = {name: int(str(workload[name])) for name in ("rate", "records", "warm_up", "value_bytes")}
-    return latency.measure(peer, bench.new_topic(peer), **sizes)
+def run_latency(bench: Bench, workload: Workload, peer: Peer) -> Figures:
+    return latency.measure(
+        peer,
+        bench.new_topic(peer),
+        rate=workload.rate,
+        records=workload.records,
+        warm_up=workload.warm_up,
+        value_bytes=workload.value_bytes,
+    )
 
 
-def run_one_record(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
-    sizes = {name: int(str(workload[name])) for name in ("connections", "requests", "value_bytes")}
-    return one_record.measure(peer, bench.new_topic(peer), **sizes)
+def run_one_record(bench: Bench, workload: Workload, peer: Peer) -> Figures:
+    return one_record.measure(
+        peer,
+        bench.new_topic(peer),
+        connections=workload.connections,
+        requests=workload.requests,
+        value_bytes=workload.value_bytes,
+    )
 
 
-def start(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
+def start(bench: Bench, workload: Workload, peer: Peer) -> Figures:
     """A second process of the same kind, from launch to the first acknowledged record."""
     name = f"start-{peer.name}-{bench.topics}"
     bench.topics += 1
@@ -115,7 +123,7 @@ def start(bench: Bench, workload: dict[str, object], peer: Peer) -> Figures:
         fresh.stop()
 
 
-KINDS: dict[str, Callable[[Bench, dict[str, object], Peer], Figures]] = {
+KINDS: dict[str, Callable[[Bench, Workload, Peer], Figures]] = {
     "throughput": throughput,
     "latency": run_latency,
     "one_record": run_one_record,
@@ -124,22 +132,21 @@ KINDS: dict[str, Callable[[Bench, dict[str, object], Peer], Figures]] = {
 }
 
 
-def run_beside_peers(bench: Bench, workload: dict[str, object]) -> dict[str, list[Figures]]:
+def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     seen: dict[str, list[Figures]] = {peer.name: [] for peer in bench.peers}
     for number in range(bench.rounds):
         for peer in bench.in_turn(number):
-            seen[peer.name].append(KINDS[str(workload["kind"])](bench, workload, peer))
+            seen[peer.name].append(KINDS[workload.kind](bench, workload, peer))
             say(f"  round {number + 1} {peer.name}: {short(seen[peer.name][-1])}")
     return seen
 
 
-def run_readers(bench: Bench, workload: dict[str, object]) -> dict[str, list[Figures]]:
+def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     """Clients instead of brokers: the same topic of one broker, read by each in turn."""
     peer = bench.peers[-1]
-    records, value_bytes = int(str(workload["records"])), int(str(workload["value_bytes"]))
-    topic = bench.new_topic(peer, int(str(workload.get("partitions", 1))))
-    produce.produce(peer, topic, records=records, value_bytes=value_bytes, settings={"acks": "all"})
-    readers = [str(reader) for reader in workload["readers"]]  # type: ignore[attr-defined]
+    records, readers = workload.records, workload.readers
+    topic = bench.new_topic(peer, workload.partitions)
+    produce.produce(peer, topic, records=records, value_bytes=workload.value_bytes, settings={"acks": "all"})
     seen: dict[str, list[Figures]] = {reader: [] for reader in readers}
     for number in range(bench.rounds):
         for reader in readers if number % 2 == 0 else readers[::-1]:
@@ -149,9 +156,9 @@ def run_readers(bench: Bench, workload: dict[str, object]) -> dict[str, list[Fig
     return seen
 
 
-def run_alone(bench: Bench, workload: dict[str, object]) -> dict[str, list[Figures]]:
-    if workload["kind"] == "python_start":
-        rounds = int(str(workload["rounds"]))
+def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
+    if workload.kind == "python_start":
+        rounds = workload.rounds
         return {"moldau": [{**python_start.in_process(rounds), **python_start.help_text(rounds)}]}
     rows = [recovery.measure(name, batch, GIB, str(bench.folder)) for name, batch in recovery.WORKLOADS.items()]
     kills = [float(str(row["open_after_kill_s"])) for row in rows]
@@ -159,13 +166,24 @@ def run_alone(bench: Bench, workload: dict[str, object]) -> dict[str, list[Figur
     return {"moldau": [{"batches_16k_s": kills[0], "one_record_s": kills[1], "clean_stop_s": clean}]}
 
 
+def run(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
+    """The figures of each round, by who ran it; the first is ours. Raises PeerError where a peer cannot be had."""
+    if workload.kind == "readers":
+        return run_readers(bench, workload)
+    return run_beside_peers(bench, workload) if workload.needs_peers else run_alone(bench, workload)
+
+
+def unmeasured(workload: Workload, error: PeerError) -> dict[str, object]:
+    row: dict[str, object] = dict.fromkeys(("ours", "peer", "ratio", "met"))
+    return {**row, "workload": workload.name, "figure": "-", "target": "", "note": f"not measured: {error}"}
+
+
 def medians(figures: list[Figures]) -> Figures:
     return {name: statistics.median(each[name] for each in figures) for name in figures[0]} if figures else {}
 
 
-def judge(workload: dict[str, object], seen: dict[str, list[Figures]]) -> list[dict[str, object]]:
+def judge(workload: Workload, seen: dict[str, list[Figures]]) -> list[dict[str, object]]:
     """One row for each figure: ours, the peer's, their ratio, the target and whether it is met."""
-    targets: dict[str, dict[str, float]] = workload.get("targets", {})  # type: ignore[assignment]
     names = list(seen)
     ours = medians(seen[names[0]])
     theirs = medians(seen[names[1]]) if len(names) > 1 else {}
@@ -174,7 +192,7 @@ def judge(workload: dict[str, object], seen: dict[str, list[Figures]]) -> list[d
         other = theirs.get(figure)
         ratio = value / other if other else None
         target, is_met = "", None
-        for rule, limit in targets.get(figure, {}).items():
+        for rule, limit in workload.targets.get(figure, {}).items():
             target = f"{'ratio ' if rule.startswith('ratio') else ''}{'>=' if rule.endswith('least') else '<='} {limit}"
             judged = ratio if rule.startswith("ratio") else value
             if judged is not None:
@@ -182,7 +200,7 @@ def judge(workload: dict[str, object], seen: dict[str, list[Figures]]) -> list[d
         note = ""
         if figure == "rate" and "loader_ceiling" in ours and value > 0.9 * ours["loader_ceiling"]:
             note = "client-bound"
-        row = {"workload": workload["name"], "figure": figure, "ours": value, "peer": other, "ratio": ratio}
+        row = {"workload": workload.name, "figure": figure, "ours": value, "peer": other, "ratio": ratio}
         rows.append({**row, "peer_name": names[1] if other else "", "target": target, "met": is_met, "note": note})
     return rows
 
@@ -232,22 +250,18 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder:
         bench = Bench(arguments, Path(folder), CACHE)
         try:
-            workloads = {name: yaml.safe_load((WORKLOADS / f"{name}.yaml").read_text()) for name in names}
-            if any(workload["kind"] not in ("python_start", "recovery") for workload in workloads.values()):
+            workloads = {name: read_workload(name) for name in names}
+            if any(workload.needs_peers for workload in workloads.values()):
                 bench.start_peers()
             for name, workload in workloads.items():
-                say(f"{workload['name']}")
-                alone = workload["kind"] in ("python_start", "recovery")
-                run = run_alone if alone else run_readers if workload["kind"] == "readers" else run_beside_peers
+                say(workload.name)
                 try:
-                    seen = run(bench, workload)
+                    rounds[name] = seen = run(bench, workload)
                 except PeerError as error:
                     say(f"  not measured: {error}")
-                    rows.append({**dict.fromkeys(("ours", "peer", "ratio", "met")), "workload": workload["name"],
-                                 "figure": "-", "target": "", "note": f"not measured: {error}"})  # fmt: skip
-                    continue
-                rounds[name] = seen
-                rows += judge(workload, seen)
+                    rows.append(unmeasured(workload, error))
+                else:
+                    rows += judge(workload, seen)
         finally:
             bench.stop_peers()
     print_table(rows)

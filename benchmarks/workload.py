@@ -1,0 +1,45 @@
+"""One row of the table of benchmarks, as its page in `workloads/` describes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+WORKLOADS = Path(__file__).parent / "workloads"
+
+Rule = Literal["at_least", "at_most", "ratio_at_least", "ratio_at_most"]
+
+
+class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is run, how much of it, and what each figure is to reach. What a kind does not use stays 0 or empty."""
+
+    name: str
+    kind: Literal["throughput", "latency", "one_record", "memory", "start", "readers", "python_start", "recovery"]
+    records: int = 0
+    value_bytes: int = 0
+    partitions: int = 1
+    settings: dict[str, object] = {}
+    """Of the producer."""
+    readers: tuple[str, ...] = ()
+    """Ours first, its peer second."""
+    rate: int = 0
+    """Records a second."""
+    warm_up: int = 0
+    """Records at that rate that are not counted."""
+    connections: int = 0
+    requests: int = 0
+    rounds: int = 0
+    """Of a kind that has no peer."""
+    targets: dict[str, dict[Rule, float]] = {}
+    """By figure; a ratio is ours divided by the peer's."""
+
+    @property
+    def needs_peers(self) -> bool:
+        return self.kind not in ("python_start", "recovery")
+
+
+def read_workload(name: str) -> Workload:
+    """The page `workloads/<name>.yaml`. Raises msgspec.ValidationError for what it may not say."""
+    return msgspec.yaml.decode((WORKLOADS / f"{name}.yaml").read_bytes(), type=Workload)
