@@ -7,19 +7,23 @@ from __future__ import annotations
 
 MAX_SERIES = 100_000
 
+BOUND_REACHED = "moldau.server:type=BoundReached"
+"""Counts how often a bound held something back or ended it; the label is the setting, without `moldau.`."""
+
 
 class Telemetry:
     """A node's counters, keyed by (name, label). Not thread-safe: used from the node's loop only."""
 
-    __slots__ = ("counters",)
+    __slots__ = ("counters", "max_series")
 
-    def __init__(self) -> None:
+    def __init__(self, max_series: int = MAX_SERIES) -> None:
+        self.max_series = max_series
         self.counters: dict[tuple[str, str], int] = {}
 
     def count(self, name: str, label: str = "", amount: int = 1) -> None:
         """Adds `amount`; a new series past the bound is counted under the label "(other)"."""
         key = (name, label)
-        if key not in self.counters and len(self.counters) >= MAX_SERIES:
+        if key not in self.counters and len(self.counters) >= self.max_series:
             key = (name, "(other)")
         self.counters[key] = self.counters.get(key, 0) + amount
 

@@ -462,5 +462,7 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("moldau.groups", "int", "100000", "[1,...]", READ_ONLY,
      HONOURED, "groups held by one coordinator partition; above it a new group gets 81"),
     ("moldau.open.files", "int", "4096", "[16,...]", READ_ONLY, HONOURED, "segment and index files open at once"),
+    ("moldau.metric.series", "int", "100000", "[100,...]", READ_ONLY,
+     HONOURED, "names and labels counted by a node; above it they are counted together"),
 )
 # fmt: on

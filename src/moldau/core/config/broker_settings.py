@@ -119,6 +119,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     moldau_producer_ids: int
     moldau_groups: int
     moldau_open_files: int
+    moldau_metric_series: int
 
     def get(self, name: str) -> SettingValue:
         """The typed value of any setting in the table. KeyError for a name that is not in it."""

@@ -25,8 +25,10 @@ from moldau.core.groups.state import GroupsState, topics_with_offsets
 from moldau.core.log.log import AppendOrigin
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, MoldauError, StorageFailedError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, kafka_error
+from moldau.telemetry import BOUND_REACHED
 from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.control import ControlType, decode_control_key
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 LOAD_SLICE_BYTES = 1 << 20
 MAX_COLD_READS = 8
 CREATE_TIMEOUT_S = 15.0
+GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 
 Loaded = LoadedRecord[GroupRecord] | LoadedTransactionEnd
 
@@ -141,6 +144,8 @@ class GroupShard:
             return future
         if isinstance(reply, MoldauError):
             raise reply
+        if isinstance(reply, JoinGroupResponse) and reply.error_code == GROUP_MAX_SIZE_REACHED:
+            self._broker.telemetry.count(BOUND_REACHED, "groups")
         return reply
 
     def _perform(self, output: HostOutput[GroupResponse, GroupRecord]) -> None:

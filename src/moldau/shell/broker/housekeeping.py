@@ -78,11 +78,13 @@ class Housekeeping:
     async def apply_retention(self) -> None:
         """Takes segments that are too old or too many out of the logs, and forgets idle producer ids."""
         broker = self._broker
+        producer_ids = 0
         for index, partition in enumerate(list(broker.partitions)):
             if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
                 await asyncio.sleep(0)
             if partition.is_offline or partition.is_deleted:
                 continue
+            producer_ids += len(partition.log.producer_state.entries)
             deleted = partition.log.delete_old_segments(broker.clock.now_ms(), partition.high_watermark)
             if deleted:
                 broker.touched[partition.number] = partition
@@ -91,6 +93,7 @@ class Housekeeping:
                     f"node {broker.node_id}: {partition.topic_partition}: retention took {len(deleted)} segments, "
                     f"the log starts at {partition.log.log_start_offset}",
                 )
+        broker.telemetry.set("kafka.server:type=ReplicaManager,name=ProducerIdCount", producer_ids)
 
     async def flush_what_is_due(self) -> None:
         """`flush.ms`, `flush.messages` above 1, and sealed segments."""

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import msgspec
 
+from moldau.telemetry import BOUND_REACHED, Telemetry
+
 MAX_REQUEST_MEMORY_BYTES = 512 << 20
 RESPONSE_MEMORY_BYTES = 128 << 20
 MIN_FETCH_BYTES = 1 << 20
@@ -32,10 +34,11 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 class RequestMemory:
     """The bytes that requests in arrival hold, over all connections of a loop."""
 
-    __slots__ = ("_waiting", "limit_bytes", "used_bytes")
+    __slots__ = ("_telemetry", "_waiting", "limit_bytes", "used_bytes")
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, telemetry: Telemetry | None = None) -> None:
         self.limit_bytes = limit_bytes
+        self._telemetry = telemetry or Telemetry()
         self.used_bytes = 0
         self._waiting: dict[int, Callable[[], None]] = {}
 
@@ -59,6 +62,7 @@ class RequestMemory:
                 resume()
 
     def wait(self, connection_id: int, resume: Callable[[], None]) -> None:
+        self._telemetry.count(BOUND_REACHED, "request.memory.bytes")
         self._waiting[connection_id] = resume
 
     def forget(self, connection_id: int) -> None:
@@ -76,10 +80,11 @@ class UnsentAnswers(Protocol):
 class ResponseMemory:
     """The bytes that responses hold while peers have not read them, over all connections with large or many of them."""
 
-    __slots__ = ("_unsent", "limit_bytes", "unsent_bytes")
+    __slots__ = ("_telemetry", "_unsent", "limit_bytes", "unsent_bytes")
 
-    def __init__(self, limit_bytes: int = RESPONSE_MEMORY_BYTES) -> None:
+    def __init__(self, limit_bytes: int = RESPONSE_MEMORY_BYTES, telemetry: Telemetry | None = None) -> None:
         self.limit_bytes = limit_bytes
+        self._telemetry = telemetry or Telemetry()
         self.unsent_bytes = 0
         self._unsent: dict[UnsentAnswers, None] = {}
 
@@ -102,4 +107,6 @@ class ResponseMemory:
             # a transport tells when it is empty only if it was above its high water
             for connection in list(self._unsent):
                 connection.count_unsent()
+            if self.is_short:
+                self._telemetry.count(BOUND_REACHED, "response.memory.bytes")
         return max(MIN_FETCH_BYTES, (self.limit_bytes - self.unsent_bytes) // 4)

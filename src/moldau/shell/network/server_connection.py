@@ -25,6 +25,7 @@ from moldau.errors import ProtocolError
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.telemetry import BOUND_REACHED, Telemetry
 from moldau.types import Buffer
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ SPARE_BYTES = 1 << 20
 MAX_SPARES = 4
 JOIN_BYTES = 64 << 10
 LARGE_BYTES = 256 << 10
+HIGH_WATER = "connection.high.water.bytes"
+PENDING_RESPONSES = "connection.pending.responses"
 CLOSE_TIMEOUT_MS = 10_000
 """How long a peer of a closed connection may take to read what was answered before."""
 
@@ -53,7 +56,9 @@ class ConnectionGroup:
         request_memory: RequestMemory,
         response_memory: ResponseMemory,
         log: EventLog,
+        telemetry: Telemetry,
     ) -> None:
+        self.telemetry = telemetry
         self.loop = loop
         self.dispatcher: Dispatcher | None = None
         """None until `open`: connections that come earlier wait, unread."""
@@ -156,30 +161,21 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.client_address = ""
         self.local_address: tuple[str, int] | None = None
         self.client_id_bytes = b""
-        self.client_id = ""
-        self.software = ""
+        self.client_id = self.software = ""
         self.is_closed = False
         self.is_write_paused = False
-        self.received_bytes = 0
-        self.frames_received = 0
-        self.id = 0
+        self.received_bytes = self.frames_received = self.id = 0
         self._transport: asyncio.Transport | None = None
         self._carry: bytes | bytearray = b""
         self._frame: bytearray | None = None
-        self._frame_filled = 0
-        self._frame_size = 0
+        self._frame_filled = self._frame_size = 0
         self._held: bytearray | None = None
         self._responses: deque[PendingResponse] = deque()
         self._blocked_bytes = 0
         self._out: list[Buffer] = []
         self._out_bytes = 0
-        self._is_in_event = False
-        self._is_paused = False
-        self._is_preparing = False
-        self._stopped = False
-        self._resume_queued = False
-        self._unsent_bytes = 0
-        self._written_bytes = self._largest_unsent_bytes = 0
+        self._is_in_event = self._is_paused = self._is_preparing = self._stopped = self._resume_queued = False
+        self._unsent_bytes = self._written_bytes = self._largest_unsent_bytes = 0
         self._is_pressed = False
         self._wait_for_write: list[Callable[[], None]] = []
         # (received bytes, frames, when bytes last came, when the open frame last progressed, bytes at that progress)
@@ -282,6 +278,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         if position == end or self.is_closed:
             return
         if self._stopped:
+            if self.is_holding() and not self._is_preparing:
+                is_unread = self.is_write_paused
+                self.group.telemetry.count(BOUND_REACHED, HIGH_WATER if is_unread else PENDING_RESPONSES)
             self._set_held(bytearray(view[position:end]))
             self._pause_reading()
             if not self.is_holding():
@@ -593,6 +592,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 f"closed the connection of {escape(self.client_address)}: "
                 f"a frame stayed incomplete for {limits.frame_timeout_ms} ms",
             )
+            self.group.telemetry.count(BOUND_REACHED, "frame.timeout.ms")
             self.abort()
         elif now_ms - active_ms >= limits.max_idle_ms:
             self.close()

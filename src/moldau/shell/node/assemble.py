@@ -57,7 +57,7 @@ class Node:
     def __init__(self, settings: BrokerSettings, doors: Doors) -> None:
         self.settings = settings
         self.doors = doors
-        self.telemetry = Telemetry()
+        self.telemetry = Telemetry(settings.moldau_metric_series)
         self.log = EventLog(doors.clock)
         self.node_id = BrokerId(settings.node_id)
         self.failure: InvariantError | None = None
@@ -137,9 +137,10 @@ class Node:
         group = self._group = ConnectionGroup(
             asyncio.get_running_loop(),
             connection_limits(settings),
-            RequestMemory(memory_bytes),
-            ResponseMemory(settings.moldau_response_memory_bytes),
+            RequestMemory(memory_bytes, self.telemetry),
+            ResponseMemory(settings.moldau_response_memory_bytes, self.telemetry),
             self.log,
+            self.telemetry,
         )
         for endpoint in settings.listeners:
             factory = partial(ServerConnection, group, endpoint.name)

@@ -138,6 +138,19 @@ def test_members_that_do_not_come_back_in_time_are_out(shard) -> None:
     assert shard.code(shard.beating(first, 2)) == 25
 
 
+def test_groups_are_bounded(shard_class) -> None:
+    shard = shard_class(max_groups=1)
+    shard.begin()
+    assert shard.code(shard.joining(group_id="other"), 3) == 81
+    assert shard.code(shard.committing(group_id="other")) == 81
+
+
+def test_groups_that_only_commit_are_bounded_too(shard_class) -> None:
+    shard = shard_class(max_groups=2)
+    assert [shard.code(shard.committing(group_id=group_id)) for group_id in ("a", "b", "c")] == [0, 0, 81]
+    assert shard.code(shard.committing(group_id="a")) == 0
+
+
 def test_a_full_group_takes_nobody_in(shard_class) -> None:
     shard = shard_class(max_size=1)
     first = shard.begin()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.errors import kafka_error
+from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.groups_classic import (
@@ -34,9 +35,9 @@ async def find_coordinator(client: Any) -> None:
     assert answer.error_code == 0
 
 
-async def join(client: Any, session_timeout_ms: int) -> Any:
+async def join(client: Any, session_timeout_ms: int, group_id: str = "g") -> Any:
     request = JoinGroupRequest(
-        group_id="g",
+        group_id=group_id,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=session_timeout_ms,
         protocol_type="consumer",
@@ -93,6 +94,15 @@ async def test_a_clock_that_is_set_forward_ends_no_session(start_node: Any) -> N
     shard = node.node.broker.coordinators.shard_for("g")
     assert shard.host.next_deadline_ms() == node.clock.monotonic_ms() + 30_000
     assert await state_of_group(client) == "CompletingRebalance"
+
+
+async def test_groups_past_the_bound_are_refused_and_counted(start_node: Any) -> None:
+    node = await start_node({**SETTINGS, "moldau.groups": "1"})
+    client = node.connect()
+    await find_coordinator(client)
+    assert (await join(client, session_timeout_ms=30_000)).error_code == 0
+    assert (await join(client, session_timeout_ms=30_000, group_id="other")).error_code == 81
+    assert node.node.telemetry.value(BOUND_REACHED, "groups") == 1
 
 
 async def test_commits_carry_the_time_that_people_read(start_node: Any) -> None:

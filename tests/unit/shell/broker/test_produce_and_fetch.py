@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -287,6 +288,7 @@ async def test_parked_fetches_are_bounded(start_node: Any) -> None:
     for reader in readers:
         reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=60_000))
     assert [len(reader.answers()) for reader in readers] == [0, 0, 1, 1]
+    assert node.node.telemetry.value(BOUND_REACHED, "parked.fetches") == 2
 
 
 @pytest.mark.parametrize("limits", [{"max_bytes": 1}, {"partition_max_bytes": 0}, {"max_bytes": 0}])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.server_connection import CARRY_BYTES, FIRST_FRAME_BYTES, RECEIVE_BUFFER_BYTES
+from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -128,6 +129,7 @@ async def test_an_incomplete_frame_has_30_seconds_for_64_kib_more(start_node: An
     other.connection.sweep(now_ms + 30_500)
     assert client.wire.is_closed
     assert not other.wire.is_closed
+    assert node.node.telemetry.value(BOUND_REACHED, "frame.timeout.ms") == 1
 
 
 async def test_an_incomplete_frame_that_progresses_lives(start_node: Any) -> None:
@@ -176,6 +178,7 @@ async def test_too_many_owed_responses_stop_the_reading(start_node: Any) -> None
     client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch_request(0)) for _ in range(10)))
     assert client.wire.is_read_paused
     assert len(client.connection._responses) == 4
+    assert node.node.telemetry.value(BOUND_REACHED, "connection.pending.responses") == 1
     producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
     await node.turns(10)
     assert not client.wire.is_read_paused
@@ -196,6 +199,7 @@ async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) 
     assert client.wire.is_read_paused
     assert client.wire.unsent < 3 << 20
     assert client.connection.group.response_memory.unsent_bytes == client.wire.unsent
+    assert node.node.telemetry.value(BOUND_REACHED, "connection.high.water.bytes") == 1
     other.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     assert len(other.answers()) == 1
     client.wire.drain()
@@ -230,6 +234,7 @@ async def test_requests_in_memory_are_bounded_over_all_connections(start_node: A
     while not second.wire.is_read_paused:
         second.feed(bytes(10_000))
     assert group.request_memory.used_bytes <= (1 << 20) + RECEIVE_BUFFER_BYTES
+    assert node.node.telemetry.value(BOUND_REACHED, "request.memory.bytes") == 1
     first.wire.close()
     await node.turns(2)
     assert not second.wire.is_read_paused
@@ -313,6 +318,21 @@ async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: An
     memory.limit_bytes = 1 << 20
     assert memory.fetch_allowance_bytes() == 1 << 20
     assert memory.unsent_bytes == 0
+
+
+async def test_answers_that_were_blocked_are_bounded_in_bytes(start_node: Any) -> None:
+    """Behind a long poll: those that are ready wait for their turn, up to a size."""
+    node = await start_node({"moldau.connection.pending.response.bytes": "1000000"})
+    await node.create_topic("t")
+    await node.create_topic("empty")
+    client = node.connect()
+    await client.ask(ApiKey.PRODUCE, 9, produce_request(b"x" * 400_000))
+    parked = client.request(ApiKey.FETCH, 12, fetch_request(0, topic="empty", max_wait_ms=60_000))
+    ready = [client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(10)]
+    client.feed(parked + b"".join(ready))
+    assert client.wire.is_read_paused
+    assert len(client.connection._responses) == 1 + 3
+    assert node.node.telemetry.value(BOUND_REACHED, "connection.pending.responses") == 1
 
 
 async def test_where_memory_is_short_a_peer_takes_one_answer_before_it_gets_the_next(start_node: Any) -> None:

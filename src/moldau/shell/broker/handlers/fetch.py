@@ -9,6 +9,7 @@ from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.telemetry import BOUND_REACHED
 from moldau.types import Buffer
 from moldau.wire.protocol.fast_fetch import (
     FetchEntry,
@@ -242,6 +243,7 @@ class ParkedFetch:
         broker = self.broker
         context = self.context
         if broker.parked_fetches >= broker.max_parked_fetches:
+            broker.telemetry.count(BOUND_REACHED, "parked.fetches")
             return self.encode(self.collect())
         response = self._response = context.connection.reserve()
         response.on_abandoned = self._leave
