@@ -19,19 +19,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from moldau.errors import ProtocolError
-from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
-from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.connection_group import ConnectionGroup
+from moldau.shell.network.event_log import escape
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.telemetry import BOUND_REACHED, Telemetry
+from moldau.telemetry import BOUND_REACHED
 from moldau.types import Buffer
 
-if TYPE_CHECKING:
-    from moldau.shell.network.dispatch import Dispatcher
-
-RECEIVE_BUFFER_BYTES = 256 << 10
 CARRY_BYTES = 16 << 10
 FIRST_FRAME_BYTES = 64 << 10
 SPARE_BYTES = 1 << 20
@@ -44,74 +40,6 @@ CLOSE_TIMEOUT_MS = 10_000
 """How long a peer of a closed connection may take to read what was answered before."""
 
 _read_length = Struct(">i").unpack_from
-
-
-class ConnectionGroup:
-    """What the connections of one node on one loop share: buffers, budgets, the sweep over idle and stuck ones."""
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        limits: ConnectionLimits,
-        request_memory: RequestMemory,
-        response_memory: ResponseMemory,
-        log: EventLog,
-        telemetry: Telemetry,
-    ) -> None:
-        self.telemetry = telemetry
-        self.loop = loop
-        self.dispatcher: Dispatcher | None = None
-        """None until `open`: connections that come earlier wait, unread."""
-        self.limits = limits
-        self.request_memory = request_memory
-        self.response_memory = response_memory
-        self.log = log
-        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
-        self.spares: list[bytearray] = []
-        self.connections: dict[int, ServerConnection] = {}
-        self._next_id = 0
-        self._sweep_timer: asyncio.TimerHandle | None = None
-
-    def add(self, connection: ServerConnection) -> int:
-        self._next_id += 1
-        self.connections[self._next_id] = connection
-        if self._sweep_timer is None:
-            self._arm_sweep()
-        return self._next_id
-
-    def remove(self, connection_id: int) -> None:
-        self.connections.pop(connection_id, None)
-        if not self.connections and self._sweep_timer is not None:
-            self._sweep_timer.cancel()
-            self._sweep_timer = None
-
-    def open(self, dispatcher: Dispatcher) -> None:
-        """Begins to serve, also those who came while the node was starting."""
-        self.dispatcher = dispatcher
-        for connection in list(self.connections.values()):
-            connection.begin()
-
-    def close(self) -> None:
-        """Closes every connection after what is written; what is still owed is dropped."""
-        for connection in list(self.connections.values()):
-            connection.close()
-
-    def abort(self) -> None:
-        """Drops every connection at once, as a crash does."""
-        for connection in list(self.connections.values()):
-            connection.abort()
-
-    def _arm_sweep(self) -> None:
-        interval_ms = min(self.limits.sweep_interval_ms, max(1, self.limits.max_idle_ms // 4))
-        self._sweep_timer = self.loop.call_later(interval_ms / 1000, self._sweep)
-
-    def _sweep(self) -> None:
-        now_ms = int(self.loop.time() * 1000)
-        for connection in list(self.connections.values()):
-            connection.sweep(now_ms)
-        self._sweep_timer = None
-        if self.connections:
-            self._arm_sweep()
 
 
 class ServerConnection(asyncio.BufferedProtocol):

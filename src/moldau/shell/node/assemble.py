@@ -17,9 +17,10 @@ from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError, MoldauError
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.network.bounds import MAX_REQUEST_MEMORY_BYTES, ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Listener, Network, TcpListener
-from moldau.shell.network.server_connection import ConnectionGroup, ServerConnection
+from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId
 
