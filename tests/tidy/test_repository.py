@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS
+from moldau.core.config.setting import HONOURED
+from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
 from moldau.errors import ERROR_CODES
 from moldau.wire.protocol.api_keys import API_VERSIONS
 
@@ -143,3 +146,17 @@ def test_the_compatibility_page_lists_what_is_served() -> None:
         for key, row in API_VERSIONS.items()
     ]
     assert told == served
+
+
+def test_a_setting_that_is_honoured_is_read() -> None:
+    """Somewhere else than in its row: by the typed field, by its name, or as what a topic setting falls back to."""
+    text = "\n".join(path.read_text() for path in MODULES if not path.name.endswith("_setting_rows.py"))
+    fallbacks = {name for row in TOPIC_SETTING_ROWS if row[5] == HONOURED for name in row[4]}
+    unread = []
+    for row in (*BROKER_SETTING_ROWS, *TOPIC_SETTING_ROWS):
+        name, served = row[0], row[5]
+        field = name.replace(".", "_")
+        is_read = name in fallbacks or re.search(rf"\.{field}\b|\"{field}\"|\"{re.escape(name)}\"", text)
+        if served == HONOURED and not is_read:
+            unread.append(name)
+    assert not unread

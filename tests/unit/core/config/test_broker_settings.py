@@ -126,7 +126,7 @@ def test_what_has_no_effect_is_told() -> None:
     settings = parse_broker_settings({"super.users": "User:a", "num.io.threads": "3", "max.connections": "7"})
     assert settings.notices() == (
         "max.connections is not served yet",
-        "num.io.threads has no effect: one event loop, no thread pools",
+        "num.io.threads has no effect: requests are handled on one event loop",
         "super.users is not a setting of Kafka 4.3 or of Moldau: it is kept, without effect",
     )
     assert settings.get("num.io.threads") == 3
