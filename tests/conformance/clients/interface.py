@@ -32,11 +32,11 @@ class Member:
         )
         self._parse = parse
         self._events: queue.Queue[tuple[str, object] | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
         self.assignment: list[int] | None = None
         self.values: list[str] = []
         self.output: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
