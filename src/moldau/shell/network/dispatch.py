@@ -134,7 +134,10 @@ class Dispatcher:
             count = frame[position]
             position += 1
             if count:
-                position = skip_tagged_fields(frame, position, count)
+                try:
+                    position = skip_tagged_fields(frame, position, count)
+                except IndexError:
+                    raise ProtocolError("the request header ends within its tagged fields") from None
         entry.count += 1
         act = entry.act or self._resolve(entry)
         context = RequestContext(connection, api_key, version, correlation_id, client_id, self.authorizer, self.quotas)

@@ -87,11 +87,15 @@ async def test_unknown_tagged_fields_of_a_header_are_skipped(start_node: Any, ta
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("tags", [b"\x01\x00\x7f", b"\xff\xff\xff\xff\xff\xff", b"\x91\x4e" + b"\x00\x00" * 10_001])
-async def test_tagged_fields_are_bounded(start_node: Any, tags: bytes) -> None:
+@pytest.mark.parametrize(
+    "tags",
+    [b"\x01", b"\x80", b"\x01\x00", b"\x01\x00\x7f", b"\xff\xff\xff\xff\xff\xff", b"\x91\x4e" + b"\x00\x00" * 10_001],
+)
+async def test_tagged_fields_are_bounded(start_node: Any, tags: bytes, caplog: pytest.LogCaptureFixture) -> None:
     client = (await start_node()).connect()
     client.feed(frame(header(3, 9), tags))
     assert client.wire.is_closed
+    assert "Traceback" not in caplog.text  # what a stranger sends is no mistake of ours
 
 
 def test_a_foreign_string_cannot_forge_a_log_line() -> None:
