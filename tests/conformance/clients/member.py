@@ -70,8 +70,9 @@ def run_kafka_python(servers: str, topic: str, group: str) -> None:
 
     consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, **PYTHON_CLIENT_SETTINGS)
     consumer.subscribe([topic], listener=Listener())
+    # A poll that ends between kafka-python's SyncGroup and the answer loses the assignment for good: few, long polls.
     while not leaving.is_set():
-        for records in consumer.poll(timeout_ms=100).values():
+        for records in consumer.poll(timeout_ms=5_000).values():
             tell_values(record.value for record in records)
     consumer.close()
 
