@@ -51,7 +51,6 @@ def act_list_offsets(
     Ignored on purpose: the timeout and the tiered ends (nothing is tiered: they find nothing, as in Kafka without
     remote storage). Replica ids are not told apart.
     """
-    context.throttle()
     counts: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for partition in topic.partitions:
