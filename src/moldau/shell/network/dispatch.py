@@ -31,7 +31,7 @@ from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
-from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.runtime import skip_tagged_fields
 
@@ -58,8 +58,8 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     flexible_from: int
     module: str
     function: str
-    request: type[msgspec.Struct] | None = None
-    """The message to decode; None for a raw handler."""
+    declaration: ApiVersionRange | None = None
+    """Declares the request to decode; None for a raw handler."""
     prepare: str | None = None
     """A raw handler's `prepare` function, where it has one."""
 
@@ -164,8 +164,8 @@ class Dispatcher:
         function = getattr(module, spec.function)
         owner = self.owner
         act: RawAct = partial(function, owner)
-        if spec.request is not None:
-            act = self._decoding(entry, spec.request, function)
+        if spec.declaration is not None:
+            act = self._decoding(entry, spec.declaration.request, function)
         elif spec.prepare is not None:
             act = self._preparing(entry, act, partial(getattr(module, spec.prepare), owner))
         entry.act = act

@@ -1,28 +1,20 @@
-"""The requests of the protocol by key, and for those that are served: versions, classes, header versions.
+"""The requests of the protocol by key, and for those that are declared: versions, classes, header versions.
 
 Adding an API is a declaration in `messages/` and a row in `API_VERSIONS`.
 """
 
 from __future__ import annotations
 
+import importlib
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
 from moldau.errors import ERROR_CODES, ProtocolError
-from moldau.wire.protocol.messages import (
-    api_versions,
-    coordinators,
-    fetch,
-    groups_classic,
-    list_offsets,
-    metadata,
-    offsets,
-    produce,
-    producer_ids,
-    topics,
-)
+
+if TYPE_CHECKING:
+    from moldau.wire.protocol.messages import api_versions
 
 
 class ApiKey(IntEnum):
@@ -123,8 +115,12 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
+NEVER: Final = 32_767
+"""`flexible_from` of an API without a flexible version."""
+
+
 class ApiVersionRange(msgspec.Struct, frozen=True):
-    """One served API: its versions (inclusive), the first flexible one, and its two classes.
+    """One declared API: its versions (inclusive), the first flexible one, and where its two classes are.
 
     `advertised_min_version` is what ApiVersions tells; requests below `min_version` close the connection all the same.
     """
@@ -132,68 +128,107 @@ class ApiVersionRange(msgspec.Struct, frozen=True):
     min_version: int
     max_version: int
     flexible_from: int
-    request: type[msgspec.Struct]
-    response: type[msgspec.Struct]
+    family: str
+    """The module of `messages/` that declares it: imported at first use, for a fast start."""
+    name: str
     advertised_min_version: int
+
+    @property
+    def request(self) -> type[msgspec.Struct]:
+        return self._message("Request")
+
+    @property
+    def response(self) -> type[msgspec.Struct]:
+        return self._message("Response")
+
+    def _message(self, kind: str) -> type[msgspec.Struct]:
+        module = importlib.import_module(f"moldau.wire.protocol.messages.{self.family}")
+        return cast("type[msgspec.Struct]", getattr(module, self.name + kind))
 
 
 def _api(
     min_version: int,
     max_version: int,
     flexible_from: int,
-    request: type[msgspec.Struct],
-    response: type[msgspec.Struct],
+    family: str,
+    name: str,
     *,
     advertised_min_version: int | None = None,
 ) -> ApiVersionRange:
     advertised = min_version if advertised_min_version is None else advertised_min_version
-    return ApiVersionRange(min_version, max_version, flexible_from, request, response, advertised)
+    return ApiVersionRange(min_version, max_version, flexible_from, family, name, advertised)
 
 
 API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     # KAFKA-18659: librdkafka before 2.8 turns compression off unless Produce 0 is advertised
-    ApiKey.PRODUCE: _api(3, 13, 9, produce.ProduceRequest, produce.ProduceResponse, advertised_min_version=0),
-    ApiKey.FETCH: _api(4, 18, 12, fetch.FetchRequest, fetch.FetchResponse),
-    ApiKey.LIST_OFFSETS: _api(1, 11, 6, list_offsets.ListOffsetsRequest, list_offsets.ListOffsetsResponse),
-    ApiKey.METADATA: _api(0, 13, 9, metadata.MetadataRequest, metadata.MetadataResponse),
-    ApiKey.OFFSET_COMMIT: _api(2, 10, 8, offsets.OffsetCommitRequest, offsets.OffsetCommitResponse),
-    ApiKey.OFFSET_FETCH: _api(1, 10, 6, offsets.OffsetFetchRequest, offsets.OffsetFetchResponse),
-    ApiKey.FIND_COORDINATOR: _api(0, 6, 3, coordinators.FindCoordinatorRequest, coordinators.FindCoordinatorResponse),
-    ApiKey.JOIN_GROUP: _api(0, 9, 6, groups_classic.JoinGroupRequest, groups_classic.JoinGroupResponse),
-    ApiKey.HEARTBEAT: _api(0, 4, 4, groups_classic.HeartbeatRequest, groups_classic.HeartbeatResponse),
-    ApiKey.LEAVE_GROUP: _api(0, 5, 4, groups_classic.LeaveGroupRequest, groups_classic.LeaveGroupResponse),
-    ApiKey.SYNC_GROUP: _api(0, 5, 4, groups_classic.SyncGroupRequest, groups_classic.SyncGroupResponse),
-    ApiKey.DESCRIBE_GROUPS: _api(0, 6, 5, groups_classic.DescribeGroupsRequest, groups_classic.DescribeGroupsResponse),
-    ApiKey.LIST_GROUPS: _api(0, 5, 3, groups_classic.ListGroupsRequest, groups_classic.ListGroupsResponse),
-    ApiKey.API_VERSIONS: _api(0, 4, 3, api_versions.ApiVersionsRequest, api_versions.ApiVersionsResponse),
-    ApiKey.CREATE_TOPICS: _api(2, 7, 5, topics.CreateTopicsRequest, topics.CreateTopicsResponse),
-    ApiKey.DELETE_TOPICS: _api(1, 6, 4, topics.DeleteTopicsRequest, topics.DeleteTopicsResponse),
-    ApiKey.INIT_PRODUCER_ID: _api(0, 5, 2, producer_ids.InitProducerIdRequest, producer_ids.InitProducerIdResponse),
+    ApiKey.PRODUCE: _api(3, 13, 9, "produce", "Produce", advertised_min_version=0),
+    ApiKey.FETCH: _api(4, 18, 12, "fetch", "Fetch"),
+    ApiKey.LIST_OFFSETS: _api(1, 11, 6, "list_offsets", "ListOffsets"),
+    ApiKey.METADATA: _api(0, 13, 9, "metadata", "Metadata"),
+    ApiKey.OFFSET_COMMIT: _api(2, 10, 8, "offsets", "OffsetCommit"),
+    ApiKey.OFFSET_FETCH: _api(1, 10, 6, "offsets", "OffsetFetch"),
+    ApiKey.FIND_COORDINATOR: _api(0, 6, 3, "coordinators", "FindCoordinator"),
+    ApiKey.JOIN_GROUP: _api(0, 9, 6, "groups_classic", "JoinGroup"),
+    ApiKey.HEARTBEAT: _api(0, 4, 4, "groups_classic", "Heartbeat"),
+    ApiKey.LEAVE_GROUP: _api(0, 5, 4, "groups_classic", "LeaveGroup"),
+    ApiKey.SYNC_GROUP: _api(0, 5, 4, "groups_classic", "SyncGroup"),
+    ApiKey.DESCRIBE_GROUPS: _api(0, 6, 5, "groups_classic", "DescribeGroups"),
+    ApiKey.LIST_GROUPS: _api(0, 5, 3, "groups_classic", "ListGroups"),
+    ApiKey.API_VERSIONS: _api(0, 4, 3, "api_versions", "ApiVersions"),
+    ApiKey.CREATE_TOPICS: _api(2, 7, 5, "topics", "CreateTopics"),
+    ApiKey.DELETE_TOPICS: _api(1, 6, 4, "topics", "DeleteTopics"),
+    ApiKey.INIT_PRODUCER_ID: _api(0, 5, 2, "producer_ids", "InitProducerId"),
 }
 """In the order of their keys, which is the order in which ApiVersions tells them."""
 
-_ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in API_VERSIONS.items()}
+DECLARED: Final[dict[ApiKey, ApiVersionRange]] = {
+    ApiKey.DELETE_RECORDS: _api(0, 2, 2, "delete_records", "DeleteRecords"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _api(2, 4, 4, "leader_epochs", "OffsetForLeaderEpoch"),
+    ApiKey.DESCRIBE_CONFIGS: _api(1, 4, 4, "configs", "DescribeConfigs"),
+    ApiKey.ALTER_CONFIGS: _api(0, 2, 2, "configs", "AlterConfigs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _api(1, 2, 2, "log_dirs", "AlterReplicaLogDirs"),
+    ApiKey.DESCRIBE_LOG_DIRS: _api(1, 5, 2, "log_dirs", "DescribeLogDirs"),
+    ApiKey.CREATE_PARTITIONS: _api(0, 3, 2, "partitions", "CreatePartitions"),
+    ApiKey.DELETE_GROUPS: _api(0, 2, 2, "group_admin", "DeleteGroups"),
+    ApiKey.ELECT_LEADERS: _api(0, 2, 2, "partitions", "ElectLeaders"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _api(0, 1, 1, "configs", "IncrementalAlterConfigs"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _api(0, 1, 0, "partitions", "AlterPartitionReassignments"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _api(0, 0, 0, "partitions", "ListPartitionReassignments"),
+    ApiKey.OFFSET_DELETE: _api(0, 0, NEVER, "group_admin", "OffsetDelete"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _api(0, 1, 1, "client_quotas", "DescribeClientQuotas"),
+    ApiKey.ALTER_CLIENT_QUOTAS: _api(0, 1, 1, "client_quotas", "AlterClientQuotas"),
+    ApiKey.DESCRIBE_QUORUM: _api(0, 2, 0, "cluster", "DescribeQuorum"),
+    ApiKey.UPDATE_FEATURES: _api(0, 2, 0, "cluster", "UpdateFeatures"),
+    ApiKey.DESCRIBE_CLUSTER: _api(0, 2, 0, "cluster", "DescribeCluster"),
+    ApiKey.DESCRIBE_PRODUCERS: _api(0, 0, 0, "producer_ids", "DescribeProducers"),
+    ApiKey.UNREGISTER_BROKER: _api(0, 0, 0, "cluster", "UnregisterBroker"),
+    ApiKey.LIST_CONFIG_RESOURCES: _api(0, 1, 0, "configs", "ListConfigResources"),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api(0, 0, 0, "partitions", "DescribeTopicPartitions"),
+}
+"""Messages that clients of ours may send and that no handler serves yet; a row moves up with its handler."""
+
+_ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in (DECLARED | API_VERSIONS).items()}
 
 
 def request_header_version(api_key: int, version: int) -> int:
     """2 where the request is flexible, else 1. An ApiVersions request above v2 is flexible even where v(n) is unknown.
 
-    Raises ProtocolError for a key that is not served.
+    Raises ProtocolError for a key that is not declared.
     """
-    return 2 if version >= _served(api_key).flexible_from else 1
+    return 2 if version >= _declared(api_key).flexible_from else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
     """1 where the response is flexible, else 0; always 0 for ApiVersions (KIP-511). Raises as above."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
-    return 1 if version >= _served(api_key).flexible_from else 0
+    return 1 if version >= _declared(api_key).flexible_from else 0
 
 
-def _served(api_key: int) -> ApiVersionRange:
+def _declared(api_key: int) -> ApiVersionRange:
     row = _ROWS.get(api_key)
     if row is None:
-        raise ProtocolError(f"api key {api_key} is not served")
+        raise ProtocolError(f"api key {api_key} is not declared")
     return row
 
 
@@ -204,6 +239,8 @@ def is_unknown_api_versions(api_key: int, version: int) -> bool:
 
 def unknown_api_versions_response() -> api_versions.ApiVersionsResponse:
     """The answer, to be encoded as v0, to an ApiVersions request of an unknown version: what to ask (KIP-511)."""
+    from moldau.wire.protocol.messages import api_versions
+
     row = API_VERSIONS[ApiKey.API_VERSIONS]
     known = api_versions.ApiVersion(ApiKey.API_VERSIONS, row.min_version, row.max_version)
     return api_versions.ApiVersionsResponse(error_code=ERROR_CODES["UNSUPPORTED_VERSION"], api_keys=(known,))

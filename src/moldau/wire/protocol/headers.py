@@ -33,7 +33,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
     """The header of the request in `buffer` (no frame length), and the position of its body.
 
     A negative client id length is null, and invalid UTF-8 in it is replaced, as Kafka does. Raises ProtocolError for a
-    header that is cut and for a key that is not served; whether the version is served is for the caller to see. In an
+    header that is cut and for a key that is not declared; whether the version is served is for the caller to see. In an
     ApiVersions request of an unknown version nothing behind the client id is read: it gets the v0 answer in any case.
     """
     if len(buffer) < _REQUEST.size:
@@ -56,7 +56,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """Raises ProtocolError for a key that is not served or a client id over 32,767 bytes."""
+    """Raises ProtocolError for a key that is not declared or a client id over 32,767 bytes."""
     client_id = header.client_id
     text = b"" if client_id is None else client_id.encode()
     if len(text) > 32_767:

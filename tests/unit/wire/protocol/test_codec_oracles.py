@@ -43,7 +43,9 @@ def test_the_bytes_are_those_of_kio_in_both_directions_and_those_of_kafka_python
     def agree(message):
         body = encode_message(message, version)
         _agree_with_kio(message, version, body)
-        assert body == kafka_python_bytes(message, version)
+        # kafka-python 3.0 has no UnregisterBroker; there kio alone is asked
+        if not cls.__name__.startswith("UnregisterBroker"):
+            assert body == kafka_python_bytes(message, version)
 
     agree()
 

@@ -43,7 +43,7 @@ def handler_specs(*, are_records_validated: bool = False) -> dict[int, HandlerSp
             flexible_from=versions.flexible_from,
             module=_PACKAGE + module,
             function=function,
-            request=None if key in _RAW else versions.request,
+            declaration=None if key in _RAW else versions,
             prepare="prepare_produce" if key is ApiKey.PRODUCE and are_records_validated else None,
         )
     return specs

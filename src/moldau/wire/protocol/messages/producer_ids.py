@@ -1,4 +1,4 @@
-"""InitProducerId: a producer id and epoch for idempotence and transactions (KIP-98, 360)."""
+"""Producer ids: InitProducerId for idempotence and transactions (KIP-98, 360), DescribeProducers (KIP-664)."""
 
 from __future__ import annotations
 
@@ -35,3 +35,44 @@ class InitProducerIdResponse(msgspec.Struct, frozen=True):
     producer_epoch: Int16 = 0
     ongoing_txn_producer_id: Annotated[Int64, wire("6+")] = -1
     ongoing_txn_producer_epoch: Annotated[Int16, wire("6+")] = -1
+
+
+class DescribeProducersTopic(msgspec.Struct, frozen=True):
+    name: str = ""
+    partition_indexes: tuple[Int32, ...] = ()
+
+
+@message(versions="0", flexible="0+")
+class DescribeProducersRequest(msgspec.Struct, frozen=True):
+    """The producers that partitions remember (KIP-664)."""
+
+    topics: tuple[DescribeProducersTopic, ...] = ()
+
+
+class ProducerState(msgspec.Struct, frozen=True):
+    producer_id: Int64 = 0
+    producer_epoch: Int32 = 0
+    last_sequence: Int32 = -1
+    last_timestamp: Int64 = -1
+    coordinator_epoch: Int32 = 0
+    current_txn_start_offset: Int64 = -1
+
+
+class DescribeProducersPartitionResponse(msgspec.Struct, frozen=True):
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, wire(nullable="0+")] = None
+    active_producers: tuple[ProducerState, ...] = ()
+
+
+class DescribeProducersTopicResponse(msgspec.Struct, frozen=True):
+    name: str = ""
+    partitions: tuple[DescribeProducersPartitionResponse, ...] = ()
+
+
+@message(versions="0", flexible="0+")
+class DescribeProducersResponse(msgspec.Struct, frozen=True):
+    """`current_txn_start_offset` -1: no transaction is open. `last_timestamp` in ms."""
+
+    throttle_time_ms: Int32 = 0
+    topics: tuple[DescribeProducersTopicResponse, ...] = ()

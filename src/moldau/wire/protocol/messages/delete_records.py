@@ -1,0 +1,44 @@
+"""DeleteRecords: moves the log start offset forward (KIP-107)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.wire.protocol.schema import Int16, Int32, Int64, message
+
+
+class DeleteRecordsPartition(msgspec.Struct, frozen=True):
+    partition_index: Int32 = 0
+    offset: Int64 = 0
+
+
+class DeleteRecordsTopic(msgspec.Struct, frozen=True):
+    name: str = ""
+    partitions: tuple[DeleteRecordsPartition, ...] = ()
+
+
+@message(versions="0-2", flexible="2+")
+class DeleteRecordsRequest(msgspec.Struct, frozen=True):
+    """`offset` -1: up to the high watermark."""
+
+    topics: tuple[DeleteRecordsTopic, ...] = ()
+    timeout_ms: Int32 = 0
+
+
+class DeleteRecordsPartitionResult(msgspec.Struct, frozen=True):
+    partition_index: Int32 = 0
+    low_watermark: Int64 = 0
+    error_code: Int16 = 0
+
+
+class DeleteRecordsTopicResult(msgspec.Struct, frozen=True):
+    name: str = ""
+    partitions: tuple[DeleteRecordsPartitionResult, ...] = ()
+
+
+@message(versions="0-2", flexible="2+")
+class DeleteRecordsResponse(msgspec.Struct, frozen=True):
+    """`low_watermark`: the log start offset after it; -1 where it failed."""
+
+    throttle_time_ms: Int32 = 0
+    topics: tuple[DeleteRecordsTopicResult, ...] = ()

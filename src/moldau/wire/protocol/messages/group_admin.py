@@ -1,0 +1,63 @@
+"""Deletion of groups and of a group's positions (KIP-229, 496)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.wire.protocol.schema import Int16, Int32, message
+
+
+@message(versions="0-2", flexible="2+")
+class DeleteGroupsRequest(msgspec.Struct, frozen=True):
+    """Only groups without members."""
+
+    groups_names: tuple[str, ...] = ()
+
+
+class DeletableGroupResult(msgspec.Struct, frozen=True):
+    group_id: str = ""
+    error_code: Int16 = 0
+
+
+@message(versions="0-2", flexible="2+")
+class DeleteGroupsResponse(msgspec.Struct, frozen=True):
+    """One result for each group."""
+
+    throttle_time_ms: Int32 = 0
+    results: tuple[DeletableGroupResult, ...] = ()
+
+
+class OffsetDeleteRequestPartition(msgspec.Struct, frozen=True):
+    partition_index: Int32 = 0
+
+
+class OffsetDeleteRequestTopic(msgspec.Struct, frozen=True):
+    name: str = ""
+    partitions: tuple[OffsetDeleteRequestPartition, ...] = ()
+
+
+@message(versions="0", flexible="none")
+class OffsetDeleteRequest(msgspec.Struct, frozen=True):
+    """Only of topics that no member is subscribed to."""
+
+    group_id: str = ""
+    topics: tuple[OffsetDeleteRequestTopic, ...] = ()
+
+
+class OffsetDeleteResponsePartition(msgspec.Struct, frozen=True):
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+class OffsetDeleteResponseTopic(msgspec.Struct, frozen=True):
+    name: str = ""
+    partitions: tuple[OffsetDeleteResponsePartition, ...] = ()
+
+
+@message(versions="0", flexible="none")
+class OffsetDeleteResponse(msgspec.Struct, frozen=True):
+    """`error_code` of the request counts for all partitions, where it is not 0."""
+
+    error_code: Int16 = 0
+    throttle_time_ms: Int32 = 0
+    topics: tuple[OffsetDeleteResponseTopic, ...] = ()
