@@ -28,6 +28,7 @@ import msgspec
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.faults import Delay, Disconnect, Fault, FaultPlan, Replace
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
@@ -99,6 +100,8 @@ class Dispatcher:
         self.log = log
         self.authorizer = authorizer
         self.quotas = quotas
+        self.faults: FaultPlan | None = None
+        """What a test wants to go wrong; None outside of tests."""
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._on_invariant_broken = on_invariant_broken
@@ -142,12 +145,36 @@ class Dispatcher:
         act = entry.act or self._resolve(entry)
         context = RequestContext(connection, api_key, version, correlation_id, client_id, self.authorizer, self.quotas)
         try:
+            if self.faults is not None and (fault := self.faults.consult(context, entry.name)) is not None:
+                return self._fail_on_purpose(entry, context, frame, position, fault)
             return act(context, frame, position)
         except ProtocolError as error:
             raise ProtocolError(f"{entry.name} v{version}: {error}") from None
         except Exception as error:
             self._unforeseen(connection, entry.name, error)
             return None
+
+    def _fail_on_purpose(
+        self, entry: _Entry, context: RequestContext, frame: memoryview, position: int, fault: Fault
+    ) -> Answer | PendingResponse | None:
+        connection = context.connection
+        act = entry.act or self._resolve(entry)
+        if isinstance(fault, Replace):
+            return fault.answer(context, frame, position)
+        if isinstance(fault, Disconnect):
+            if fault.is_handled:
+                act(context, frame, position)
+            connection.abort()
+            return None
+        if isinstance(fault, Delay):
+            wait, copy = fault.wait, bytearray(frame)
+
+            async def wait_first() -> Callable[[], Any]:
+                await wait()
+                return partial(act, context, memoryview(copy), position)
+
+            return self._prepare(entry, context, wait_first())
+        return connection.reserve()
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> Answer:
         if api_key == API_VERSIONS_KEY and API_VERSIONS_KEY in self._entries:

@@ -54,11 +54,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_held",
         "_is_in_event",
         "_is_paused",
-        "_is_preparing",
         "_is_pressed",
         "_largest_unsent_bytes",
         "_out",
         "_out_bytes",
+        "_preparing",
         "_responses",
         "_resume_queued",
         "_stopped",
@@ -102,7 +102,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._blocked_bytes = 0
         self._out: list[Buffer] = []
         self._out_bytes = 0
-        self._is_in_event = self._is_paused = self._is_preparing = self._stopped = self._resume_queued = False
+        self._is_in_event = self._is_paused = self._stopped = self._resume_queued = False
+        self._preparing = 0
         self._unsent_bytes = self._written_bytes = self._largest_unsent_bytes = 0
         self._is_pressed = False
         self._wait_for_write: list[Callable[[], None]] = []
@@ -206,7 +207,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if position == end or self.is_closed:
             return
         if self._stopped:
-            if self.is_holding() and not self._is_preparing:
+            if self.is_holding() and not self._preparing:
                 is_unread = self.is_write_paused
                 self.group.telemetry.count(BOUND_REACHED, HIGH_WATER if is_unread else PENDING_RESPONSES)
             self._set_held(bytearray(view[position:end]))
@@ -232,7 +233,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             frame_end = position + 4 + length
             if frame_end > end:
                 break
-            if (self._responses or self.is_write_paused or self._is_preparing) and self.is_holding():
+            if (self._responses or self.is_write_paused or self._preparing) and self.is_holding():
                 self._stopped = True
                 break
             self.frames_received += 1
@@ -341,7 +342,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         limits = self.group.limits
         return (
             self.is_write_paused
-            or self._is_preparing
+            or self._preparing > 0
             or self.group.dispatcher is None
             or len(self._responses) >= limits.max_pending_responses
             or self._blocked_bytes >= limits.max_pending_response_bytes
@@ -349,10 +350,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def begin_prepare(self) -> None:
         """A handler waits before it acts: no further request begins until `end_prepare`."""
-        self._is_preparing = True
+        self._preparing += 1
 
     def end_prepare(self) -> None:
-        self._is_preparing = False
+        self._preparing -= 1
         self._resume_later()
 
     def _pause_reading(self) -> None:
