@@ -20,6 +20,9 @@ class Partition:
 
     __slots__ = (
         "appended_bytes",
+        "appended_records",
+        "fetch_requests",
+        "fetched_bytes",
         "flush_messages",
         "high_watermark",
         "is_deleted",
@@ -28,6 +31,7 @@ class Partition:
         "leader_id",
         "log",
         "number",
+        "produce_requests",
         "topic_id",
         "topic_partition",
         "waits_for_flush",
@@ -44,6 +48,8 @@ class Partition:
         self.is_deleted = False
         self.appended_bytes = 0
         """Bytes appended since the start: who waits for bytes compares two looks."""
+        self.appended_records = self.produce_requests = self.fetched_bytes = self.fetch_requests = 0
+        """Since the start, for the metrics."""
         self.flush_messages = log.settings.flush_messages
         self.waits_for_flush = self.flush_messages == 1
         # what recovery found in the log is all there is: with one replica it counts as committed, once it is as durable
@@ -88,6 +94,8 @@ class Partition:
             self.is_offline = True
             raise
         self.appended_bytes += len(batches)
+        self.appended_records += appended.last_offset - appended.base_offset + 1
+        self.produce_requests += 1
         if not self.waits_for_flush:
             self.high_watermark = Offset(log.log_end_offset)
         return appended

@@ -16,6 +16,7 @@ from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionIm
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, StorageFullError, kafka_error
+from moldau.shell.broker.traffic import Traffic
 from moldau.types import ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Partitions:
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
         self._settings_of = LogSettingsByOverrides(broker.settings)
+        self.ended = Traffic()
+        """What went through partitions that are deleted."""
         self._next_number = 0
         self._work: deque[Callable[[], None]] = deque()
         self._settled: asyncio.Future[None] | None = None
@@ -204,6 +207,7 @@ class Partitions:
             del self.by_name[topic.name.encode()]
         for partition in hosted.partitions.values():
             partition.is_deleted = True
+            self.ended.add(partition)
             self._broker.waits.changed(partition)
             self._broker.flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
             self._broker.touched.pop(partition.number, None)

@@ -8,7 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.shell.broker.traffic import (
+    BYTES_REJECTED,
+    FAILED_PRODUCE_REQUESTS,
+    INVALID_MESSAGE_CRC_RECORDS,
+    INVALID_SEQUENCE_RECORDS,
+)
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Offset
@@ -22,6 +28,9 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 7
+MESSAGE_TOO_LARGE = ERROR_CODES["MESSAGE_TOO_LARGE"]
+CORRUPT_MESSAGE = ERROR_CODES["CORRUPT_MESSAGE"]
+OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 # topic, partition, error code, base offset, log append time, log start offset, error message
 Result = tuple[bytes, int, int, int, int, int, str | None]
@@ -99,9 +108,11 @@ def act_produce(
             else:
                 appended = partition.append(records, now_ms)
         except KafkaError as error:
+            _count_failed(broker, error.code, records)
             results.append(_failed(topic, index, error))
         except StorageFailedError:
             broker.directory_failed()
+            broker.telemetry.count(FAILED_PRODUCE_REQUESTS)
             results.append(_failed(topic, index, kafka_error("KAFKA_STORAGE_ERROR")))
         else:
             results.append(
@@ -176,6 +187,17 @@ def _repeated(entries: list[tuple[bytes, int, memoryview | None]]) -> dict[tuple
 
 def _failed(topic: bytes, index: int, error: KafkaError) -> Result:
     return (topic, index, error.code, -1, -1, -1, error.message)
+
+
+def _count_failed(broker: Broker, code: int, records: memoryview | None) -> None:
+    telemetry = broker.telemetry
+    telemetry.count(FAILED_PRODUCE_REQUESTS)
+    if code == MESSAGE_TOO_LARGE and records is not None:
+        telemetry.count(BYTES_REJECTED, amount=len(records))
+    elif code == CORRUPT_MESSAGE:
+        telemetry.count(INVALID_MESSAGE_CRC_RECORDS)
+    elif code == OUT_OF_ORDER_SEQUENCE_NUMBER:
+        telemetry.count(INVALID_SEQUENCE_RECORDS)
 
 
 def _close_on_error(results: list[Result]) -> None:

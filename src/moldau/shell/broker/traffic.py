@@ -1,0 +1,42 @@
+"""What went through partitions since the node started, for the metrics: kept by each partition, summed when asked.
+
+Names as in Kafka's BrokerTopicMetrics. A partition that is deleted leaves its sums here, so that totals never go back.
+"""
+
+from __future__ import annotations
+
+from moldau.core.replication.partition import Partition
+
+BYTES_REJECTED = "kafka.server:type=BrokerTopicMetrics,name=BytesRejectedPerSec"
+FAILED_PRODUCE_REQUESTS = "kafka.server:type=BrokerTopicMetrics,name=FailedProduceRequestsPerSec"
+FAILED_FETCH_REQUESTS = "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec"
+INVALID_MESSAGE_CRC_RECORDS = "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec"
+INVALID_SEQUENCE_RECORDS = "kafka.server:type=BrokerTopicMetrics,name=InvalidOffsetOrSequenceRecordsPerSec"
+
+
+class Traffic:
+    """Sums over some partitions."""
+
+    __slots__ = ("bytes_in", "bytes_out", "fetch_requests", "messages_in", "produce_requests")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_in = 0
+        self.produce_requests = 0
+        """One for each partition of each request, as Kafka counts."""
+        self.fetch_requests = 0
+
+    def add(self, partition: Partition) -> None:
+        self.bytes_in += partition.appended_bytes
+        self.bytes_out += partition.fetched_bytes
+        self.messages_in += partition.appended_records
+        self.produce_requests += partition.produce_requests
+        self.fetch_requests += partition.fetch_requests
+
+    def add_all(self, other: Traffic) -> None:
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.messages_in += other.messages_in
+        self.produce_requests += other.produce_requests
+        self.fetch_requests += other.fetch_requests
