@@ -180,21 +180,28 @@ class LogDirectory:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointPlan:
         """The offset checkpoints as they should be now; `run()` writes them, in Workers."""
-        return CheckpointPlan(
-            self.disk,
-            self.health,
-            self._written,
+        return self._plan(
             {
                 RECOVERY_POINT_CHECKPOINT: {key: log.recovery_point for key, log in self.logs.items()},
-                # only where no file says it
-                LOG_START_OFFSET_CHECKPOINT: {
-                    key: log.log_start_offset
-                    for key, log in self.logs.items()
-                    if log.log_start_offset > log.first_segment_offset
-                },
+                LOG_START_OFFSET_CHECKPOINT: self._start_offsets(),
                 HIGH_WATERMARK_CHECKPOINT: dict(high_watermarks),
-            },
+            }
         )
+
+    def checkpoint_log_start_offsets(self) -> CheckpointPlan:
+        """As `checkpoint`, of the log start offsets alone: after a client moved one."""
+        return self._plan({LOG_START_OFFSET_CHECKPOINT: self._start_offsets()})
+
+    def _plan(self, offsets: dict[str, dict[TopicPartition, int]]) -> CheckpointPlan:
+        return CheckpointPlan(self.disk, self.health, self._written, offsets)
+
+    def _start_offsets(self) -> dict[TopicPartition, int]:
+        """Only those that no file's name says."""
+        return {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.log_start_offset > log.first_segment_offset
+        }
 
     def close(self, *, broker_epoch: int, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """A clean stop: every log closed and durable, then the checkpoints, then the mark that says so; waits.

@@ -130,8 +130,7 @@ class Housekeeping:
         if not moved and not broker.is_checkpoint_due:
             return
         broker.is_checkpoint_due = False
-        plan = broker.partitions.logs.checkpoint(broker.partitions.high_watermarks())
-        await broker.workers.run(plan.run)
+        await broker.checkpoints.write(broker.partitions.high_watermarks())
         self._checkpointed.update(moved)
 
     async def purge_deleted(self) -> None:

@@ -14,9 +14,11 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
 from moldau.errors import InvariantError, KafkaError, MoldauError, invariant, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
+from moldau.shell.broker.checkpoints import Checkpoints
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
@@ -81,8 +83,15 @@ class Broker:
         self.max_parked_fetches = settings.moldau_parked_fetches
         self.parked_fetches = 0
         self.response_memory = ResponseMemory(settings.moldau_response_memory_bytes)
+        self.fetch_sessions = FetchSessions(
+            settings.max_incremental_fetch_session_cache_slots,
+            settings.moldau_fetch_session_memory_bytes,
+            random.random_below,
+            telemetry,
+        )
         self.waits = PartitionWaits(loop)
         self.flusher = Flusher(self)
+        self.checkpoints = Checkpoints(self)
         self.partitions = Partitions(self, logs)
         self.topic_creation = TopicCreation(self)
         self.producer_ids = ProducerIds(self)

@@ -177,13 +177,14 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.API_VERSIONS: _api(0, 4, 3, "api_versions", "ApiVersions"),
     ApiKey.CREATE_TOPICS: _api(2, 7, 5, "topics", "CreateTopics"),
     ApiKey.DELETE_TOPICS: _api(1, 6, 4, "topics", "DeleteTopics"),
+    ApiKey.DELETE_RECORDS: _api(0, 2, 2, "delete_records", "DeleteRecords"),
     ApiKey.INIT_PRODUCER_ID: _api(0, 5, 2, "producer_ids", "InitProducerId"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _api(2, 4, 4, "leader_epochs", "OffsetForLeaderEpoch"),
+    ApiKey.DESCRIBE_PRODUCERS: _api(0, 0, 0, "producer_ids", "DescribeProducers"),
 }
 """In the order of their keys, which is the order in which ApiVersions tells them."""
 
 DECLARED: Final[dict[ApiKey, ApiVersionRange]] = {
-    ApiKey.DELETE_RECORDS: _api(0, 2, 2, "delete_records", "DeleteRecords"),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: _api(2, 4, 4, "leader_epochs", "OffsetForLeaderEpoch"),
     ApiKey.DESCRIBE_CONFIGS: _api(1, 4, 4, "configs", "DescribeConfigs"),
     ApiKey.ALTER_CONFIGS: _api(0, 2, 2, "configs", "AlterConfigs"),
     ApiKey.ALTER_REPLICA_LOG_DIRS: _api(1, 2, 2, "log_dirs", "AlterReplicaLogDirs"),
@@ -200,7 +201,6 @@ DECLARED: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.DESCRIBE_QUORUM: _api(0, 2, 0, "cluster", "DescribeQuorum"),
     ApiKey.UPDATE_FEATURES: _api(0, 2, 0, "cluster", "UpdateFeatures"),
     ApiKey.DESCRIBE_CLUSTER: _api(0, 2, 0, "cluster", "DescribeCluster"),
-    ApiKey.DESCRIBE_PRODUCERS: _api(0, 0, 0, "producer_ids", "DescribeProducers"),
     ApiKey.UNREGISTER_BROKER: _api(0, 0, 0, "cluster", "UnregisterBroker"),
     ApiKey.LIST_CONFIG_RESOURCES: _api(0, 1, 0, "configs", "ListConfigResources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api(0, 0, 0, "partitions", "DescribeTopicPartitions"),

@@ -14,13 +14,27 @@ import pytest
 from moldau.shell.broker.handlers.table import handler_specs
 from moldau.shell.network.context import RequestContext
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, HeartbeatRequest
+from moldau.wire.protocol.messages.leader_epochs import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.offsets import OffsetCommitRequest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
+from moldau.wire.protocol.messages.producer_ids import (
+    DescribeProducersRequest,
+    DescribeProducersTopic,
+    InitProducerIdRequest,
+)
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
 SPECS = handler_specs()
@@ -92,6 +106,10 @@ PRODUCE = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="t", partitio
 FETCH = FetchRequest(topics=(FetchTopic(topic="t", partitions=(FetchPartition(0, partition_max_bytes=10),)),))
 LIST = ListOffsetsRequest(topics=(ListOffsetsTopic("t", (ListOffsetsPartition(0),)),))
 
+DELETE_RECORDS = DeleteRecordsRequest((DeleteRecordsTopic("t", (DeleteRecordsPartition(0),)),))
+LEADER_EPOCH = OffsetForLeaderEpochRequest(-1, (OffsetForLeaderTopic("t", (OffsetForLeaderPartition(0),)),))
+DESCRIBE_PRODUCERS = DescribeProducersRequest((DescribeProducersTopic("t", (0,)),))
+
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
@@ -106,6 +124,9 @@ LIST = ListOffsetsRequest(topics=(ListOffsetsTopic("t", (ListOffsetsPartition(0)
         (ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None), "error_code", 31),
         (ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id="x"), "error_code", 53),
         (ApiKey.HEARTBEAT, 4, HeartbeatRequest(group_id="g"), "error_code", 30),
+        (ApiKey.DELETE_RECORDS, 2, DELETE_RECORDS, "topics.0.partitions.0.error_code", 29),
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, LEADER_EPOCH, "topics.0.partitions.0.error_code", 29),
+        (ApiKey.DESCRIBE_PRODUCERS, 0, DESCRIBE_PRODUCERS, "topics.0.partitions.0.error_code", 29),
         (ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=("g",)), "groups.0.error_code", 30),
     ],
 )

@@ -26,7 +26,10 @@ _ROWS: tuple[tuple[ApiKey, str, str], ...] = (
     (ApiKey.API_VERSIONS, "api_versions", "act_api_versions"),
     (ApiKey.CREATE_TOPICS, "topics", "act_create_topics"),
     (ApiKey.DELETE_TOPICS, "topics", "act_delete_topics"),
+    (ApiKey.DELETE_RECORDS, "delete_records", "act_delete_records"),
     (ApiKey.INIT_PRODUCER_ID, "producer_ids", "act_init_producer_id"),
+    (ApiKey.OFFSET_FOR_LEADER_EPOCH, "leader_epochs", "act_offset_for_leader_epoch"),
+    (ApiKey.DESCRIBE_PRODUCERS, "producers", "act_describe_producers"),
 )
 
 

@@ -1,0 +1,46 @@
+"""Writing the offset checkpoints of the log directories: one writer at a time, in Workers.
+
+Beside the writing by the clock (see housekeeping) a log start offset that a client moved is written before the client
+is answered, so that records once deleted do not come back after a crash; requests that wait share the next writing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moldau.types import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.core.log.directory import CheckpointPlan
+    from moldau.shell.broker.role import Broker
+
+
+class Checkpoints:
+    """Used from the broker's loop only."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._lock = asyncio.Lock()
+        self._asked = 0
+        self._saved = 0
+
+    async def write(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """All checkpoints. Raises StorageFullError, StorageFailedError."""
+        async with self._lock:
+            await self._run(self._broker.partitions.logs.checkpoint(high_watermarks))
+
+    async def save_log_start_offsets(self) -> None:
+        """Until the log start offsets of now are on the disk. Raises StorageFullError, StorageFailedError."""
+        self._asked += 1
+        number = self._asked
+        async with self._lock:
+            if self._saved >= number:
+                return
+            covered = self._asked
+            await self._run(self._broker.partitions.logs.checkpoint_log_start_offsets())
+            self._saved = covered
+
+    async def _run(self, plan: CheckpointPlan) -> None:
+        await self._broker.workers.run(plan.run)

@@ -1,0 +1,111 @@
+"""DeleteRecords: the log start offset moves forward."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING
+
+from moldau.core.replication.partition import Partition
+from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, StorageFullError, kafka_error
+from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+HIGH_WATERMARK = -1
+KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
+
+Result = tuple[int, int]
+"""Low watermark (the log start offset now), error code."""
+
+
+def act_delete_records(
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Coroutine[object, object, DeleteRecordsResponse]:
+    """Versions 0-2. All of KIP-107; v2 flexible (KIP-482).
+
+    Answered once the new log start offsets are on the disk: unlike in Apache Kafka, what was deleted does not come back
+    after a crash. Files go at the next retention check. A partition that stands twice counts once, with its
+    last offset. Ignored on purpose: the timeout (there is no follower to wait for).
+    """
+    asked: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            asked.setdefault(topic.name, {})[partition.partition_index] = partition.offset
+    results: dict[str, dict[int, Result]] = {name: {} for name in asked}
+    moved: list[tuple[str, Partition]] = []
+    for name, offsets in asked.items():
+        for index, offset in offsets.items():
+            try:
+                found = _deletable_partition(broker, context, name, index)
+                if _delete(found, offset):
+                    moved.append((name, found))
+                results[name][index] = (found.log.log_start_offset, 0)
+            except KafkaError as error:
+                results[name][index] = (-1, error.code)
+    if not moved:
+        return _response(context, results)
+    return _finish(broker, context, results, moved)
+
+
+def _deletable_partition(broker: Broker, context: RequestContext, topic: str, index: int) -> Partition:
+    """Raises what a partition whose records may not be deleted gets: 29, 3, 17, 56."""
+    if not context.authorize(Operation.DELETE, Resource.TOPIC, topic):
+        raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+    partition = broker.partitions.find(topic, index)
+    if broker.partitions.by_name[topic.encode()].is_internal:
+        raise kafka_error("INVALID_TOPIC_EXCEPTION", "records of an internal topic are deleted by the broker only")
+    if partition.is_offline:
+        raise kafka_error("KAFKA_STORAGE_ERROR")
+    return partition
+
+
+def _delete(partition: Partition, offset: int) -> bool:
+    """Whether the log start offset moved. Raises 44 for a topic that is only compacted, 1 past the high watermark."""
+    log = partition.log
+    policy = log.settings.cleanup_policy
+    if "compact" in policy and "delete" not in policy:
+        raise kafka_error("POLICY_VIOLATION", "records of a compacted topic cannot be deleted by offset")
+    if offset == HIGH_WATERMARK:
+        offset = partition.high_watermark
+    if not 0 <= offset <= partition.high_watermark:
+        raise kafka_error("OFFSET_OUT_OF_RANGE", f"{offset} is not between 0 and the high watermark")
+    return log.advance_log_start_offset(offset)
+
+
+async def _finish(
+    broker: Broker,
+    context: RequestContext,
+    results: dict[str, dict[int, Result]],
+    moved: list[tuple[str, Partition]],
+) -> DeleteRecordsResponse:
+    for _, partition in moved:
+        # the epochs in front of the new start are gone too: a flush writes that down
+        broker.touched[partition.number] = partition
+        broker.flusher.request(partition)
+    try:
+        await broker.checkpoints.save_log_start_offsets()
+    except StorageFullError:
+        # it holds until a crash, as it does in Apache Kafka; the checkpoint by the clock tries again
+        broker.is_checkpoint_due = True
+    except StorageFailedError:
+        broker.directory_failed()
+        for name, partition in moved:
+            results[name][partition.topic_partition.partition] = (-1, KAFKA_STORAGE_ERROR)
+    return _response(context, results)
+
+
+def _response(context: RequestContext, results: dict[str, dict[int, Result]]) -> DeleteRecordsResponse:
+    topics = tuple(
+        DeleteRecordsTopicResult(
+            name, tuple(DeleteRecordsPartitionResult(index, *result) for index, result in partitions.items())
+        )
+        for name, partitions in results.items()
+    )
+    return DeleteRecordsResponse(throttle_time_ms=context.throttle(), topics=topics)

@@ -1,0 +1,72 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, for clients that look for a truncation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.leader_epochs import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+NOT_ASKED = -1
+UNKNOWN = (-1, -1)
+
+
+def act_offset_for_leader_epoch(
+    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """Versions 2-4. v2 current leader epoch (KIP-320), v3 replica id (KIP-392), v4 flexible (KIP-482); epochs as of
+    KIP-101 and KIP-279.
+
+    Ignored on purpose: the replica id (any reader is answered alike, as by Apache Kafka).
+    """
+    topics = []
+    for topic in request.topics:
+        is_allowed = context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.topic)
+        partitions = tuple(_look_up(broker, is_allowed, topic.topic, asked) for asked in topic.partitions)
+        topics.append(OffsetForLeaderTopicResult(topic.topic, partitions))
+    return OffsetForLeaderEpochResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
+
+
+def _look_up(broker: Broker, is_allowed: bool, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        if not is_allowed:
+            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+        partition = broker.partitions.find(topic, asked.partition)
+        if asked.current_leader_epoch != NOT_ASKED:
+            if asked.current_leader_epoch < 0:
+                raise kafka_error("FENCED_LEADER_EPOCH")
+            partition.check_leader_epoch(asked.current_leader_epoch)
+        if partition.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+    except KafkaError as error:
+        return EpochEndOffset(error.code, asked.partition)
+    epoch, end_offset = end_offset_for_epoch(partition, asked.leader_epoch)
+    return EpochEndOffset(0, asked.partition, epoch, end_offset)
+
+
+def end_offset_for_epoch(partition: Partition, leader_epoch: int) -> tuple[int, int]:
+    """(epoch, end offset) of the largest epoch not above the asked one, (-1, -1) if unknown.
+
+    Apache Kafka notes an epoch when its leader begins, our log when it writes its first batch: until then the epoch of
+    the leader is one that begins and ends at the log end offset.
+    """
+    log = partition.log
+    current = partition.leader_epoch
+    if current <= log.leader_epochs.latest_epoch:
+        return log.end_offset_for_epoch(leader_epoch)
+    if leader_epoch < 0 or leader_epoch > current:
+        return UNKNOWN
+    if leader_epoch == current or not log.leader_epochs.entries:
+        return leader_epoch, log.log_end_offset
+    return log.end_offset_for_epoch(min(leader_epoch, log.leader_epochs.latest_epoch))

@@ -1,0 +1,68 @@
+"""DescribeProducers: the producers that partitions remember."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.core.controller.topic_names import topic_name_fault
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.producer_ids import (
+    DescribeProducersPartitionResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopicResponse,
+    ProducerState,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+
+def act_describe_producers(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    """Versions 0-0. All of KIP-664. Ignored on purpose: nothing."""
+    topics = []
+    for topic in request.topics:
+        refusal = _topic_refusal(broker, context, topic.name)
+        partitions = tuple(_describe(broker, refusal, topic.name, index) for index in topic.partition_indexes)
+        topics.append(DescribeProducersTopicResponse(topic.name, partitions))
+    return DescribeProducersResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
+
+
+def _topic_refusal(broker: Broker, context: RequestContext, name: str) -> KafkaError | None:
+    """What every partition of the topic is answered with: 17, 29, 3."""
+    fault = topic_name_fault(name)
+    if fault is not None:
+        return kafka_error("INVALID_TOPIC_EXCEPTION", fault)
+    if not context.authorize(Operation.READ, Resource.TOPIC, name):
+        return kafka_error("TOPIC_AUTHORIZATION_FAILED")
+    if name.encode() not in broker.partitions.by_name:
+        return kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")
+    return None
+
+
+def _describe(broker: Broker, refusal: KafkaError | None, topic: str, index: int) -> DescribeProducersPartitionResponse:
+    if refusal is not None:
+        return DescribeProducersPartitionResponse(index, refusal.code, refusal.message)
+    try:
+        partition = broker.partitions.find(topic, index)
+        if partition.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+    except KafkaError as error:
+        return DescribeProducersPartitionResponse(index, error.code)
+    return DescribeProducersPartitionResponse(
+        index,
+        active_producers=tuple(
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp_ms,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.transaction_first_offset,
+            )
+            for producer_id, entry in partition.log.producer_state.entries.items()
+        ),
+    )
