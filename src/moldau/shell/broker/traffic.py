@@ -10,6 +10,9 @@ from moldau.core.replication.partition import Partition
 BYTES_REJECTED = "kafka.server:type=BrokerTopicMetrics,name=BytesRejectedPerSec"
 FAILED_PRODUCE_REQUESTS = "kafka.server:type=BrokerTopicMetrics,name=FailedProduceRequestsPerSec"
 FAILED_FETCH_REQUESTS = "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec"
+PRODUCE_ERRORS = "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=Produce"
+FETCH_ERRORS = "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=Fetch"
+"""By error code, for each partition of each request."""
 INVALID_MESSAGE_CRC_RECORDS = "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec"
 INVALID_SEQUENCE_RECORDS = "kafka.server:type=BrokerTopicMetrics,name=InvalidOffsetOrSequenceRecordsPerSec"
 

@@ -30,6 +30,7 @@ from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.faults import Delay, Disconnect, Fault, FaultPlan, Replace
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.request_stats import RequestStats
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
@@ -66,7 +67,7 @@ class HandlerSpec(msgspec.Struct, frozen=True):
 
 
 class _Entry:
-    __slots__ = ("act", "api_key", "count", "flexible_from", "max_version", "min_version", "name", "spec")
+    __slots__ = ("act", "api_key", "flexible_from", "max_version", "min_version", "name", "spec", "stats")
 
     def __init__(self, spec: HandlerSpec) -> None:
         self.spec = spec
@@ -76,7 +77,7 @@ class _Entry:
         self.max_version = spec.max_version
         self.flexible_from = spec.flexible_from
         self.act: RawAct | None = None
-        self.count = 0
+        self.stats = RequestStats(spec.max_version)
 
 
 class Dispatcher:
@@ -102,6 +103,8 @@ class Dispatcher:
         self.quotas = quotas
         self.faults: FaultPlan | None = None
         """What a test wants to go wrong; None outside of tests."""
+        self.timer: Callable[[], float] | None = None
+        """Seconds, for the times in the metrics; None: nothing is timed."""
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._on_invariant_broken = on_invariant_broken
@@ -141,18 +144,45 @@ class Dispatcher:
                     position = skip_tagged_fields(frame, position, count)
                 except IndexError:
                     raise ProtocolError("the request header ends within its tagged fields") from None
-        entry.count += 1
+        stats = entry.stats
+        stats.count += 1
+        stats.by_version[version] += 1
         act = entry.act or self._resolve(entry)
         context = RequestContext(connection, api_key, version, correlation_id, client_id, self.authorizer, self.quotas)
         try:
             if self.faults is not None and (fault := self.faults.consult(context, entry.name)) is not None:
                 return self._fail_on_purpose(entry, context, frame, position, fault)
+            if self.timer is not None and stats.is_sampled():
+                return self._timed(self.timer, stats, act, context, frame, position)
             return act(context, frame, position)
         except ProtocolError as error:
             raise ProtocolError(f"{entry.name} v{version}: {error}") from None
         except Exception as error:
             self._unforeseen(connection, entry.name, error)
             return None
+
+    def _timed(
+        self,
+        timer: Callable[[], float],
+        stats: RequestStats,
+        act: RawAct,
+        context: RequestContext,
+        frame: memoryview,
+        position: int,
+    ) -> Answer | PendingResponse | None:
+        started_s = timer()
+        answer = act(context, frame, position)
+        ended_s = timer()
+        size = 4 + len(frame)
+        if isinstance(answer, PendingResponse):
+            if answer.is_complete:
+                stats.handled(started_s, ended_s, size)
+            else:
+                stats.parked(started_s, ended_s, size)
+                answer.on_complete = lambda: stats.completed(started_s, ended_s, timer())
+        else:
+            stats.handled(started_s, ended_s, size)
+        return answer
 
     def _fail_on_purpose(
         self, entry: _Entry, context: RequestContext, frame: memoryview, position: int, fault: Fault
@@ -235,6 +265,8 @@ class Dispatcher:
         entry = self._entries[context.api_key]
         try:
             body = encode_message(response, context.api_version)
+            if self.timer is not None:
+                entry.stats.count_errors(response)
         except ProtocolError as error:
             raise ResponseError(str(error)) from error
         # ApiVersions keeps response header 0 in every version, so that any client can read it (KIP-511)
@@ -308,4 +340,8 @@ class Dispatcher:
 
     def request_counts(self) -> dict[str, int]:
         """Requests by API name since the start: the metric of every handler."""
-        return {entry.name: entry.count for entry in self._entries.values()}
+        return {entry.name: entry.stats.count for entry in self._entries.values()}
+
+    def request_stats(self) -> dict[int, RequestStats]:
+        """By API key, of all that are served."""
+        return {key: entry.stats for key, entry in self._entries.items()}

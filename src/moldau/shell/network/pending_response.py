@@ -17,7 +17,7 @@ Answer = bytes | list[Buffer]
 class PendingResponse:
     """A place in the order of responses. `complete` fills it, once; a lost connection makes that a no-op."""
 
-    __slots__ = ("answer", "connection", "is_complete", "on_abandoned", "size")
+    __slots__ = ("answer", "connection", "is_complete", "on_abandoned", "on_complete", "size")
 
     def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
@@ -26,6 +26,8 @@ class PendingResponse:
         self.size = 0
         self.on_abandoned: Callable[[], None] | None = None
         """Called if the connection is lost before the answer is there."""
+        self.on_complete: Callable[[], None] | None = None
+        """Called when the answer is there, before it is sent."""
 
     def complete(self, answer: Answer | None) -> None:
         """`answer` is a whole framed response, or None where the request gets none (acks=0)."""
@@ -35,4 +37,6 @@ class PendingResponse:
         self.is_complete = True
         if answer is not None:
             self.size = len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
+        if self.on_complete is not None:
+            self.on_complete()
         self.connection.response_completed(self)

@@ -34,6 +34,7 @@ SPARE_BYTES = 1 << 20
 MAX_SPARES = 4
 JOIN_BYTES = 64 << 10
 LARGE_BYTES = 256 << 10
+EXPIRED_CONNECTIONS = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
 HIGH_WATER = "connection.high.water.bytes"
 PENDING_RESPONSES = "connection.pending.responses"
 CLOSE_TIMEOUT_MS = 10_000
@@ -524,6 +525,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.group.telemetry.count(BOUND_REACHED, "frame.timeout.ms")
             self.abort()
         elif now_ms - active_ms >= limits.max_idle_ms:
+            self.group.telemetry.count(EXPIRED_CONNECTIONS)
             self.close()
         elif self._unsent_bytes:
             self.count_unsent()

@@ -14,6 +14,7 @@ from moldau.shell.broker.traffic import (
     FAILED_PRODUCE_REQUESTS,
     INVALID_MESSAGE_CRC_RECORDS,
     INVALID_SEQUENCE_RECORDS,
+    PRODUCE_ERRORS,
 )
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
@@ -192,6 +193,7 @@ def _failed(topic: bytes, index: int, error: KafkaError) -> Result:
 def _count_failed(broker: Broker, code: int, records: memoryview | None) -> None:
     telemetry = broker.telemetry
     telemetry.count(FAILED_PRODUCE_REQUESTS)
+    telemetry.count(PRODUCE_ERRORS, str(code))
     if code == MESSAGE_TOO_LARGE and records is not None:
         telemetry.count(BYTES_REJECTED, amount=len(records))
     elif code == CORRUPT_MESSAGE:

@@ -1,0 +1,170 @@
+"""How many requests came, in which versions, how long they took, what they were answered with: for the metrics.
+
+Counts are exact. Times and sizes are of the first SAMPLE_ALL requests of an API and of one in eight after that: a
+request takes about 10 microseconds, and looking at the clock twice is not free. Quantiles are over the last five to ten
+minutes, in steps of a fifth; nothing is timed unless somebody can ask for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+SAMPLE_ALL = 64
+SAMPLE_MASK = 7
+WINDOW_S = 300.0
+QUANTILES = (("0.50", 0.5), ("0.75", 0.75), ("0.95", 0.95), ("0.98", 0.98), ("0.99", 0.99), ("0.999", 0.999))
+"""As Kafka's histograms have them."""
+
+_TIME_BOUNDS_S = tuple(1e-6 * 1.2**step for step in range(101))
+"""1 microsecond to 83 s."""
+_SIZE_BOUNDS = tuple(16 * 1.2**step for step in range(87))
+"""16 bytes to 100 MB."""
+
+
+class Histogram:
+    """Counts by size in two windows: the one that is being filled, and the one before."""
+
+    __slots__ = ("_bounds", "_current", "_last", "_window_start_s", "max")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._current = [0] * (len(bounds) + 1)
+        self._last: list[int] = []
+        self._window_start_s = 0.0
+        self.max = 0.0
+
+    def observe(self, value: float, now_s: float) -> None:
+        if now_s - self._window_start_s >= WINDOW_S:
+            # after a quiet time the window before is too old to count
+            is_recent = now_s - self._window_start_s < 2 * WINDOW_S
+            self._last = self._current if is_recent else []
+            self._current = [0] * (len(self._bounds) + 1)
+            self._window_start_s = now_s
+        self._current[bisect_left(self._bounds, value)] += 1
+
+    def quantiles(self, scale: float = 1.0) -> list[tuple[str, float]]:
+        """(name, upper bound of the step that holds it times `scale`), 0 where nothing was seen."""
+        counts = self._current
+        if self._last:
+            counts = [a + b for a, b in zip(counts, self._last, strict=True)]
+        total = sum(counts)
+        found: list[tuple[str, float]] = []
+        step, seen = 0, counts[0]
+        for name, quantile in QUANTILES:
+            while seen < quantile * total and step + 1 < len(counts):
+                step += 1
+                seen += counts[step]
+            bound = self._bounds[min(step, len(self._bounds) - 1)]
+            found.append((name, bound * scale if total else 0.0))
+        return found
+
+
+class RequestStats:
+    """One API of one node."""
+
+    __slots__ = ("by_version", "count", "errors", "local", "request_bytes", "throttle", "total", "waited")
+
+    def __init__(self, max_version: int) -> None:
+        self.count = 0
+        self.by_version = [0] * (max_version + 1)
+        self.errors: dict[int, int] = {}
+        """Error code to how often an answer held it, 0 too."""
+        self.local = Histogram(_TIME_BOUNDS_S)
+        """Seconds in the handler's synchronous part: what keeps others waiting."""
+        self.waited = Histogram(_TIME_BOUNDS_S)
+        """Seconds between that and the answer: long polls, flushes, group joins."""
+        self.total = Histogram(_TIME_BOUNDS_S)
+        self.request_bytes = Histogram(_SIZE_BOUNDS)
+        self.throttle = Histogram(_TIME_BOUNDS_S)
+
+    def is_sampled(self) -> bool:
+        """To be asked after `count` was raised."""
+        return self.count <= SAMPLE_ALL or not self.count & SAMPLE_MASK
+
+    def handled(self, started_s: float, ended_s: float, size: int) -> None:
+        """Answered at once."""
+        self.local.observe(ended_s - started_s, ended_s)
+        self.waited.observe(0.0, ended_s)
+        self.total.observe(ended_s - started_s, ended_s)
+        self.request_bytes.observe(size, ended_s)
+
+    def parked(self, started_s: float, ended_s: float, size: int) -> None:
+        """The handler gave a promise: `completed` tells when it is kept."""
+        self.local.observe(ended_s - started_s, ended_s)
+        self.request_bytes.observe(size, ended_s)
+
+    def completed(self, started_s: float, parked_s: float, ended_s: float) -> None:
+        self.waited.observe(ended_s - parked_s, ended_s)
+        self.total.observe(ended_s - started_s, ended_s)
+
+    def count_errors(self, response: msgspec.Struct) -> None:
+        errors = self.errors
+        for code in error_codes(response):
+            errors[code] = errors.get(code, 0) + 1
+
+
+_Step = tuple[str, bool, "_Finder"]
+
+
+class _Finder:
+    """Where the error codes of one message class stand. `steps`: (field, whether it is an array, class inside)."""
+
+    __slots__ = ("has_code", "steps")
+
+    def __init__(self, message: type[msgspec.Struct]) -> None:
+        self.has_code = False
+        self.steps: list[_Step] = []
+        for field in msgspec.structs.fields(message):
+            inner = _struct_inside(field.type)
+            if field.name == "error_code":
+                self.has_code = True
+            elif inner is not None:
+                finder = _finder(inner)
+                if finder.has_code or finder.steps:
+                    self.steps.append((field.name, _is_array(field.type), finder))
+
+    def collect(self, message: Any, codes: list[int]) -> None:
+        if self.has_code:
+            codes.append(message.error_code)
+        for name, is_array, finder in self.steps:
+            value = getattr(message, name)
+            if value is None:
+                continue
+            for item in value if is_array else (value,):
+                finder.collect(item, codes)
+
+
+_finders: dict[type[msgspec.Struct], _Finder] = {}
+
+
+def error_codes(response: msgspec.Struct) -> list[int]:
+    """All error codes in `response`, as Kafka counts them; a response that has no such field is one NONE."""
+    codes: list[int] = []
+    _finder(type(response)).collect(response, codes)
+    return codes or [0]
+
+
+def _finder(message: type[msgspec.Struct]) -> _Finder:
+    finder = _finders.get(message)
+    if finder is None:
+        finder = _finders[message] = _Finder(message)
+    return finder
+
+
+def _struct_inside(annotation: Any) -> type[msgspec.Struct] | None:
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation
+    for argument in get_args(annotation):
+        inner = _struct_inside(argument)
+        if inner is not None:
+            return inner
+    return None
+
+
+def _is_array(annotation: Any) -> bool:
+    if get_origin(annotation) is tuple:
+        return True
+    return any(_is_array(argument) for argument in get_args(annotation))
