@@ -19,6 +19,30 @@ from moldau.core.config.setting import (
     SettingRow,
 )
 
+HIDDEN_BROKER_SETTINGS = (
+    "controller.performance.always.log.threshold.ms",
+    "controller.performance.sample.period.ms",
+    "group.consumer.regex.refresh.interval.ms",
+    "group.share.initialize.retry.interval.ms",
+    "group.share.persister.class.name",
+    "internal.metadata.delete.delay.millis",
+    "internal.metadata.log.segment.bytes",
+    "internal.metadata.max.batch.size.in.bytes",
+    "log.initial.task.delay.ms",
+    "producer.id.expiration.check.interval.ms",
+    "remote.log.index.file.cache.ttl.ms",
+    "remote.log.manager.task.retry.backoff.max.ms",
+    "remote.log.manager.task.retry.backoff.ms",
+    "remote.log.manager.task.retry.jitter",
+    "server.max.startup.time.ms",
+    "share.coordinator.cold.partition.snapshot.interval.ms",
+    "share.coordinator.state.topic.prune.interval.ms",
+    "unclean.leader.election.interval.ms",
+    "unstable.api.versions.enable",
+    "unstable.feature.versions.enable",
+)
+"""Kafka's internal settings: taken, and described only where they are set."""
+
 # One setting a line; the formatter would give each of the 2,600 cells a line of its own.
 # fmt: off
 BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
@@ -43,8 +67,7 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("max.connections", "int", "2147483647", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),
     ("max.connections.per.ip", "int", "2147483647", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),
     ("max.connections.per.ip.overrides", "string", "", "", CLUSTER_WIDE, REFUSED, ""),
-    ("max.incremental.fetch.session.cache.slots", "int", "1000", "[0,...]", READ_ONLY,
-     IGNORED, "fetch sessions are not handed out yet (id 0)"),
+    ("max.incremental.fetch.session.cache.slots", "int", "1000", "[0,...]", READ_ONLY, HONOURED, ""),
     ("max.request.partition.size.limit", "int", "2000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("num.io.threads", "int", "8", "[1,...]", CLUSTER_WIDE, IGNORED, "requests are handled on one event loop"),
     ("num.network.threads", "int", "3", "[1,...]", CLUSTER_WIDE, IGNORED, "requests are handled on one event loop"),
@@ -457,6 +480,8 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
      HONOURED, "above it no new fetch body is read for the connection"),
     ("moldau.parked.fetches", "int", "10000", "[1,...]", READ_ONLY,
      HONOURED, "long polls waiting at once; above it they are answered at once"),
+    ("moldau.fetch.session.memory.bytes", "long", "67108864", "[0,...]", READ_ONLY,
+     HONOURED, "bytes of fetch sessions kept; above it a reader asks in full each time"),
     ("moldau.producer.ids", "int", "100000", "[1,...]", READ_ONLY,
      HONOURED, "idempotent producers remembered by one partition; the oldest goes first"),
     ("moldau.groups", "int", "100000", "[1,...]", READ_ONLY,
@@ -464,5 +489,9 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("moldau.open.files", "int", "4096", "[16,...]", READ_ONLY, HONOURED, "segment and index files open at once"),
     ("moldau.metric.series", "int", "100000", "[100,...]", READ_ONLY,
      HONOURED, "names and labels counted by a node; above it they are counted together"),
+    ("moldau.metric.partitions", "int", "1000", "[0,...]", READ_ONLY,
+     HONOURED, "partitions that /metrics lists one by one; sums count all of them"),
+    ("moldau.http.listener", "string", "", "", READ_ONLY,
+     HONOURED, "HOST:PORT of /metrics, /live and /ready; empty: none (moldau up sets it)"),
 )
 # fmt: on

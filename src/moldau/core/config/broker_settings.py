@@ -55,6 +55,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     broker_rack: str | None
     connections_max_idle_ms: int
     fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int
     socket_request_max_bytes: int
@@ -116,10 +117,13 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     moldau_connection_pending_response_bytes: int
     moldau_connection_high_water_bytes: int
     moldau_parked_fetches: int
+    moldau_fetch_session_memory_bytes: int
     moldau_producer_ids: int
     moldau_groups: int
     moldau_open_files: int
     moldau_metric_series: int
+    moldau_metric_partitions: int
+    moldau_http_listener: str
 
     def get(self, name: str) -> SettingValue:
         """The typed value of any setting in the table. KeyError for a name that is not in it."""
@@ -195,7 +199,7 @@ def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
     together make impossible.
     """
     for name, text in texts.items():
-        _check_text(name, text)
+        check_text(name, text)
     values: dict[str, object] = {"texts": dict(texts)}
     for name, kind, default, _, _, served, _ in BROKER_SETTING_ROWS:
         if served == HONOURED:
@@ -208,7 +212,8 @@ def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
     return settings
 
 
-def _check_text(name: str, text: str) -> None:
+def check_text(name: str, text: str) -> None:
+    """Raises error 40 for a text that the setting `name` cannot have here; an unknown name may have any."""
     row = ROWS_BY_NAME.get(name)
     if row is None:
         return

@@ -40,9 +40,12 @@ FetchEntry = tuple[bytes, int, int, int, int, int, int]
 """Topic, partition index, current leader epoch, fetch offset, last fetched epoch, log start offset, partition max
 bytes; -1 for an epoch or offset that the version does not carry."""
 
-FetchQuestion = tuple[int, int, int, int, int, int, int, list[FetchEntry]]
-"""Replica id (-1: a consumer), max wait ms, min bytes, max bytes, isolation level, session id, session epoch and
-entries."""
+ForgottenPartition = tuple[bytes, int]
+"""Topic and partition index that a fetch session is to leave out from now on."""
+
+FetchQuestion = tuple[int, int, int, int, int, int, int, list[FetchEntry], Sequence[ForgottenPartition]]
+"""Replica id (-1: a consumer), max wait ms, min bytes, max bytes, isolation level, session id, session epoch, entries
+and forgotten partitions."""
 
 FetchResult = tuple[bytes, int, int, int, int, int, tuple[int, int] | None, Buffer | None]
 """Topic, partition index, error code, high watermark, last stable offset, log start offset, diverging epoch (epoch, end
@@ -65,7 +68,7 @@ _unpack_int = Struct(">i").unpack_from
 def decode_fetch_request(frame: memoryview, position: int, version: int) -> FetchQuestion:
     """The request whose body begins at `position`. Keeps no view of the frame. Raises ProtocolError only.
 
-    Rack, cluster id, forgotten topics and what only a replica tells are read over.
+    Rack, cluster id and what only a replica tells are read over.
     """
     try:
         if version < FLEXIBLE_FROM:
@@ -91,11 +94,12 @@ def _decode_classic(frame: memoryview, position: int, version: int) -> FetchQues
         topic, position = _classic_string(frame, position)
         (count,) = _unpack_int(frame, position)
         position = _classic_partitions(frame, position + 4, version, topic, count, entries)
+    forgotten: Sequence[ForgottenPartition] = ()
     if version >= SESSIONS_FROM:
-        position = _skip_forgotten(frame, position)
+        forgotten, position = _classic_forgotten(frame, position)
     if version >= RACK_FROM:
         _classic_string(frame, position)
-    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, entries
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, entries, forgotten
 
 
 def _classic_string(frame: memoryview, position: int) -> tuple[bytes, int]:
@@ -131,17 +135,22 @@ def _classic_partitions(
     return position
 
 
-def _skip_forgotten(frame: memoryview, position: int) -> int:
+def _classic_forgotten(frame: memoryview, position: int) -> tuple[Sequence[ForgottenPartition], int]:
     (topic_count,) = _unpack_int(frame, position)
     position += 4
+    if topic_count == 0:
+        return (), position
     _check_count(topic_count, 6, len(frame) - position)
+    forgotten: list[ForgottenPartition] = []
     for _ in range(topic_count):
-        _, position = _classic_string(frame, position)
+        topic, position = _classic_string(frame, position)
         (count,) = _unpack_int(frame, position)
         position += 4
         _check_count(count, 4, len(frame) - position)
-        position += 4 * count
-    return position
+        for _ in range(count):
+            forgotten.append((topic, _unpack_int(frame, position)[0]))
+            position += 4
+    return forgotten, position
 
 
 def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchQuestion | None:
@@ -187,7 +196,7 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchQue
     _, position = _flexible_string(frame, position + 1)
     if frame[position]:
         return None
-    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, entries
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, entries, ()
 
 
 def _decode_any(frame: memoryview, position: int, version: int) -> FetchQuestion:
@@ -207,6 +216,11 @@ def _decode_any(frame: memoryview, position: int, version: int) -> FetchQuestion
             )
             for entry in topic.partitions
         ]
+    forgotten = [
+        (bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.topic.encode(), partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
     return (
         request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id,
         request.max_wait_ms,
@@ -216,6 +230,7 @@ def _decode_any(frame: memoryview, position: int, version: int) -> FetchQuestion
         request.session_id,
         request.session_epoch,
         entries,
+        forgotten,
     )
 
 

@@ -328,14 +328,6 @@ async def test_offsets_outside_the_log_are_refused(start_node: Any, offset: int,
     assert data_of(await client.ask(ApiKey.FETCH, 12, fetch(offset))).error_code == code
 
 
-@pytest.mark.parametrize(("session", "code"), [((0, 0), 0), ((0, -1), 0), ((7, -1), 0), ((7, 1), 70), ((0, 3), 70)])
-async def test_sessions_are_not_kept(start_node: Any, session: tuple[int, int], code: int) -> None:
-    node = await start_node()
-    await node.create_topic("t")
-    answer = await node.connect().ask(ApiKey.FETCH, 12, fetch(0, session_id=session[0], session_epoch=session[1]))
-    assert (answer.error_code, answer.session_id) == (code, 0)
-
-
 async def test_a_reader_of_an_epoch_that_ended_learns_where_it_diverged(start_node: Any) -> None:
     disk = MemoryDisk()
     first = await start_node(disk=disk)

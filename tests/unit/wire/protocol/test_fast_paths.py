@@ -71,7 +71,12 @@ def fetch_by_codec(body: memoryview, version: int) -> tuple[object, ...]:
     ]
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     head = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
-    return (replica_id, *head, request.session_id, request.session_epoch, entries)
+    forgotten = [
+        (topic.topic_id if version >= 13 else topic.topic.encode(), partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return (replica_id, *head, request.session_id, request.session_epoch, entries, forgotten)
 
 
 def outcome(decode, body: memoryview, version: int) -> object:
@@ -86,7 +91,8 @@ def fast_produce_request(body: memoryview, version: int) -> object:
 
 
 def fast_fetch_request(body: memoryview, version: int) -> object:
-    return fast_fetch.decode_fetch_request(body, 0, version)
+    *question, forgotten = fast_fetch.decode_fetch_request(body, 0, version)
+    return (*question, list(forgotten))
 
 
 def damaged(body: bytes, chance: random.Random) -> bytes:

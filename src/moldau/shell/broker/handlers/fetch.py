@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
+from moldau.shell.broker.traffic import FAILED_FETCH_REQUESTS, FETCH_ERRORS
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.telemetry import BOUND_REACHED
@@ -23,14 +25,10 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 13
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
 READ_COMMITTED = 1
-FETCH_SESSION_ID_NOT_FOUND = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 MAX_COLD_READS = 64
 ONE_PARTITION_BYTES = 1 << 20
-NO_SESSION_ID = 0
 
 
 def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse:
@@ -38,24 +36,48 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     (KIP-320), v11 rack (KIP-392), v12 last fetched epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state
     (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
 
-    Ignored on purpose: racks, leader hints and what followers tell (one node). Sessions are not kept: every answer has
-    session id 0, which clients take as "ask in full again". read_committed reads to the last stable offset, which is
-    the high watermark while no transactions are served.
+    Ignored on purpose: racks, leader hints and what followers tell (one node). read_committed reads to the last stable
+    offset, which is the high watermark while no transactions are served.
     """
     version, correlation_id = context.api_version, context.correlation_id
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, _, session_epoch, entries = decode_fetch_request(
-        frame, position, version
-    )
-    if session_epoch != FINAL_EPOCH and session_epoch != INITIAL_EPOCH:
-        return encode_fetch_response(version, correlation_id, FETCH_SESSION_ID_NOT_FOUND, NO_SESSION_ID, [])
+    (
+        replica_id,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        entries,
+        forgotten,
+    ) = decode_fetch_request(frame, position, version)
     if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
+        if session_epoch > INITIAL_EPOCH:
+            # its partitions stand in the session, which the refused request leaves as it is
+            return encode_fetch_response(version, correlation_id, INVALID_REQUEST, NO_SESSION_ID, [])
         refused = [_refused(entry, INVALID_REQUEST) for entry in entries]
         return encode_fetch_response(version, correlation_id, 0, NO_SESSION_ID, refused)
     if len(entries) > 1:
         # of a partition that stands twice the last one counts, in the place of the first
         entries = list({entry[:2]: entry for entry in entries}.values())
+    session: SessionAnswer | None = None
+    if session_epoch != FINAL_EPOCH or session_id != NO_SESSION_ID:
+        begun = broker.fetch_sessions.begin(
+            session_id,
+            session_epoch,
+            entries,
+            forgotten,
+            uses_topic_ids=version >= TOPIC_IDS_FROM,
+            is_replica=replica_id >= 0,
+            now_ms=broker.clock.monotonic_ms(),
+        )
+        if isinstance(begun, int):
+            return encode_fetch_response(version, correlation_id, begun, NO_SESSION_ID, [])
+        if begun is not None:
+            session, entries = begun, begun.entries
     fetch = ParkedFetch(broker, context, replica_id, min(max_bytes, broker.fetch_max_bytes), min_bytes, entries)
     fetch.is_read_committed = isolation_level == READ_COMMITTED
+    fetch.session = session
     results = fetch.collect()
     if fetch.is_cold:
         return fetch.answer_from_disk()
@@ -87,6 +109,7 @@ class ParkedFetch:
         "max_bytes",
         "min_bytes",
         "replica_id",
+        "session",
         "size",
     )
 
@@ -108,6 +131,7 @@ class ParkedFetch:
         self.size = 0
         self.is_urgent = False
         self.is_read_committed = False
+        self.session: SessionAnswer | None = None
         self._cold: ColdRead | None = None
         self._response: PendingResponse | None = None
         self._partitions: list[Partition] = []
@@ -139,6 +163,8 @@ class ParkedFetch:
                 partition, read = self._read(entry, budget)
             except KafkaError as error:
                 self.is_urgent = True
+                self.broker.telemetry.count(FAILED_FETCH_REQUESTS)
+                self.broker.telemetry.count(FETCH_ERRORS, str(error.code))
                 results.append(_refused(entry, error.code))
                 continue
             if isinstance(read, tuple):
@@ -210,6 +236,7 @@ class ParkedFetch:
     def _found(
         self, entry: FetchEntry, partition: Partition, records: Buffer | None, diverging: tuple[int, int] | None
     ) -> FetchResult:
+        partition.fetch_requests += 1
         high_watermark = partition.high_watermark
         log_start_offset = partition.log.log_start_offset
         return (
@@ -226,15 +253,27 @@ class ParkedFetch:
     def encode(self, results: list[FetchResult]) -> list[Buffer]:
         """The whole framed response."""
         context = self.context
+        if self.size:
+            self._count(results)
+        error_code, session_id = 0, NO_SESSION_ID
+        if self.session is not None:
+            error_code, session_id, results = self.session.finish(results, self.broker.clock.monotonic_ms())
         return encode_fetch_response(
             context.api_version,
             context.correlation_id,
-            0,
-            NO_SESSION_ID,
+            error_code,
+            session_id,
             results,
             throttle_time_ms=context.throttle(self.size),
             is_read_committed=self.is_read_committed,
         )
+
+    def _count(self, results: list[FetchResult]) -> None:
+        partitions = self.broker.partitions
+        topics = partitions.by_id if self.context.api_version >= TOPIC_IDS_FROM else partitions.by_name
+        for topic, index, _, _, _, _, _, records in results:
+            if records and (hosted := topics.get(topic)) is not None and index in hosted.partitions:
+                hosted.partitions[index].fetched_bytes += len(records)
 
     # -- waiting
 

@@ -1,0 +1,364 @@
+"""Fetch sessions (KIP-227): what a reader asks for is kept, so that requests and answers carry only what changed.
+
+A full fetch (epoch 0) is answered in full and, if there is room, opens a session: the answer names its id. Every later
+request of the session carries the next epoch, partitions that are new or whose position moved, and partitions to
+forget; it asks for all partitions of the session, and its answer leaves out those without news. News are records, an
+error, a diverging epoch, a moved high watermark or log start offset. Epoch -1 closes the session.
+
+Order is fairness: a partition that gave records in an incremental answer goes to the end, so that with a small
+`max_bytes` every partition has its turn.
+
+Who keeps a session when there are too many (`max.incremental.fetch.session.cache.slots`): a session unused for two
+minutes goes first; else one that has lived for two minutes, the smallest first, goes for a larger one; a replica's may
+push out a consumer's at once. Apache Kafka divides its cache into eight shards and bounds the number of sessions only;
+here the cache is one, and bounds their memory too (`moldau.fetch.session.memory.bytes`).
+
+A request in flight holds its session object; if another request moved or closed the session meanwhile, the epoch tells.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from moldau.errors import ERROR_CODES, invariant
+from moldau.telemetry import BOUND_REACHED, Telemetry
+from moldau.wire.protocol.fast_fetch import FetchEntry, FetchResult, ForgottenPartition
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+NO_SESSION_ID: Final = 0
+MAX_EPOCH: Final = 2**31 - 1
+MAX_SESSION_ID: Final = 2**31 - 1
+EVICTION_MS: Final = 120_000
+MEMORY_BOUND: Final = "fetch.session.memory.bytes"
+
+PARTITION_MEMORY_BYTES: Final = 400
+"""What one partition of a session weighs without the name of its topic: entry, key and the share of the dict; rounded
+up from what was measured (280 bytes)."""
+SESSION_MEMORY_BYTES: Final = 1_000
+
+FETCH_SESSION_ID_NOT_FOUND: Final = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
+INVALID_FETCH_SESSION_EPOCH: Final = ERROR_CODES["INVALID_FETCH_SESSION_EPOCH"]
+FETCH_SESSION_TOPIC_ID_ERROR: Final = ERROR_CODES["FETCH_SESSION_TOPIC_ID_ERROR"]
+
+PartitionKey = tuple[bytes, int]
+EvictableKey = tuple[bool, int, int]
+"""Is a replica's, number of partitions, session id: the smallest goes first."""
+
+_UNKNOWN: Final = -1
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the request after the one with `epoch`; it wraps to 1, because 0 asks for a full fetch."""
+    return 1 if epoch == MAX_EPOCH else epoch + 1
+
+
+class CachedPartition:
+    """One partition of a session: what was last asked of it, and what was last told."""
+
+    __slots__ = ("entry", "high_watermark", "log_start_offset")
+
+    def __init__(self, entry: FetchEntry) -> None:
+        self.entry = entry
+        self.high_watermark = _UNKNOWN
+        self.log_start_offset = _UNKNOWN
+
+    def has_news(self, result: FetchResult) -> bool:
+        """Whether `result` must be sent; remembers it as told."""
+        _, _, error_code, high_watermark, _, log_start_offset, diverging, records = result[:8]
+        is_news = bool(records) or high_watermark != self.high_watermark or log_start_offset != self.log_start_offset
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
+        if error_code or diverging is not None:
+            # once the error is gone the partition is told again
+            self.high_watermark = _UNKNOWN
+            return True
+        return is_news
+
+
+class FetchSession:
+    """The partitions of one reader, in the order in which they are served."""
+
+    __slots__ = (
+        "counted_memory_bytes",
+        "counted_size",
+        "created_ms",
+        "epoch",
+        "is_evictable_by_all",
+        "is_evictable_by_replicas",
+        "is_replica",
+        "last_used_ms",
+        "memory_bytes",
+        "partitions",
+        "session_id",
+        "uses_topic_ids",
+    )
+
+    def __init__(self, session_id: int, is_replica: bool, uses_topic_ids: bool, now_ms: int) -> None:
+        self.session_id = session_id
+        self.is_replica = is_replica
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        """The epoch that the next request must have."""
+        self.partitions: dict[PartitionKey, CachedPartition] = {}
+        self.memory_bytes = SESSION_MEMORY_BYTES
+        self.counted_size = 0
+        """Partitions, and memory below, as the cache counted them when the session was last used."""
+        self.counted_memory_bytes = 0
+        self.is_evictable_by_all = False
+        self.is_evictable_by_replicas = False
+
+    @property
+    def evictable_key(self) -> EvictableKey:
+        return self.is_replica, self.counted_size, self.session_id
+
+    def entries(self) -> list[FetchEntry]:
+        """What is asked for now, in order."""
+        return [partition.entry for partition in self.partitions.values()]
+
+    def update(self, entries: Iterable[FetchEntry], forgotten: Iterable[ForgottenPartition]) -> None:
+        """New partitions go to the end, known ones stay in their place; then the forgotten ones go."""
+        partitions = self.partitions
+        for entry in entries:
+            key = entry[:2]
+            partition = partitions.get(key)
+            if partition is None:
+                partitions[key] = CachedPartition(entry)
+                self.memory_bytes += PARTITION_MEMORY_BYTES + len(entry[0])
+            else:
+                partition.entry = entry
+        for key in forgotten:
+            if partitions.pop(key, None) is not None:
+                self.memory_bytes -= PARTITION_MEMORY_BYTES + len(key[0])
+
+    def news(self, results: Iterable[FetchResult]) -> list[FetchResult]:
+        """Those of `results` that must be sent; a partition that gives records has had its turn."""
+        partitions = self.partitions
+        told: list[FetchResult] = []
+        for result in results:
+            key = result[:2]
+            partition = partitions.get(key)
+            if partition is None or not partition.has_news(result):
+                continue
+            told.append(result)
+            if result[7]:
+                del partitions[key]
+                partitions[key] = partition
+        return told
+
+
+def memory_of(entries: Sequence[FetchEntry]) -> int:
+    """What a session of these partitions will weigh."""
+    return SESSION_MEMORY_BYTES + sum([PARTITION_MEMORY_BYTES + len(entry[0]) for entry in entries])
+
+
+class SessionAnswer:
+    """How the answer of one request in a session is finished. Made when it is asked, used once when it is answered."""
+
+    __slots__ = ("_cache", "_entries", "_epoch", "_is_replica", "_session", "_uses_topic_ids", "entries")
+
+    def __init__(
+        self,
+        cache: FetchSessions,
+        entries: list[FetchEntry],
+        session: FetchSession | None,
+        *,
+        is_replica: bool = False,
+        uses_topic_ids: bool = False,
+    ) -> None:
+        self._cache = cache
+        self._session = session
+        self._epoch = 0 if session is None else session.epoch
+        self._is_replica = is_replica
+        self._uses_topic_ids = uses_topic_ids
+        self.entries = entries
+        """What is to be read, in order."""
+
+    def finish(self, results: list[FetchResult], now_ms: int) -> tuple[int, int, list[FetchResult]]:
+        """Error code, session id and results to be sent. A full fetch opens its session here, if there is room."""
+        session = self._session
+        if session is None:
+            session = self._cache.open(
+                self.entries, results, is_replica=self._is_replica, uses_topic_ids=self._uses_topic_ids, now_ms=now_ms
+            )
+            return 0, NO_SESSION_ID if session is None else session.session_id, results
+        if session.epoch != self._epoch:
+            return INVALID_FETCH_SESSION_EPOCH, session.session_id, []
+        return 0, session.session_id, session.news(results)
+
+
+class FetchSessions:
+    """All sessions of a broker, the least recently used first."""
+
+    __slots__ = (
+        "_by_all",
+        "_by_replicas",
+        "_new_id",
+        "_sessions",
+        "evictions",
+        "limit",
+        "memory_bytes",
+        "memory_limit_bytes",
+        "partitions",
+        "telemetry",
+    )
+
+    def __init__(self, limit: int, memory_limit_bytes: int, new_id: Callable[[int], int], telemetry: Telemetry) -> None:
+        """`new_id(bound)` gives a random integer in [0, bound)."""
+        self.limit = limit
+        self.memory_limit_bytes = memory_limit_bytes
+        self._new_id = new_id
+        self._sessions: dict[int, FetchSession] = {}
+        self._by_all: list[EvictableKey] = []
+        self._by_replicas: list[EvictableKey] = []
+        self.partitions = 0
+        self.memory_bytes = 0
+        self.evictions = 0
+        self.telemetry = telemetry
+
+    @property
+    def count(self) -> int:
+        return len(self._sessions)
+
+    # -- requests
+
+    def begin(
+        self,
+        session_id: int,
+        epoch: int,
+        entries: list[FetchEntry],
+        forgotten: Sequence[ForgottenPartition],
+        *,
+        uses_topic_ids: bool,
+        is_replica: bool,
+        now_ms: int,
+    ) -> SessionAnswer | int | None:
+        """What a request that names a session is about: its answer to be finished, an error code, or None for a fetch
+        of `entries` without a session. `entries` has each partition once.
+        """
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self.close(session_id)
+            if epoch == FINAL_EPOCH:
+                return None
+            return SessionAnswer(self, entries, None, is_replica=is_replica, uses_topic_ids=uses_topic_ids)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return FETCH_SESSION_TOPIC_ID_ERROR
+        session.update(entries, forgotten)
+        if not session.partitions:
+            self.close(session_id)
+            return None
+        if self.memory_bytes - session.counted_memory_bytes + session.memory_bytes > self.memory_limit_bytes:
+            # the client asks in full again, and is then answered without a session
+            self.telemetry.count(BOUND_REACHED, MEMORY_BOUND)
+            self.close(session_id)
+            return FETCH_SESSION_ID_NOT_FOUND
+        self._touch(session, now_ms)
+        session.epoch = next_epoch(epoch)
+        return SessionAnswer(self, session.entries(), session)
+
+    def open(
+        self,
+        entries: Sequence[FetchEntry],
+        results: Sequence[FetchResult],
+        *,
+        is_replica: bool,
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> FetchSession | None:
+        """A session of `entries`, of which `results` are told; None if there is no room."""
+        invariant(len(entries) == len(results), "a full fetch that does not answer each partition")
+        if not self._make_room(is_replica, entries, now_ms):
+            return None
+        session_id = self._new_id(MAX_SESSION_ID) + 1
+        while session_id in self._sessions:
+            session_id = self._new_id(MAX_SESSION_ID) + 1
+        session = FetchSession(session_id, is_replica, uses_topic_ids, now_ms)
+        session.update(entries, ())
+        for partition, result in zip(session.partitions.values(), results, strict=True):
+            partition.high_watermark = result[3]
+            partition.log_start_offset = result[5]
+        self._sessions[session_id] = session
+        self._touch(session, now_ms)
+        return session
+
+    def close(self, session_id: int) -> None:
+        """Forgets the session, if there is one of that id."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._uncount(session)
+
+    # -- room
+
+    def _make_room(self, is_replica: bool, entries: Sequence[FetchEntry], now_ms: int) -> bool:
+        memory_bytes = memory_of(entries)
+        while self.memory_bytes + memory_bytes > self.memory_limit_bytes:
+            if not self._evict_stale(now_ms):
+                self.telemetry.count(BOUND_REACHED, MEMORY_BOUND)
+                return False
+        return len(self._sessions) < self.limit or self._evict_for(is_replica, len(entries), now_ms)
+
+    def _evict_stale(self, now_ms: int) -> bool:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms <= EVICTION_MS:
+            return False
+        self._evict(oldest.session_id)
+        return True
+
+    def _evict_for(self, is_replica: bool, size: int, now_ms: int) -> bool:
+        """Whether a session could be ended for a new one of `size` partitions."""
+        if self._evict_stale(now_ms):
+            return True
+        keys = self._by_replicas if is_replica else self._by_all
+        if not keys or (is_replica, size, 0) < keys[0]:
+            return False
+        self._evict(keys[0][2])
+        return True
+
+    def _evict(self, session_id: int) -> None:
+        self.close(session_id)
+        self.evictions += 1
+
+    # -- counting
+
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
+        """The session was used: it becomes the youngest, and is counted anew."""
+        sessions = self._sessions
+        session_id = session.session_id
+        del sessions[session_id]
+        sessions[session_id] = session
+        session.last_used_ms = now_ms
+        if session.memory_bytes != session.counted_memory_bytes or len(session.partitions) != session.counted_size:
+            self._uncount(session)
+            session.counted_size = len(session.partitions)
+            session.counted_memory_bytes = session.memory_bytes
+            self.partitions += session.counted_size
+            self.memory_bytes += session.memory_bytes
+        is_old = now_ms - session.created_ms > EVICTION_MS
+        if is_old and not session.is_evictable_by_all:
+            session.is_evictable_by_all = True
+            insort(self._by_all, session.evictable_key)
+        if not session.is_evictable_by_replicas and (is_old or not session.is_replica):
+            session.is_evictable_by_replicas = True
+            insort(self._by_replicas, session.evictable_key)
+
+    def _uncount(self, session: FetchSession) -> None:
+        key = session.evictable_key
+        if session.is_evictable_by_all:
+            session.is_evictable_by_all = False
+            del self._by_all[bisect_left(self._by_all, key)]
+        if session.is_evictable_by_replicas:
+            session.is_evictable_by_replicas = False
+            del self._by_replicas[bisect_left(self._by_replicas, key)]
+        self.partitions -= session.counted_size
+        self.memory_bytes -= session.counted_memory_bytes
+        session.counted_size = 0
+        session.counted_memory_bytes = 0
