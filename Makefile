@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench fuzz seeds lint ci oracle clean
+.PHONY: help demo test slow bench fuzz seeds lint ci oracle clients clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
+	@echo "make clients [AGAINST=HOST:PORT]   kafkajs, franz-go, Kafka's Java client (npm, go, a JDK)"
 
 .venv/.python:
 	$(PYTHON) -m venv .venv
@@ -39,11 +40,11 @@ demo: .venv/.demo
 
 # The Spark tests share one JVM, so they run in one process; the others spread over the cores.
 test: .venv/.test
-	$(BIN)/pytest -n $(JOBS) -m "not slow and not java" --ignore tests/spark --ignore tests/products tests
-	$(BIN)/pytest -m "not slow and not java" tests/spark tests/products
+	$(BIN)/pytest -n $(JOBS) -m "not slow and not java and not foreign" --ignore tests/spark --ignore tests/products tests
+	$(BIN)/pytest -m "not slow and not java and not foreign" tests/spark tests/products
 
 slow: .venv/.test
-	$(BIN)/pytest -m "slow and not java" tests
+	$(BIN)/pytest -m "slow and not java and not foreign" tests
 	$(BIN)/python -m moldau.simulation --seeds 1..200 --jobs $(JOBS)
 
 lint: .venv/.lint
@@ -51,6 +52,11 @@ lint: .venv/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# kafkajs, franz-go and Kafka's Java client against Moldau; AGAINST=HOST:PORT against any other cluster.
+AGAINST ?= moldau
+clients: .venv/.test
+	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/pytest -m foreign --against $(AGAINST) tests/conformance
 
 bench: .venv/.test
 	$(BIN)/python -m benchmarks.run $(ARGS)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conformance.clients import CLIENTS, Client, missing_reason
+from tests.conformance.clients import ALL_CLIENTS, CLIENTS, FOREIGN_CLIENTS, Client
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,12 +28,16 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
         yield cluster.bootstrap_servers
 
 
-@pytest.fixture(params=sorted(CLIENTS))
+EVERY_CLIENT = [*CLIENTS, *(pytest.param(name, marks=pytest.mark.foreign) for name in FOREIGN_CLIENTS)]
+
+
+@pytest.fixture(params=EVERY_CLIENT)
 def client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Client:
-    reason = missing_reason(request.param)
+    kind = ALL_CLIENTS[request.param]
+    reason = kind.missing()
     if reason:
         pytest.skip(reason)
-    return CLIENTS[request.param](bootstrap_servers)
+    return kind(bootstrap_servers)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance.clients import CLIENTS, Client, Received, missing_reason
+from tests.conformance.clients import ALL_CLIENTS, CLIENTS, Client, Received
 
 MEGABYTE = 1_000_000
 
@@ -42,11 +42,14 @@ def test_a_record_of_a_megabyte(client: Client, new_topic: Callable[..., str]) -
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "kinds", [CLIENTS, pytest.param(ALL_CLIENTS, marks=pytest.mark.foreign)], ids=["python", "all"]
+)
 def test_every_client_reads_what_the_others_wrote(
-    bootstrap_servers: str, new_topic: Callable[..., str], codec: str
+    bootstrap_servers: str, new_topic: Callable[..., str], codec: str, kinds: dict[str, type[Client]]
 ) -> None:
     topic = new_topic()
-    clients = [make(bootstrap_servers) for name, make in CLIENTS.items() if missing_reason(name) is None]
+    clients = [kind(bootstrap_servers) for kind in kinds.values() if kind.missing() is None]
     records = [Received(client.name.encode(), b"written with " + codec.encode()) for client in clients]
     for client, record in zip(clients, records, strict=True):
         client.produce(topic, [record], codec=codec)

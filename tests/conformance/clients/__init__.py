@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-
 from tests.conformance.clients.aio import AioKafka
 from tests.conformance.clients.confluent import ConfluentKafka
-from tests.conformance.clients.interface import Client, Received
+from tests.conformance.clients.driven import FranzGo, JavaClient, KafkaJs
+from tests.conformance.clients.interface import Client, ClientError, Received
 from tests.conformance.clients.kcat import Kcat
 from tests.conformance.clients.pure_python import KafkaPython
 
-CLIENTS: dict[str, type[Client]] = {
-    "confluent-kafka": ConfluentKafka,
-    "kafka-python": KafkaPython,
-    "aiokafka": AioKafka,
-    "kcat": Kcat,
-}
+CLIENTS: dict[str, type[Client]] = {kind.name: kind for kind in (ConfluentKafka, KafkaPython, AioKafka, Kcat)}
+FOREIGN_CLIENTS: dict[str, type[Client]] = {kind.name: kind for kind in (KafkaJs, FranzGo, JavaClient)}
+"""Those that need another language's tools: npm, go, a JDK. Their tests have the marker `foreign`."""
 
-__all__ = ["CLIENTS", "Client", "Received", "missing_reason"]
+ALL_CLIENTS = CLIENTS | FOREIGN_CLIENTS
 
-
-def missing_reason(name: str) -> str | None:
-    """Why this client cannot run here, or None."""
-    if name == "kcat" and shutil.which("kcat") is None:
-        return "kcat is not installed; it comes from the system's packages (apt-get install kcat)"
-    return None
+__all__ = ["ALL_CLIENTS", "CLIENTS", "FOREIGN_CLIENTS", "Client", "ClientError", "Received"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
-from tests.conformance.clients.interface import TIMEOUT_S, Client, Received
+from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, Received
 
 
 class AioKafka(Client):
     name = "aiokafka"
+    operations = OPERATIONS - {"delete_group"}
 
     def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
         async def run() -> None:
@@ -73,3 +75,61 @@ class AioKafka(Client):
 
     async def _take(self, consumer, count: int) -> list:
         return [await asyncio.wait_for(consumer.getone(), TIMEOUT_S) for _ in range(count)]
+
+    def administer(self, operation: str, **values: Any) -> Any:
+        async def run() -> Any:
+            from aiokafka.admin import AIOKafkaAdminClient
+
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+            await admin.start()
+            try:
+                return await getattr(self, f"_{operation}")(admin, **values)
+            finally:
+                await admin.close()
+
+        return asyncio.run(run())
+
+    async def _add_partitions(self, admin: Any, topic: str, total: int) -> None:
+        from aiokafka.admin import NewPartitions
+
+        answer = await admin.create_partitions({topic: NewPartitions(total)})
+        assert [error[1] for error in answer.topic_errors] == [0], answer
+
+    async def _partition_count(self, admin: Any, topic: str) -> int:
+        return len((await admin.describe_topics([topic]))[0]["partitions"])
+
+    async def _set_config(self, admin: Any, topic: str, name: str, value: str) -> None:
+        from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+        (answer,) = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})])
+        assert answer.resources[0][0] == 0, answer
+
+    async def _config(self, admin: Any, topic: str, name: str) -> str:
+        from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+        (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: None})])
+        return answer.resources[0][4][0][1]
+
+    async def _delete_records(self, admin: Any, topic: str, partition: int, offset: int) -> int:
+        from aiokafka import TopicPartition
+        from aiokafka.admin import RecordsToDelete
+
+        asked = TopicPartition(topic, partition)
+        return (await admin.delete_records({asked: RecordsToDelete(before_offset=offset)}))[asked]
+
+    async def _groups(self, admin: Any) -> list[str]:
+        return [group[0] for group in await admin.list_consumer_groups()]
+
+    async def _offset_at(self, admin: Any, topic: str, partition: int, timestamp: int) -> int:
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers)
+        await consumer.start()
+        try:
+            asked = TopicPartition(topic, partition)
+            return (await consumer.offsets_for_times({asked: timestamp}))[asked].offset
+        finally:
+            await consumer.stop()
+
+    async def _delete_topic(self, admin: Any, topic: str) -> None:
+        await admin.delete_topics([topic])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tests.conformance.clients.interface import TIMEOUT_S, Client, Received
+from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Received
 
 
 class ConfluentKafka(Client):
     name = "confluent-kafka"
+    operations = OPERATIONS
 
     def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
         from confluent_kafka import Producer
@@ -32,7 +34,11 @@ class ConfluentKafka(Client):
                 on_delivery=lambda error, _: errors.append(error),
             )
         assert producer.flush(TIMEOUT_S) == 0
-        assert errors == [None] * len(records)
+        # a KafkaError cannot be compared with None
+        refused = [str(error) for error in errors if error is not None]
+        if refused:
+            raise ClientError(refused[0])
+        assert len(errors) == len(records)
 
     def _consumer(self, group: str):
         from confluent_kafka import Consumer
@@ -78,3 +84,52 @@ class ConfluentKafka(Client):
             assert message.error() is None, message.error()
             messages.append(message)
         return messages
+
+    def administer(self, operation: str, **values: Any) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        return getattr(self, f"_{operation}")(admin, **values)
+
+    def _add_partitions(self, admin: Any, topic: str, total: int) -> None:
+        from confluent_kafka.admin import NewPartitions
+
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(TIMEOUT_S)
+
+    def _partition_count(self, admin: Any, topic: str) -> int:
+        return len(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
+
+    def _set_config(self, admin: Any, topic: str, name: str, value: str) -> None:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource("topic", topic, incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+
+    def _config(self, admin: Any, topic: str, name: str) -> str:
+        from confluent_kafka.admin import ConfigResource
+
+        resource = ConfigResource("topic", topic)
+        return admin.describe_configs([resource])[resource].result(TIMEOUT_S)[name].value
+
+    def _delete_records(self, admin: Any, topic: str, partition: int, offset: int) -> int:
+        from confluent_kafka import TopicPartition
+
+        asked = TopicPartition(topic, partition, offset)
+        return admin.delete_records([asked])[asked].result(TIMEOUT_S).low_watermark
+
+    def _groups(self, admin: Any) -> list[str]:
+        return [group.group_id for group in admin.list_consumer_groups().result(TIMEOUT_S).valid]
+
+    def _delete_group(self, admin: Any, group: str) -> None:
+        admin.delete_consumer_groups([group])[group].result(TIMEOUT_S)
+
+    def _offset_at(self, admin: Any, topic: str, partition: int, timestamp: int) -> int:
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        asked = TopicPartition(topic, partition)
+        return admin.list_offsets({asked: OffsetSpec.for_timestamp(timestamp)})[asked].result(TIMEOUT_S).offset
+
+    def _delete_topic(self, admin: Any, topic: str) -> None:
+        admin.delete_topics([topic])[topic].result(TIMEOUT_S)

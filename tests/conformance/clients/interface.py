@@ -10,7 +10,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 TIMEOUT_S = 60.0
 
@@ -21,6 +21,10 @@ class Received(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+class ClientError(Exception):
+    """What a client said instead of doing what it was asked."""
 
 
 class Member:
@@ -102,11 +106,28 @@ def parse_kcat(line: str) -> tuple[str, object] | None:
     return None if line.startswith("%") else ("value", line)
 
 
+OPERATIONS = frozenset(
+    (
+        "add_partitions",
+        "partition_count",
+        "set_config",
+        "config",
+        "delete_records",
+        "groups",
+        "delete_group",
+        "offset_at",
+        "delete_topic",
+    )
+)
+
+
 class Client(ABC):
     """One client library against one cluster."""
 
     name: str
     has_null_headers = True
+    operations: frozenset[str] = frozenset()
+    """What `administer` does with this client."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -122,6 +143,17 @@ class Client(ABC):
     @abstractmethod
     def read_and_commit(self, topic: str, group: str, count: int) -> list[bytes | None]:
         """As the only member of `group`: the next `count` values, then a commit, then it leaves."""
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why this client cannot run here, or None."""
+        return None
+
+    def administer(self, operation: str, **values: Any) -> Any:
+        """`add_partitions` topic total; `partition_count` topic; `set_config` topic name value; `config` topic name;
+        `delete_records` topic partition offset -> log start offset; `groups` -> names; `delete_group` group;
+        `offset_at` topic partition timestamp (ms) -> offset; `delete_topic` topic."""
+        raise AssertionError(f"{self.name} has no administrative client")
 
     def member(self, topic: str, group: str) -> Member:
         """Starts a member that prints what it owns and reads."""

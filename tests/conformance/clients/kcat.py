@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +15,12 @@ from tests.conformance.clients.member import HEARTBEAT_MS, SESSION_TIMEOUT_MS
 
 class Kcat(Client):
     name = "kcat"
+
+    @classmethod
+    def missing(cls) -> str | None:
+        if shutil.which("kcat"):
+            return None
+        return "kcat is not installed; it comes from the system's packages (apt-get install kcat)"
 
     def _run(self, *arguments: str, text: bytes = b"") -> bytes:
         command = ["kcat", "-b", self.bootstrap_servers, "-q", *arguments]

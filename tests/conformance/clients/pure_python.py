@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tests.conformance.clients.interface import TIMEOUT_S, Client, Received
+from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, Received
 
 
 class KafkaPython(Client):
     name = "kafka-python"
     has_null_headers = False
+    operations = OPERATIONS
 
     def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
         from kafka import KafkaProducer
@@ -71,3 +73,52 @@ class KafkaPython(Client):
             for records in polled.values():
                 taken += records
         return taken
+
+    def administer(self, operation: str, **values: Any) -> Any:
+        from kafka import KafkaAdminClient
+
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        try:
+            return getattr(self, f"_{operation}")(admin, **values)
+        finally:
+            admin.close()
+
+    def _add_partitions(self, admin: Any, topic: str, total: int) -> None:
+        admin.create_partitions({topic: total})
+
+    def _partition_count(self, admin: Any, topic: str) -> int:
+        return len(admin.describe_topics([topic])[0]["partitions"])
+
+    def _set_config(self, admin: Any, topic: str, name: str, value: str) -> None:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: ("SET", value)})])
+
+    def _config(self, admin: Any, topic: str, name: str) -> str:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        asked = ConfigResource(ConfigResourceType.TOPIC, topic, {name: None})
+        described = admin.describe_configs([asked], config_filter="all")
+        return described["topic"][topic][name]["value"]
+
+    def _delete_records(self, admin: Any, topic: str, partition: int, offset: int) -> int:
+        from kafka import TopicPartition
+
+        asked = TopicPartition(topic, partition)
+        return admin.delete_records({asked: offset})[asked]["low_watermark"]
+
+    def _groups(self, admin: Any) -> list[str]:
+        return [group["group_id"] for group in admin.list_groups()]
+
+    def _delete_group(self, admin: Any, group: str) -> None:
+        answers = admin.delete_groups([group])
+        assert "NoError" in str(answers) or "OK" in str(answers), answers
+
+    def _offset_at(self, admin: Any, topic: str, partition: int, timestamp: int) -> int:
+        from kafka import TopicPartition
+
+        asked = TopicPartition(topic, partition)
+        return admin.list_partition_offsets({asked: timestamp})[asked].offset
+
+    def _delete_topic(self, admin: Any, topic: str) -> None:
+        admin.delete_topics([topic])
