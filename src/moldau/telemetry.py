@@ -30,5 +30,9 @@ class Telemetry:
     def set(self, name: str, value: int, label: str = "") -> None:
         self.counters[(name, label)] = value
 
+    def labels_of(self, name: str) -> list[tuple[str, int]]:
+        """The labels of one name, with their counts."""
+        return [(label, count) for (found, label), count in self.counters.items() if found == name]
+
     def value(self, name: str, label: str = "") -> int:
         return self.counters.get((name, label), 0)

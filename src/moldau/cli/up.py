@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,11 @@ from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
     from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.shell.node.assemble import Node
 
 DEFAULT_DATA_DIR = "./moldau-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_HTTP_PORT = 9644
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -49,7 +52,7 @@ def up(arguments: argparse.Namespace) -> int:
         return run_node(
             settings,
             data_directory=None if arguments.in_memory else settings.log_directory,
-            on_ready=lambda address: announce(settings, address, arguments.in_memory),
+            on_ready=lambda node: announce(settings, node, arguments.in_memory),
         )
     except (MoldauError, OSError) as error:
         raise CommandError(str(error)) from error
@@ -74,7 +77,19 @@ def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
         settings["listeners"] = f"PLAINTEXT://{check_address(arguments.listen or DEFAULT_LISTEN)}"
     if arguments.data_dir or not ("log.dirs" in settings or "log.dir" in settings):
         settings["log.dirs"] = arguments.data_dir or DEFAULT_DATA_DIR
+    settings.setdefault("moldau.http.listener", f"127.0.0.1:{free_port(DEFAULT_HTTP_PORT)}")
     return settings
+
+
+def free_port(preferred: int) -> int:
+    """`preferred` if nobody listens there on loopback, else 0: the system picks one, and the start says which."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", preferred))
+        except OSError:
+            return 0
+    return preferred
 
 
 def check_address(text: str) -> str:
@@ -84,9 +99,11 @@ def check_address(text: str) -> str:
     return text
 
 
-def announce(settings: BrokerSettings, address: str, is_in_memory: bool) -> None:
+def announce(settings: BrokerSettings, node: Node, is_in_memory: bool) -> None:
     """What runs, how durable it is, how to connect; last the line `ready HOST:PORT` that scripts wait for."""
     from moldau import __version__
+
+    address = node.bootstrap_servers
 
     print(f"Moldau {__version__}: one broker and controller in one process, Kafka protocol, no authentication")
     for notice in settings.notices():
@@ -94,6 +111,8 @@ def announce(settings: BrokerSettings, address: str, is_in_memory: bool) -> None
     print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
     print(f"  durability {durability(settings, is_in_memory)}")
     print(f"  connect    bootstrap.servers={address}")
+    if node.operations is not None:
+        print(f"  metrics    http://{node.operations.address}/metrics (/live and /ready beside it)")
     print(f"  try        echo hello | moldau produce greetings -b {address}")
     print(f"ready {address}", flush=True)
 

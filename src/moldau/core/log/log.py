@@ -189,6 +189,10 @@ class Log:
     ) -> Appended:
         """Appends one batch of a client, or our own batches, as one write: all of it, or nothing and an error.
 
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments)
+
         Base offset and leader epoch are patched in place in a writable buffer; a read-only one is copied. Errors:
         KafkaError for what the batch is refused for (2, 10, 18, 32, 45, 47, 48, 76, 87), StorageFullError (the log
         ends where it ended), StorageFailedError (the directory is offline). `are_records_checked`: the caller has

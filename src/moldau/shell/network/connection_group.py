@@ -56,7 +56,12 @@ class ConnectionGroup:
             self._sweep_timer.cancel()
             self._sweep_timer = None
 
-    def open(self, dispatcher: Dispatcher) -> None:
+    @property
+    def accepted(self) -> int:
+        """Connections since the start."""
+        return self._next_id
+
+    def open(self, dispatcher: FrameHandler) -> None:
         """Begins to serve, also those who came while the node was starting."""
         self.dispatcher = dispatcher
         for connection in list(self.connections.values()):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.housekeeping import Housekeeping
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.dispatch import Dispatcher
+    from moldau.shell.node.operations import Operations
     from moldau.shell.node.storage_format import MetaProperties
     from moldau.shell.quorum.role import QuorumRole
 
@@ -73,6 +74,8 @@ class Node:
         self._logs: LogDirectory | None = None
         self._broker: Broker | None = None
         self._housekeeping: Housekeeping | None = None
+        self.operations: Operations | None = None
+        """What operators are shown over HTTP, where `moldau.http.listener` asks for it."""
 
     # -- where it is
 
@@ -130,6 +133,7 @@ class Node:
             raise
 
     async def _listen(self) -> ConnectionGroup:
+            await self._open_operations(group)
         """Takes the ports first: a port in use is told before any file is touched. Clients wait until `_open`."""
         settings = self.settings
         memory_bytes = settings.queued_max_request_bytes
@@ -155,6 +159,20 @@ class Node:
         from moldau.shell.broker.role import Broker
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
+    async def _open_operations(self, group: ConnectionGroup) -> None:
+        """`/live` answers from here on, `/ready` says why it is not yet."""
+        address = self.settings.moldau_http_listener
+        if not address:
+            return
+        import time
+
+        from moldau.shell.node.operations import Operations
+
+        operations = Operations(asyncio.get_running_loop(), self.doors.clock, self.telemetry, time.perf_counter)
+        self.operations = operations
+        operations.group = group
+        await operations.listen(self.doors.network, address)
+
         doors, settings = self.doors, self.settings
         properties = self._open_directory()
         logs = self._logs = LogDirectory.open(doors.disk)
@@ -179,6 +197,8 @@ class Node:
             loop=asyncio.get_running_loop(),
             clock=doors.clock,
             random=doors.random,
+        if self.operations is not None:
+            self.operations.recovering()
             disk=doors.disk,
             workers=doors.workers,
             telemetry=self.telemetry,
@@ -277,6 +297,9 @@ class Node:
     # -- stopping
 
     async def stop(self) -> None:
+        if self.operations is not None:
+            self.operations.quorum, self.operations.broker = self._quorum, broker
+            self.operations.serving(dispatcher)
         """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
         self._close_network()
         broker, quorum = self._broker, self._quorum
@@ -287,6 +310,8 @@ class Node:
         if quorum is not None and broker is not None and not quorum.is_offline:
             broker.partitions.settle()
             with contextlib.suppress(MoldauError, TimeoutError):
+        if self.operations is not None:
+            self.operations.stopping()
                 async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
                     await quorum.shut_down_broker(broker.broker_epoch)
         if self._logs is not None and broker is not None and not self._logs.health.is_offline:
@@ -306,6 +331,8 @@ class Node:
         if self._group is not None:
             self._group.abort()
         for listener in self._listeners:
+        if self.operations is not None:
+            self.operations.close()
             listener.close()
         if self._dispatcher is not None:
             self._dispatcher.close()
@@ -326,6 +353,8 @@ class Node:
             if isinstance(listener, TcpListener):
                 listener.close_in_child()
 
+        if self.operations is not None:
+            self.operations.close()
     def _close_network(self) -> None:
         for listener in self._listeners:
             listener.close()

@@ -19,11 +19,11 @@ DEFAULT_MEMORY_BYTES = 4 << 30
 
 
 def run_node(
-    settings: BrokerSettings, *, data_directory: str | None, on_ready: Callable[[str], None] | None = None
+    settings: BrokerSettings, *, data_directory: str | None, on_ready: Callable[[Node], None] | None = None
 ) -> int:
     """Serves until SIGINT or SIGTERM, then stops cleanly: 0; 1 if the node stopped by itself over a broken invariant.
 
-    `data_directory` None keeps everything in memory. `on_ready(HOST:PORT)` is called once clients are served. Raises
+    `data_directory` None keeps everything in memory. `on_ready(node)` is called once clients are served. Raises
     MoldauError and OSError where the node cannot start. Takes over the process: its loop and those two signals.
     """
     try:
@@ -34,7 +34,7 @@ def run_node(
         return runner.run(_serve(settings, data_directory, on_ready))
 
 
-async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready: Callable[[str], None] | None) -> int:
+async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready: Callable[[Node], None] | None) -> int:
     workers = ThreadWorkers()
     try:
         doors = Doors(
@@ -60,7 +60,7 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
             return 0
         await starting
         if on_ready is not None:
-            on_ready(node.bootstrap_servers)
+            on_ready(node)
         failing = loop.create_task(node.stopped.wait())
         await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()

@@ -1,0 +1,129 @@
+"""A door for operators: GET of a few paths over HTTP/1.1, on the node's own loop, with bounds and nothing else.
+
+One request for each connection, then it is closed; a head of more than 8 KiB, more than MAX_CONNECTIONS at once or a
+peer that takes longer than TIMEOUT_S ends it. On a loopback listener the Host header must name a loopback address, so
+that a web page elsewhere cannot read it under a name of its own (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import cast
+
+import msgspec
+
+MAX_HEAD_BYTES = 8 << 10
+MAX_CONNECTIONS = 32
+TIMEOUT_S = 15.0
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class HttpAnswer(msgspec.Struct, frozen=True):
+    """`body` as it is sent; `content_type` with its charset."""
+
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Answering = Callable[[str], Awaitable[HttpAnswer]]
+"""The path, without the query, to the answer."""
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether a Host header (`localhost:9644`, `[::1]:9644`) names this machine's loopback."""
+    if host.startswith("["):
+        name = host[1:].partition("]")[0]
+    else:
+        name = host.rpartition(":")[0] if host.count(":") == 1 else host
+    return name.lower().rstrip(".") in LOOPBACK_NAMES
+
+
+class HttpEndpoint:
+    """What the connections of one listener share."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, answer: Answering, *, is_loopback_only: bool) -> None:
+        self.loop = loop
+        self.answer = answer
+        self.is_loopback_only = is_loopback_only
+        self.connections: dict[HttpConnection, None] = {}
+
+    def close(self) -> None:
+        for connection in list(self.connections):
+            connection.end()
+
+
+class HttpConnection(asyncio.Protocol):
+    """One request and its answer."""
+
+    def __init__(self, endpoint: HttpEndpoint) -> None:
+        self._endpoint = endpoint
+        self._head = b""
+        self._transport: asyncio.Transport | None = None
+        self._answering: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        endpoint = self._endpoint
+        if len(endpoint.connections) >= MAX_CONNECTIONS:
+            self._send(HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, b"too many connections\n"))
+            return
+        endpoint.connections[self] = None
+        self._timer = endpoint.loop.call_later(TIMEOUT_S, self.end)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._endpoint.connections.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._answering is not None:
+            self._answering.cancel()
+        self._transport = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._answering is not None or self._transport is None or self._transport.is_closing():
+            return
+        self._head += data
+        end = self._head.find(b"\r\n\r\n")
+        if end < 0 and len(self._head) <= MAX_HEAD_BYTES:
+            return
+        if not 0 <= end <= MAX_HEAD_BYTES:
+            self._send(HttpAnswer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the head is too long\n"))
+            return
+        self._answering = self._endpoint.loop.create_task(self._answer(self._head[:end]))
+
+    async def _answer(self, head: bytes) -> None:
+        lines = head.decode("latin-1").split("\r\n")
+        words = lines[0].split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            self._send(HttpAnswer(HTTPStatus.BAD_REQUEST, b"this port speaks HTTP/1.1\n"))
+            return
+        method, target, _ = words
+        hosts = [line.partition(":")[2].strip() for line in lines[1:] if line.lower().startswith("host:")]
+        if len(hosts) > 1 or (self._endpoint.is_loopback_only and not (hosts and is_loopback_host(hosts[0]))):
+            self._send(HttpAnswer(HTTPStatus.FORBIDDEN, b"the Host header names another machine\n"))
+        elif method not in ("GET", "HEAD"):
+            self._send(HttpAnswer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n"))
+        else:
+            answer = await self._endpoint.answer(target.partition("?")[0])
+            self._send(answer, is_body_left_out=method == "HEAD")
+
+    def _send(self, answer: HttpAnswer, *, is_body_left_out: bool = False) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        status = HTTPStatus(answer.status)
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {answer.content_type}\r\n"
+            f"Content-Length: {len(answer.body)}\r\nCache-Control: no-store\r\n"
+            "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+        ).encode("latin-1")
+        transport.write(head if is_body_left_out else head + answer.body)
+        transport.close()
+
+    def end(self) -> None:
+        """Drops the connection: it took too long, or the node stops."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,56 @@
+"""How late the loop is: a timer that should fire every TICK_S, and what it saw.
+
+A stall of D seconds is seen for certain where D is longer than the tick, and else with the probability D / TICK_S; the
+counts below are therefore a sample, the maximum is a lower bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+
+TICK_S = 0.1
+BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+"""Upper bounds of the counts of late ticks."""
+WINDOW_TICKS = 600
+
+
+class LoopWatch:
+    """From `start` to `stop`. `counts` has one more place, for later than any bound."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_s = 0.0
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.sum_s = 0.0
+        self._window_max_s = 0.0
+        self._last_window_max_s = 0.0
+        self._ticks = 0
+
+    @property
+    def max_s(self) -> float:
+        """The latest tick of the last one to two minutes."""
+        return max(self._window_max_s, self._last_window_max_s)
+
+    def start(self) -> None:
+        self._arm()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._due_s = self._loop.time() + TICK_S
+        self._timer = self._loop.call_at(self._due_s, self._tick)
+
+    def _tick(self) -> None:
+        late_s = max(0.0, self._loop.time() - self._due_s)
+        self.counts[bisect_left(BOUNDS_S, late_s)] += 1
+        self.sum_s += late_s
+        self._window_max_s = max(self._window_max_s, late_s)
+        self._ticks += 1
+        if self._ticks % WINDOW_TICKS == 0:
+            self._last_window_max_s, self._window_max_s = self._window_max_s, 0.0
+        self._arm()

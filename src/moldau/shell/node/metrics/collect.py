@@ -1,0 +1,414 @@
+"""One scrape: reads the values of the table from a running node, in slices, so that no client waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from moldau import __version__
+from moldau.errors import kafka_error
+from moldau.shell.broker.traffic import (
+    BYTES_REJECTED,
+    FAILED_FETCH_REQUESTS,
+    FAILED_PRODUCE_REQUESTS,
+    FETCH_ERRORS,
+    INVALID_MESSAGE_CRC_RECORDS,
+    INVALID_SEQUENCE_RECORDS,
+    PRODUCE_ERRORS,
+    Traffic,
+)
+from moldau.shell.io.process_stats import disk_space, process_stats
+from moldau.shell.network.server_connection import EXPIRED_CONNECTIONS
+from moldau.shell.node.loop_watch import BOUNDS_S
+from moldau.shell.node.metrics.exposition import Samples, labels_text
+from moldau.shell.node.metrics.groups import add_groups
+from moldau.shell.node.metrics.table import TABLE
+from moldau.telemetry import BOUND_REACHED
+from moldau.wire.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from moldau.core.metadata.image import PartitionImage
+    from moldau.core.replication.partition import Partition
+    from moldau.shell.node.operations import Operations
+
+SLICE_PARTITIONS = 100
+"""Partitions looked at, or listed, in one turn of the loop: about 1 ms."""
+MAX_CLIENT_KINDS = 100
+
+_TRAFFIC = "kafka_server_brokertopicmetrics_"
+_ALWAYS_ZERO = (
+    f"{_TRAFFIC}replicationbytesin_total",
+    f"{_TRAFFIC}replicationbytesout_total",
+    f"{_TRAFFIC}reassignmentbytesin_total",
+    f"{_TRAFFIC}reassignmentbytesout_total",
+    f"{_TRAFFIC}producemessageconversions_total",
+    f"{_TRAFFIC}fetchmessageconversions_total",
+    "kafka_server_replicamanager_isrshrinks_total",
+    "kafka_server_replicamanager_isrexpands_total",
+    "kafka_server_replicamanager_failedisrupdates_total",
+    "kafka_controller_kafkacontroller_metadataerrorcount",
+    "kafka_controller_controllerstats_uncleanleaderelections_total",
+)
+"""True on one node, whatever happens: the table says why."""
+
+
+async def collect(node: Operations) -> bytes:
+    """The whole page. What does not exist yet (while the node starts) is left out."""
+    out = Samples(TABLE)
+    add_process(node, out)
+    if node.group is not None:
+        add_network(node, out)
+    if node.broker is not None and node.quorum is not None:
+        await _Partitions(node, out).add()
+        add_controller(node, out)
+        await add_groups(node.broker, out)
+        for name in _ALWAYS_ZERO:
+            out.add(name, 0)
+    return out.render()
+
+
+def add_process(node: Operations, out: Samples) -> None:
+    out.add("kafka_server_kafkaserver_brokerstate", node.state)
+    stats = process_stats()
+    for name, value in stats.items():
+        out.add(name, value)
+    started_s = stats.get("process_start_time_seconds")
+    if started_s is not None:
+        labels = labels_text(version=__version__, start_time_ms=int(started_s * 1000))
+        out.add("kafka_server_app_info", 1, labels)
+        out.add("redpanda_uptime_seconds_total", node.clock.now_ms() / 1000 - started_s)
+    for generation, counts in enumerate(gc.get_stats()):
+        labels = labels_text(generation=generation)
+        out.add("python_gc_collections_total", counts["collections"], labels)
+        out.add("python_gc_objects_collected_total", counts["collected"], labels)
+        out.add("python_gc_objects_uncollectable_total", counts["uncollectable"], labels)
+    telemetry = node.telemetry
+    for (name, label), count in list(telemetry.counters.items()):
+        if name == BOUND_REACHED:
+            out.add("moldau_bound_reached_total", count, labels_text(setting=f"moldau.{label}"))
+        elif name == "kafka.server:type=RequestRefused":
+            out.add("moldau_request_refused_total", count, labels_text(key=label))
+        elif name == "moldau.server:type=UnforeseenErrors":
+            out.add("moldau_unforeseen_errors_total", count, labels_text(request=label))
+    _bound(out, "metric_series", len(telemetry.counters), telemetry.max_series)
+    out.add("moldau_scrape_seconds", node.last_scrape_s)
+    watch = node.watch
+    total = 0
+    for bound_s, count in zip((*BOUNDS_S, "+Inf"), watch.counts, strict=True):
+        total += count
+        out.add("moldau_loop_late_seconds_bucket", total, labels_text(le=bound_s))
+    out.add("moldau_loop_late_seconds_sum", watch.sum_s)
+    out.add("moldau_loop_late_seconds_count", total)
+    out.add("moldau_loop_late_seconds_max", watch.max_s)
+
+
+def _bound(out: Samples, name: str, value: int, limit: int) -> None:
+    out.add(f"moldau_{name}", value)
+    out.add(f"moldau_{name}_limit", limit)
+
+
+def add_network(node: Operations, out: Samples) -> None:
+    group, dispatcher = node.group, node.dispatcher
+    if group is None:
+        return
+    memory = group.request_memory
+    _bound(out, "request_memory_bytes", memory.used_bytes, memory.limit_bytes)
+    _bound(out, "response_memory_bytes", group.response_memory.unsent_bytes, group.response_memory.limit_bytes)
+    out.add("kafka_network_socketserver_memorypoolused", memory.used_bytes)
+    out.add("kafka_network_socketserver_memorypoolavailable", max(0, memory.limit_bytes - memory.used_bytes))
+    expired = node.telemetry.value(EXPIRED_CONNECTIONS)
+    out.add("kafka_network_socketserver_expiredconnectionskilledcount", expired)
+    out.add("kafka_server_socket_server_metrics_connection_creation_total", group.accepted)
+    counts: dict[str, int] = {}
+    kinds: dict[tuple[str, str], int] = {}
+    for connection in group.connections.values():
+        listener = connection.listener_name
+        counts[listener] = counts.get(listener, 0) + 1
+        kind = (connection.software, listener)
+        if kind not in kinds and len(kinds) >= MAX_CLIENT_KINDS:
+            kind = ("(other)", listener)
+        kinds[kind] = kinds.get(kind, 0) + 1
+    for listener, count in counts.items():
+        labels = labels_text(listener=listener, networkProcessor=0)
+        out.add("kafka_server_socket_server_metrics_connection_count", count, labels)
+    for (software, listener), count in kinds.items():
+        name, _, version = software.partition(" ")
+        labels = labels_text(
+            clientSoftwareName=name or "unknown",
+            clientSoftwareVersion=version or "unknown",
+            listener=listener,
+            networkProcessor=0,
+        )
+        out.add("kafka_server_socket_server_metrics_connections", count, labels)
+    if dispatcher is not None:
+        add_requests(node, out)
+
+
+def add_requests(node: Operations, out: Samples) -> None:
+    if node.dispatcher is None:
+        return
+    for key, stats in node.dispatcher.request_stats().items():
+        if not stats.count:
+            continue
+        request = "".join(word.title() for word in ApiKey(key).name.split("_"))
+        names = (request, "FetchConsumer") if key == ApiKey.FETCH else (request,)
+        for version, count in enumerate(stats.by_version):
+            for name in names:
+                if count:
+                    labels = labels_text(request=name, version=version)
+                    out.add("kafka_network_requestmetrics_requests_total", count, labels)
+        for code, count in stats.errors.items():
+            labels = labels_text(request=request, error=name_of_code(code))
+            out.add("kafka_network_requestmetrics_errors_total", count, labels)
+        for name in names:
+            labels = labels_text(request=name)
+            add = out.add_summary
+            count = stats.count
+            add("kafka_network_requestmetrics_totaltimems", stats.total.quantiles(1000), count, labels)
+            add("kafka_network_requestmetrics_localtimems", stats.local.quantiles(1000), count, labels)
+            add("kafka_network_requestmetrics_remotetimems", stats.waited.quantiles(1000), count, labels)
+            add("kafka_network_requestmetrics_requestbytes", stats.request_bytes.quantiles(), count, labels)
+
+
+def name_of_code(code: int) -> str:
+    return "NONE" if code == 0 else kafka_error(code).name
+
+
+class _Partitions:
+    """All partitions summed, the first of them listed."""
+
+    def __init__(self, node: Operations, out: Samples) -> None:
+        invariant_broker = node.broker
+        self.node = node
+        self.out = out
+        self.total = Traffic()
+        self.listed = 0
+        self.min_insync_replicas = 1
+        """Of the topic that is being looked at."""
+        self.counts = dict.fromkeys(
+            (
+                "partitioncount",
+                "leadercount",
+                "offlinereplicacount",
+                "underreplicatedpartitions",
+                "underminisrpartitioncount",
+                "atminisrpartitioncount",
+                "reassigningpartitions",
+                "produceridcount",
+            ),
+            0,
+        )
+        if invariant_broker is not None:
+            self.total.add_all(invariant_broker.partitions.ended)
+            self.broker = invariant_broker
+
+    async def add(self) -> None:
+        broker, out = self.broker, self.out
+        seen = listed_topics = 0
+        limit = broker.settings.moldau_metric_partitions
+        for topic in list(broker.partitions.by_id.values()):
+            traffic = Traffic()
+            image = broker.image.topics_by_id.get(topic.topic_id)
+            self.min_insync_replicas = self._minimum(topic.name)
+            for index, partition in list(topic.partitions.items()):
+                traffic.add(partition)
+                self._count(partition, None if image is None else image.partitions.get(index))
+                seen += 1
+                if seen % SLICE_PARTITIONS == 0:
+                    await asyncio.sleep(0)
+            self.total.add_all(traffic)
+            if listed_topics < limit:
+                listed_topics += 1
+                labels = labels_text(topic=topic.name)
+                out.add("kafka_topic_partitions", len(topic.partitions), labels)
+                _add_traffic(out, traffic, labels, is_used_only=True)
+        self._add_totals()
+        out.add("redpanda_cluster_topics", len(broker.image.topics_by_id))
+        _bound(out, "listed_partitions", self.listed, limit)
+
+    def _minimum(self, topic: str) -> int:
+        override = self.broker.image.topic_configs(topic).get("min.insync.replicas")
+        return self.broker.settings.min_insync_replicas if override is None else int(override)
+
+    def _count(self, partition: Partition, image: PartitionImage | None) -> None:
+        counts = self.counts
+        counts["partitioncount"] += 1
+        counts["offlinereplicacount"] += partition.is_offline
+        counts["produceridcount"] += len(partition.log.producer_state.entries)
+        if image is None:
+            return
+        if image.leader == self.broker.node_id:
+            counts["leadercount"] += 1
+            in_sync = len(image.isr)
+            counts["underreplicatedpartitions"] += in_sync < len(image.replicas)
+            minimum = min(self.min_insync_replicas, len(image.replicas))
+            counts["underminisrpartitioncount"] += in_sync < minimum
+            counts["atminisrpartitioncount"] += in_sync == minimum
+            counts["reassigningpartitions"] += bool(image.adding_replicas or image.removing_replicas)
+        if self.listed < self.broker.settings.moldau_metric_partitions:
+            self.listed += 1
+            self._list(partition, image)
+
+    def _list(self, partition: Partition, image: PartitionImage) -> None:
+        add, log = self.out.add, partition.log
+        topic, index = partition.topic_partition.topic, partition.topic_partition.partition
+        labels = labels_text(topic=topic, partition=index)
+        in_sync, replicas = len(image.isr), len(image.replicas)
+        minimum = min(self.min_insync_replicas, replicas)
+        high_watermark = partition.high_watermark
+        add("kafka_cluster_partition_underreplicated", int(in_sync < replicas), labels)
+        add("kafka_cluster_partition_underminisr", int(in_sync < minimum), labels)
+        add("kafka_cluster_partition_atminisr", int(in_sync == minimum), labels)
+        add("kafka_cluster_partition_insyncreplicascount", in_sync, labels)
+        add("kafka_cluster_partition_replicascount", replicas, labels)
+        add("kafka_cluster_partition_laststableoffsetlag", high_watermark - partition.last_stable_offset, labels)
+        add("kafka_log_log_size", log.size_bytes, labels)
+        add("kafka_log_log_logendoffset", log.log_end_offset, labels)
+        add("kafka_log_log_logstartoffset", log.log_start_offset, labels)
+        add("kafka_log_log_numlogsegments", log.segment_count, labels)
+        add("kafka_topic_partition_current_offset", high_watermark, labels)
+        add("kafka_topic_partition_oldest_offset", log.log_start_offset, labels)
+        add("kafka_topic_partition_leader", image.leader, labels)
+        add("kafka_topic_partition_leader_is_preferred", int(image.leader == image.replicas[0]), labels)
+        add("kafka_topic_partition_replicas", replicas, labels)
+        add("kafka_topic_partition_in_sync_replica", in_sync, labels)
+        add("kafka_topic_partition_under_replicated_partition", int(in_sync < replicas), labels)
+        redpanda = labels_text(redpanda_namespace="kafka", redpanda_topic=topic, redpanda_partition=index)
+        add("redpanda_kafka_max_offset", high_watermark, redpanda)
+
+    def _add_totals(self) -> None:
+        broker, out, telemetry, total = self.broker, self.out, self.node.telemetry, self.total
+        for name, count in self.counts.items():
+            out.add(f"kafka_server_replicamanager_{name}", count)
+        failed = telemetry.value(FAILED_PRODUCE_REQUESTS)
+        total.produce_requests += failed
+        _add_traffic(out, total, "")
+        out.add(f"{_TRAFFIC}failedproducerequests_total", failed)
+        out.add(f"{_TRAFFIC}failedfetchrequests_total", telemetry.value(FAILED_FETCH_REQUESTS))
+        out.add(f"{_TRAFFIC}bytesrejected_total", telemetry.value(BYTES_REJECTED))
+        out.add(f"{_TRAFFIC}invalidmessagecrcrecords_total", telemetry.value(INVALID_MESSAGE_CRC_RECORDS))
+        out.add(f"{_TRAFFIC}invalidoffsetorsequencerecords_total", telemetry.value(INVALID_SEQUENCE_RECORDS))
+        errors: tuple[tuple[str, str, int], ...] = (
+            ("Produce", PRODUCE_ERRORS, total.produce_requests - failed),
+            ("Fetch", FETCH_ERRORS, total.fetch_requests),
+        )
+        for request, name, succeeded in errors:
+            labels = labels_text(request=request, error="NONE")
+            out.add("kafka_network_requestmetrics_errors_total", succeeded, labels)
+            for label, count in telemetry.labels_of(name):
+                labels = labels_text(request=request, error=name_of_code(int(label)))
+                out.add("kafka_network_requestmetrics_errors_total", count, labels)
+        out.add("redpanda_kafka_records_produced_total", total.messages_in, labels_text(redpanda_namespace="kafka"))
+        for request, count in (("produce", total.bytes_in), ("consume", total.bytes_out)):
+            labels = labels_text(redpanda_namespace="kafka", redpanda_request=request)
+            out.add("redpanda_kafka_request_bytes_total", count, labels)
+        self._add_bounds()
+        self._add_directory()
+        fetches = labels_text(delayedOperation="Fetch")
+        out.add("kafka_server_delayedoperationpurgatory_purgatorysize", broker.parked_fetches, fetches)
+        out.add("kafka_server_delayedoperationpurgatory_numdelayedoperations", broker.parked_fetches, fetches)
+
+    def _add_bounds(self) -> None:
+        broker, out = self.broker, self.out
+        _bound(out, "parked_fetches", broker.parked_fetches, broker.max_parked_fetches)
+        sessions = broker.fetch_sessions
+        _bound(out, "fetch_sessions", sessions.count, sessions.limit)
+        _bound(out, "fetch_session_memory_bytes", sessions.memory_bytes, sessions.memory_limit_bytes)
+        out.add("kafka_server_fetchsessioncache_numincrementalfetchsessions", sessions.count)
+        out.add("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", sessions.partitions)
+        out.add("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", sessions.evictions)
+        out.add("moldau_producer_ids_per_partition_limit", broker.settings.moldau_producer_ids)
+        out.add("moldau_groups_per_coordinator_limit", broker.settings.moldau_groups)
+
+    def _add_directory(self) -> None:
+        broker, out = self.broker, self.out
+        open_files = getattr(broker.disk, "open_files", None)
+        if isinstance(open_files, int):
+            _bound(out, "open_files", open_files, broker.settings.moldau_open_files)
+        root = getattr(broker.disk, "root", None)
+        offline = int(broker.is_directory_offline)
+        out.add("kafka_log_logmanager_offlinelogdirectorycount", offline)
+        if isinstance(root, str):
+            out.add("kafka_log_logmanager_logdirectoryoffline", offline, labels_text(logDirectory=root))
+            space = disk_space(root)
+            if space is not None:
+                out.add("redpanda_storage_disk_total_bytes", space[0])
+                out.add("redpanda_storage_disk_free_bytes", space[1])
+
+
+def _add_traffic(out: Samples, traffic: Traffic, labels: str, *, is_used_only: bool = False) -> None:
+    for name, value in (
+        ("bytesin", traffic.bytes_in),
+        ("bytesout", traffic.bytes_out),
+        ("messagesin", traffic.messages_in),
+        ("totalproducerequests", traffic.produce_requests),
+        ("totalfetchrequests", traffic.fetch_requests),
+    ):
+        if value or not is_used_only:
+            out.add(f"{_TRAFFIC}{name}_total", value, labels)
+
+
+def add_controller(node: Operations, out: Samples) -> None:
+    broker, quorum = node.broker, node.quorum
+    if broker is None or quorum is None:
+        return
+    image = broker.image
+    brokers = list(image.brokers.values())
+    topics = list(image.topics_by_id.values())
+    counts = _leader_counts(topic.partitions.values() for topic in topics)
+    partitions, leaderless, not_preferred = counts
+    prefix = "kafka_controller_kafkacontroller_"
+    active = sum(each.is_active for each in brokers)
+    for name, value in (
+        ("activecontrollercount", int(not quorum.is_offline)),
+        ("activebrokercount", active),
+        ("fencedbrokercount", sum(each.is_fenced for each in brokers)),
+        ("controlledshutdownbrokercount", sum(each.is_in_controlled_shutdown for each in brokers)),
+        ("globaltopiccount", len(topics)),
+        ("globalpartitioncount", partitions),
+        ("offlinepartitionscount", leaderless),
+        ("preferredreplicaimbalancecount", not_preferred),
+        ("lastappliedrecordoffset", image.end_offset - 1),
+        ("lastcommittedrecordoffset", quorum.high_watermark - 1),
+        ("newactivecontrollerscount", 1),
+    ):
+        out.add(prefix + name, value)
+    out.add("kafka_server_raftmetrics_current_state", 1, labels_text(current_state="leader"))
+    node_id = broker.node_id
+    for name, value in (
+        ("current_leader", node_id),
+        ("current_epoch", quorum.leader_epoch),
+        ("current_vote", node_id),
+        ("high_watermark", quorum.high_watermark),
+        ("log_end_offset", quorum.log.log_end_offset),
+        ("log_end_epoch", quorum.log.leader_epochs.latest_epoch),
+        ("number_of_voters", 1),
+        ("number_of_observers", 0),
+    ):
+        out.add(f"kafka_server_raftmetrics_{name}", value)
+    out.add("kafka_server_metadataloader_currentcontrollerid", node_id)
+    for feature, level in quorum.finalized_features().items():
+        out.add("kafka_server_metadataloader_finalizedlevel", level, labels_text(featureName=feature))
+        if feature == "metadata.version":
+            out.add("kafka_server_metadataloader_currentmetadataversion", level)
+    out.add("kafka_brokers", active)
+    for each in brokers:
+        for listener in each.listeners[:1]:
+            labels = labels_text(address=f"{listener.host}:{listener.port}", id=each.broker_id)
+            out.add("kafka_broker_info", 1, labels)
+    out.add("redpanda_cluster_brokers", active)
+    out.add("redpanda_cluster_partitions", partitions)
+    out.add("redpanda_cluster_unavailable_partitions", leaderless)
+
+
+def _leader_counts(topics: Iterable[Iterable[PartitionImage]]) -> tuple[int, int, int]:
+    """Partitions; those without a leader; those that another than the first replica leads."""
+    count = leaderless = not_preferred = 0
+    for partitions in topics:
+        for partition in partitions:
+            count += 1
+            leaderless += partition.leader < 0
+            not_preferred += bool(partition.replicas) and partition.leader != partition.replicas[0]
+    return count, leaderless, not_preferred

@@ -1,0 +1,96 @@
+"""Consumer groups and their lag: read from the coordinators of this node, in slices.
+
+A shard of `__consumer_offsets` that nobody has asked since the start is loaded by the first scrape, and shows from the
+next one on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moldau.core.config.topic_settings import OFFSETS_TOPIC
+from moldau.errors import KafkaError
+from moldau.shell.node.metrics.exposition import Samples, labels_text
+from moldau.shell.node.metrics.table import GROUP_STATES
+
+if TYPE_CHECKING:
+    from moldau.core.groups.state import GroupsState, OffsetsByPartition
+    from moldau.shell.broker.role import Broker
+
+SLICE_OFFSETS = 100
+_PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
+
+
+async def add_groups(broker: Broker, out: Samples) -> None:
+    totals = _Totals(broker, out)
+    if OFFSETS_TOPIC in broker.image.topics_by_name:
+        try:
+            shards = broker.coordinators.all_shards()
+        except KafkaError:
+            shards = []
+        for shard in shards:
+            if shard.loading is None and shard.host.stopped is None:
+                await totals.add(shard.host.state)
+    out.add(f"{_PREFIX}numgroups", totals.groups)
+    out.add(f"{_PREFIX}numoffsets", totals.offsets)
+    for state in GROUP_STATES:
+        out.add(f"{_PREFIX}numgroups{state.lower()}", totals.states.get(state, 0))
+    out.add("kafka_server_group_coordinator_metrics_group_count", totals.groups, labels_text(protocol="classic"))
+
+
+class _Totals:
+    """What all shards add up to. Lags are listed for the first `moldau.metric.partitions` offsets; sums are whole."""
+
+    def __init__(self, broker: Broker, out: Samples) -> None:
+        self.groups = 0
+        self.offsets = 0
+        self.states: dict[str, int] = {}
+        self._broker = broker
+        self._out = out
+        self._listed = 0
+        self._seen = 0
+        self._limit = broker.settings.moldau_metric_partitions
+
+    async def add(self, state: GroupsState) -> None:
+        for group_id in dict.fromkeys((*state.groups, *state.offsets)):
+            group = state.groups.get(group_id)
+            self.groups += 1
+            name = "Empty" if group is None else group.state.value
+            self.states[name] = self.states.get(name, 0) + 1
+            if self.groups <= self._limit:
+                members = 0 if group is None else len(group.members)
+                self._out.add("kafka_consumergroup_members", members, labels_text(consumergroup=group_id))
+                self._out.add("redpanda_kafka_consumer_group_consumers", members, labels_text(redpanda_group=group_id))
+            await self._add_offsets(group_id, state.offsets.get(group_id, {}))
+
+    async def _add_offsets(self, group_id: str, offsets: OffsetsByPartition) -> None:
+        lag_of_group = lag_max = 0
+        is_group_listed = self.groups <= self._limit
+        for topic, partitions in list(offsets.items()):
+            hosted = self._broker.partitions.by_name.get(topic.encode())
+            offset_sum = lag_sum = 0
+            for index, committed in list(partitions.items()):
+                self.offsets += 1
+                self._seen += 1
+                if self._seen % SLICE_OFFSETS == 0:
+                    await asyncio.sleep(0)
+                partition = None if hosted is None else hosted.partitions.get(index)
+                lag = 0 if partition is None else max(0, partition.high_watermark - committed.offset)
+                offset_sum += committed.offset
+                lag_sum += lag
+                lag_max = max(lag_max, lag)
+                if self._listed < self._limit:
+                    self._listed += 1
+                    labels = labels_text(consumergroup=group_id, topic=topic, partition=index)
+                    self._out.add("kafka_consumergroup_current_offset", committed.offset, labels)
+                    self._out.add("kafka_consumergroup_lag", lag, labels)
+            lag_of_group += lag_sum
+            if is_group_listed:
+                labels = labels_text(consumergroup=group_id, topic=topic)
+                self._out.add("kafka_consumergroup_current_offset_sum", offset_sum, labels)
+                self._out.add("kafka_consumergroup_lag_sum", lag_sum, labels)
+        if is_group_listed and offsets:
+            labels = labels_text(redpanda_group=group_id)
+            self._out.add("redpanda_kafka_consumer_group_lag_sum", lag_of_group, labels)
+            self._out.add("redpanda_kafka_consumer_group_lag_max", lag_max, labels)

@@ -1,0 +1,259 @@
+"""Every metric of `/metrics`: name, kind, labels, meaning, and where its value comes from. One row a metric.
+
+Names follow the rule that JMX exporters use for Apache Kafka: `kafka.<package>:type=T,name=NPerSec` becomes
+`kafka_<package>_<t>_<n>_total`. A name stands here only if its value is true on this node; what Kafka has besides, and
+why it is not here, is in `absent.py`. docs/reference/metrics.md is made from both.
+"""
+
+from __future__ import annotations
+
+from moldau.shell.node.metrics.exposition import Metric
+
+COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
+
+_PARTITION = ("topic", "partition")
+
+# fmt: off
+_TRAFFIC = (
+    ("bytesin", ("topic",), "Bytes of record batches appended", "Partition.appended_bytes"),
+    ("bytesout", ("topic",), "Bytes of record batches sent to consumers", "Partition.fetched_bytes"),
+    ("messagesin", ("topic",), "Records appended, by their offsets", "Partition.appended_records"),
+    ("totalproducerequests", ("topic",), "Appends, one for each partition of each request",
+     "Partition.produce_requests and those that failed"),
+    ("totalfetchrequests", ("topic",), "Looks at a partition for a fetch", "Partition.fetch_requests"),
+    ("failedproducerequests", (), "Partitions of produce requests answered with an error",
+     "Telemetry, produce handler"),
+    ("failedfetchrequests", (), "Partitions of fetch requests answered with an error", "Telemetry, fetch handler"),
+    ("bytesrejected", (), "Bytes of batches refused as too large", "Telemetry, produce handler"),
+    ("invalidmessagecrcrecords", (), "Batches answered with CORRUPT_MESSAGE", "Telemetry, produce handler"),
+    ("invalidoffsetorsequencerecords", (), "Batches answered with OUT_OF_ORDER_SEQUENCE_NUMBER",
+     "Telemetry, produce handler"),
+    ("replicationbytesin", (), "0: no replica of another broker is here", "one node"),
+    ("replicationbytesout", (), "0: no other broker has a replica", "one node"),
+    ("reassignmentbytesin", (), "0: nothing moves between brokers", "one node"),
+    ("reassignmentbytesout", (), "0: nothing moves between brokers", "one node"),
+    ("producemessageconversions", (), "0: only record batches of magic 2 are taken", "never converted"),
+    ("fetchmessageconversions", (), "0: only record batches of magic 2 are stored", "never converted"),
+)
+
+_REPLICAS = (
+    ("partitioncount", GAUGE, "Partitions on this broker", "Partitions"),
+    ("leadercount", GAUGE, "Partitions that this broker leads", "Partition.leader_id"),
+    ("offlinereplicacount", GAUGE, "Partitions whose log failed", "Partition.is_offline"),
+    ("underreplicatedpartitions", GAUGE, "Led partitions with fewer in-sync replicas than replicas", "metadata image"),
+    ("underminisrpartitioncount", GAUGE, "Led partitions with fewer in-sync replicas than min.insync.replicas",
+     "metadata image, topic settings"),
+    ("atminisrpartitioncount", GAUGE, "Led partitions with as many in-sync replicas as min.insync.replicas",
+     "metadata image, topic settings"),
+    ("reassigningpartitions", GAUGE, "Led partitions being reassigned", "metadata image"),
+    ("produceridcount", GAUGE, "Idempotent producers remembered", "Log.producer_state"),
+    ("isrshrinks_total", COUNTER, "0: the one replica is always in sync", "one node"),
+    ("isrexpands_total", COUNTER, "0: the one replica is always in sync", "one node"),
+    ("failedisrupdates_total", COUNTER, "0: the one replica is always in sync", "one node"),
+)
+
+_PER_PARTITION = (
+    ("kafka_cluster_partition_underreplicated", "1 with fewer in-sync replicas than replicas", "metadata image"),
+    ("kafka_cluster_partition_underminisr", "1 with fewer in-sync replicas than min.insync.replicas",
+     "metadata image, topic settings"),
+    ("kafka_cluster_partition_atminisr", "1 with as many in-sync replicas as min.insync.replicas",
+     "metadata image, topic settings"),
+    ("kafka_cluster_partition_insyncreplicascount", "In-sync replicas", "metadata image"),
+    ("kafka_cluster_partition_replicascount", "Replicas", "metadata image"),
+    ("kafka_cluster_partition_laststableoffsetlag", "High watermark minus last stable offset", "Partition"),
+    ("kafka_log_log_size", "Bytes of the log", "Log.size_bytes"),
+    ("kafka_log_log_logendoffset", "The offset of the next record", "Log.log_end_offset"),
+    ("kafka_log_log_logstartoffset", "The first offset", "Log.log_start_offset"),
+    ("kafka_log_log_numlogsegments", "Segments", "Log"),
+    ("kafka_topic_partition_current_offset", "The high watermark (kafka_exporter's name)", "Partition.high_watermark"),
+    ("kafka_topic_partition_oldest_offset", "The first offset (kafka_exporter's name)", "Log.log_start_offset"),
+    ("kafka_topic_partition_leader", "Broker id of the leader (kafka_exporter's name)", "metadata image"),
+    ("kafka_topic_partition_leader_is_preferred", "1 if the leader is the first replica (kafka_exporter's name)",
+     "metadata image"),
+    ("kafka_topic_partition_replicas", "Replicas (kafka_exporter's name)", "metadata image"),
+    ("kafka_topic_partition_in_sync_replica", "In-sync replicas (kafka_exporter's name)", "metadata image"),
+    ("kafka_topic_partition_under_replicated_partition", "1 with fewer in-sync replicas than replicas "
+     "(kafka_exporter's name)", "metadata image"),
+)
+
+_REQUESTS = (
+    ("totaltimems", "Milliseconds from the handler's begin to the answer"),
+    ("localtimems", "Milliseconds in the handler's synchronous part, while nobody else is served"),
+    ("remotetimems", "Milliseconds parked: long polls, waits for the disk, joins of groups"),
+    ("requestbytes", "Bytes of a request with its length"),
+)
+
+_CONTROLLER = (
+    ("activecontrollercount", "1 while the controller of this node is active", "QuorumRole"),
+    ("activebrokercount", "Registered brokers that are not fenced", "metadata image"),
+    ("fencedbrokercount", "Registered brokers that are fenced", "metadata image"),
+    ("controlledshutdownbrokercount", "Brokers that are shutting down", "metadata image"),
+    ("globaltopiccount", "Topics", "metadata image"),
+    ("globalpartitioncount", "Partitions", "metadata image"),
+    ("offlinepartitionscount", "Partitions without a leader", "metadata image"),
+    ("preferredreplicaimbalancecount", "Partitions whose leader is not the first replica", "metadata image"),
+    ("lastappliedrecordoffset", "The last metadata record that this node acts on", "metadata image"),
+    ("lastcommittedrecordoffset", "The last metadata record that is flushed", "QuorumRole.high_watermark"),
+    ("newactivecontrollerscount", "Leader epochs opened: one for each start", "QuorumRole"),
+    ("metadataerrorcount", "0: a metadata record that cannot be applied stops the node", "QuorumRole"),
+)
+
+_RAFT = (
+    ("current_leader", "Node id of the leader", "QuorumRole"),
+    ("current_epoch", "Leader epoch", "QuorumRole.leader_epoch"),
+    ("current_vote", "Node id that was voted for", "one voter: itself"),
+    ("high_watermark", "Metadata records that are flushed", "QuorumRole.high_watermark"),
+    ("log_end_offset", "End of the metadata log", "QuorumRole.log"),
+    ("log_end_epoch", "Leader epoch of the end of the metadata log", "QuorumRole.log"),
+    ("number_of_voters", "Voters", "one node"),
+    ("number_of_observers", "Observers", "one node"),
+)
+
+GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
+
+_BOUNDS = (
+    ("request_memory_bytes", "Bytes of requests in arrival", "RequestMemory"),
+    ("response_memory_bytes", "Bytes of answers that peers have not read", "ResponseMemory"),
+    ("parked_fetches", "Fetches that wait for records", "Broker.parked_fetches"),
+    ("fetch_sessions", "Fetch sessions kept", "FetchSessions"),
+    ("fetch_session_memory_bytes", "Bytes of fetch sessions kept", "FetchSessions"),
+    ("open_files", "Segment and index files open", "OsDisk.open_files"),
+    ("metric_series", "Series counted by name and label", "Telemetry"),
+    ("listed_partitions", "Partitions that are listed one by one here", "this endpoint"),
+)
+
+
+def _rows() -> list[tuple[str, str, tuple[str, ...], str, str]]:
+    rows: list[tuple[str, str, tuple[str, ...], str, str]] = [
+        ("kafka_server_kafkaserver_brokerstate", GAUGE, (),
+         "0 not running, 1 starting, 2 recovering, 3 running, 6 shutting down", "Node"),
+        ("kafka_server_app_info", GAUGE, ("version", "start_time_ms"), "1", "moldau.__version__"),
+    ]
+    for name, labels, text, source in _TRAFFIC:
+        rows.append((f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, labels, text, source))
+    for name, kind, text, source in _REPLICAS:
+        rows.append((f"kafka_server_replicamanager_{name}", kind, (), text, source))
+    for name, text, source in _PER_PARTITION:
+        rows.append((name, GAUGE, _PARTITION, text, source))
+    rows += [
+        ("kafka_log_logmanager_offlinelogdirectorycount", GAUGE, (), "Log directories that failed", "DirectoryHealth"),
+        ("kafka_log_logmanager_logdirectoryoffline", GAUGE, ("logDirectory",), "1 if the directory failed",
+         "DirectoryHealth"),
+        ("kafka_network_requestmetrics_requests_total", COUNTER, ("request", "version"), "Requests", "RequestStats"),
+        ("kafka_network_requestmetrics_errors_total", COUNTER, ("request", "error"),
+         "Error codes in answers; NONE counts too", "RequestStats; Produce and Fetch: by partition"),
+    ]
+    for name, text in _REQUESTS:
+        rows.append((f"kafka_network_requestmetrics_{name}", SUMMARY, ("request", "quantile"), text,
+                     "RequestStats, one request in eight after the first 64"))
+    rows += [
+        ("kafka_network_socketserver_memorypoolused", GAUGE, (), "Bytes of requests in arrival", "RequestMemory"),
+        ("kafka_network_socketserver_memorypoolavailable", GAUGE, (), "Bytes that requests may still take",
+         "RequestMemory"),
+        ("kafka_network_socketserver_expiredconnectionskilledcount", COUNTER, (), "Connections closed as idle",
+         "Telemetry"),
+        ("kafka_server_socket_server_metrics_connection_count", GAUGE, ("listener", "networkProcessor"),
+         "Connections", "ConnectionGroup"),
+        ("kafka_server_socket_server_metrics_connections", GAUGE,
+         ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor"),
+         "Connections by what ApiVersions told of the client; at most 100 kinds", "ServerConnection.software"),
+        ("kafka_server_socket_server_metrics_connection_creation_total", COUNTER, (), "Connections accepted",
+         "ConnectionGroup"),
+        ("kafka_server_delayedoperationpurgatory_purgatorysize", GAUGE, ("delayedOperation",),
+         "Requests that wait: Fetch for records", "Broker.parked_fetches"),
+        ("kafka_server_delayedoperationpurgatory_numdelayedoperations", GAUGE, ("delayedOperation",),
+         "Requests that wait: Fetch for records", "Broker.parked_fetches"),
+        ("kafka_server_fetchsessioncache_numincrementalfetchsessions", GAUGE, (), "Fetch sessions kept",
+         "FetchSessions"),
+        ("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", GAUGE, (),
+         "Partitions in fetch sessions", "FetchSessions"),
+        ("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", COUNTER, (),
+         "Fetch sessions that made room for others", "FetchSessions"),
+    ]
+    for name, text, source in _CONTROLLER:
+        rows.append((f"kafka_controller_kafkacontroller_{name}", GAUGE, (), text, source))
+    rows += [
+        ("kafka_controller_controllerstats_uncleanleaderelections_total", COUNTER, (), "0: one replica", "one node"),
+        ("kafka_server_raftmetrics_current_state", GAUGE, ("current_state",), "1", "QuorumRole"),
+    ]
+    for name, text, source in _RAFT:
+        rows.append((f"kafka_server_raftmetrics_{name}", GAUGE, (), text, source))
+    rows += [
+        ("kafka_server_metadataloader_currentmetadataversion", GAUGE, (), "Level of metadata.version",
+         "metadata image"),
+        ("kafka_server_metadataloader_currentcontrollerid", GAUGE, (), "Node id of the controller", "QuorumRole"),
+        ("kafka_server_metadataloader_finalizedlevel", GAUGE, ("featureName",), "Level in force", "metadata image"),
+        ("kafka_coordinator_group_groupmetadatamanager_numgroups", GAUGE, (), "Consumer groups", "GroupsState"),
+        ("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, (), "Committed offsets", "GroupsState"),
+    ]
+    for state in GROUP_STATES:
+        rows.append((f"kafka_coordinator_group_groupmetadatamanager_numgroups{state.lower()}", GAUGE, (),
+                     f"Groups in the state {state}", "GroupsState"))
+    rows += [
+        ("kafka_server_group_coordinator_metrics_group_count", GAUGE, ("protocol",), "Groups by protocol",
+         "GroupsState"),
+        ("kafka_brokers", GAUGE, (), "Brokers (kafka_exporter's name)", "metadata image"),
+        ("kafka_broker_info", GAUGE, ("address", "id"), "1 (kafka_exporter's name)", "metadata image"),
+        ("kafka_topic_partitions", GAUGE, ("topic",), "Partitions of a topic (kafka_exporter's name)",
+         "metadata image"),
+        ("kafka_consumergroup_current_offset", GAUGE, ("consumergroup", *_PARTITION), "Committed offset",
+         "GroupsState"),
+        ("kafka_consumergroup_current_offset_sum", GAUGE, ("consumergroup", "topic"), "Sum of committed offsets",
+         "GroupsState"),
+        ("kafka_consumergroup_lag", GAUGE, ("consumergroup", *_PARTITION),
+         "High watermark minus committed offset, computed here", "GroupsState, Partition"),
+        ("kafka_consumergroup_lag_sum", GAUGE, ("consumergroup", "topic"), "Sum of the lag", "GroupsState, Partition"),
+        ("kafka_consumergroup_members", GAUGE, ("consumergroup",), "Members", "GroupsState"),
+        ("process_open_fds", GAUGE, (), "Open descriptors", "/proc"),
+        ("process_max_fds", GAUGE, (), "Limit of open descriptors", "getrlimit"),
+        ("process_resident_memory_bytes", GAUGE, (), "Resident memory", "/proc"),
+        ("process_virtual_memory_bytes", GAUGE, (), "Virtual memory", "/proc"),
+        ("process_cpu_seconds_total", COUNTER, (), "CPU time", "os.times"),
+        ("process_start_time_seconds", GAUGE, (), "When the process started, since the epoch", "/proc"),
+        ("process_threads", GAUGE, (), "Threads", "threading"),
+        ("python_gc_collections_total", COUNTER, ("generation",), "Garbage collections", "gc"),
+        ("python_gc_objects_collected_total", COUNTER, ("generation",), "Objects collected", "gc"),
+        ("python_gc_objects_uncollectable_total", COUNTER, ("generation",), "Objects that cannot be collected", "gc"),
+    ]
+    for name, text, source in _BOUNDS:
+        rows.append((f"moldau_{name}", GAUGE, (), text, source))
+        rows.append((f"moldau_{name}_limit", GAUGE, (), f"The bound of moldau_{name}", "settings"))
+    rows += [
+        ("moldau_bound_reached_total", COUNTER, ("setting",), "How often a bound held something back or ended it",
+         "Telemetry"),
+        ("moldau_request_refused_total", COUNTER, ("key",), "Requests of a key or version that is not served",
+         "Telemetry"),
+        ("moldau_unforeseen_errors_total", COUNTER, ("request",), "Requests that failed by our own mistake",
+         "Telemetry"),
+        ("moldau_loop_late_seconds_bucket", COUNTER, ("le",), "Ticks of the loop by how late they came",
+         "LoopWatch: a tick every 0.1 s"),
+        ("moldau_loop_late_seconds_sum", COUNTER, (), "Sum of the lateness", "LoopWatch"),
+        ("moldau_loop_late_seconds_count", COUNTER, (), "Ticks", "LoopWatch"),
+        ("moldau_loop_late_seconds_max", GAUGE, (), "The latest tick of the last one to two minutes", "LoopWatch"),
+        ("moldau_producer_ids_per_partition_limit", GAUGE, (), "Producers that one partition remembers", "settings"),
+        ("moldau_groups_per_coordinator_limit", GAUGE, (), "Groups that one coordinator partition holds", "settings"),
+        ("moldau_scrape_seconds", GAUGE, (), "How long the scrape before this one took, with its pauses",
+         "this endpoint"),
+        ("redpanda_cluster_brokers", GAUGE, (), "Brokers", "metadata image"),
+        ("redpanda_cluster_topics", GAUGE, (), "Topics", "metadata image"),
+        ("redpanda_cluster_partitions", GAUGE, (), "Partitions", "metadata image"),
+        ("redpanda_cluster_unavailable_partitions", GAUGE, (), "Partitions without a leader", "metadata image"),
+        ("redpanda_kafka_max_offset", GAUGE, ("redpanda_namespace", "redpanda_topic", "redpanda_partition"),
+         "The high watermark", "Partition.high_watermark"),
+        ("redpanda_kafka_request_bytes_total", COUNTER, ("redpanda_namespace", "redpanda_request"),
+         "Bytes produced and consumed", "Partition"),
+        ("redpanda_kafka_records_produced_total", COUNTER, ("redpanda_namespace",), "Records appended", "Partition"),
+        ("redpanda_kafka_consumer_group_consumers", GAUGE, ("redpanda_group",), "Members", "GroupsState"),
+        ("redpanda_kafka_consumer_group_lag_sum", GAUGE, ("redpanda_group",), "Sum of the lag",
+         "GroupsState, Partition"),
+        ("redpanda_kafka_consumer_group_lag_max", GAUGE, ("redpanda_group",), "Largest lag of a partition",
+         "GroupsState, Partition"),
+        ("redpanda_storage_disk_total_bytes", GAUGE, (), "Size of the log directory's file system", "statvfs"),
+        ("redpanda_storage_disk_free_bytes", GAUGE, (), "Free space of the log directory's file system", "statvfs"),
+        ("redpanda_uptime_seconds_total", GAUGE, (), "Seconds since the process started", "/proc"),
+    ]
+    return rows
+# fmt: on
+
+
+TABLE: tuple[Metric, ...] = tuple(Metric(*row) for row in _rows())
