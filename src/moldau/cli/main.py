@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from moldau import __version__
 from moldau.cli import consume, demo, groups, pipeline, produce, topics, up
+from moldau.cli.kafka.tools import TOOLS, run_tool
 from moldau.cli.output import CommandError
 
 
@@ -25,8 +26,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives the exit code. Errors that a user can cause are one sentence on standard error."""
-    arguments = build_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
+        if words and words[0] in TOOLS:
+            return run_tool(words[0], words[1:])
+        arguments = build_parser().parse_args(words)
         return int(arguments.run(arguments) or 0)
     except CommandError as error:
         print(f"moldau: {error}", file=sys.stderr)

@@ -1,0 +1,101 @@
+"""A connection to a cluster for administration: any broker, a named one, or a group's coordinator."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TypeVar
+
+import msgspec
+
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.client_cluster import ClusterClient
+from moldau.shell.network.client_connection import ClientConnection
+from moldau.shell.network.client_offsets import find_coordinator
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+
+CLIENT_ID = "moldau-cli"
+CONNECT_TIMEOUT_MS = 5_000
+REQUEST_TIMEOUT_MS = 30_000
+RETRY_TIMEOUT_MS = 15_000
+"""How long a coordinator or leader that is on its way is waited for."""
+
+ResponseType = TypeVar("ResponseType", bound=msgspec.Struct)
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Who is there."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[MetadataResponseBroker, ...]
+    """In the order of their ids."""
+
+    def broker_ids(self) -> list[int]:
+        return [broker.node_id for broker in self.brokers]
+
+
+class ClusterAdmin:
+    """Connects at first use. Every method raises KafkaError; NETWORK_EXCEPTION at once where nobody listens."""
+
+    def __init__(
+        self, bootstrap_servers: str, *, client_id: str = CLIENT_ID, request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    ) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.request_timeout_ms = request_timeout_ms
+        self.client = ClusterClient(
+            bootstrap_servers,
+            client_id=client_id,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            # the connection outwaits the broker, which is told `request_timeout_ms`
+            request_timeout_ms=request_timeout_ms + 5_000,
+            retry_timeout_ms=RETRY_TIMEOUT_MS,
+        )
+
+    def __enter__(self) -> ClusterAdmin:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.client.close()
+
+    def ask(self, api_key: ApiKey, request: msgspec.Struct, response: type[ResponseType]) -> ResponseType:
+        """Asks any broker; it forwards to the controller what is the controller's."""
+        return self.client.any_connection().request(api_key, request, response)
+
+    def ask_broker(
+        self, broker_id: int, api_key: ApiKey, request: msgspec.Struct, response: type[ResponseType]
+    ) -> ResponseType:
+        return self.connection_to(broker_id).request(api_key, request, response)
+
+    def ask_coordinator(
+        self,
+        group_id: str,
+        api_key: ApiKey,
+        request: msgspec.Struct,
+        response: type[ResponseType],
+        *,
+        max_version: int | None = None,
+    ) -> ResponseType:
+        """Asks the coordinator of a group, which is waited for while it is on its way."""
+        connection = self.client.retry(lambda: find_coordinator(self.client, group_id))
+        return connection.request(api_key, request, response, max_version=max_version)
+
+    def connection_to(self, broker_id: int) -> ClientConnection:
+        if broker_id not in self.cluster().broker_ids():
+            raise kafka_error("BROKER_NOT_AVAILABLE", f"there is no broker {broker_id}")
+        return self.client.connection_to(broker_id)
+
+    def cluster(self) -> Cluster:
+        """The brokers as one of them tells them; each can be asked after this."""
+        response = self.ask(ApiKey.METADATA, MetadataRequest(topics=()), MetadataResponse)
+        for broker in response.brokers:
+            self.client.remember_address(broker.node_id, broker.host, broker.port)
+        brokers = sorted(response.brokers, key=lambda broker: broker.node_id)
+        return Cluster(response.cluster_id or "", response.controller_id, tuple(brokers))
+
+
+def is_unreachable(error: KafkaError) -> bool:
+    """True where no broker was reached at all."""
+    return error.name == "NETWORK_EXCEPTION" and str(error).startswith("cannot reach")

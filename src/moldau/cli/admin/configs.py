@@ -1,0 +1,122 @@
+"""Settings of topics, brokers, groups and loggers: what holds, where it comes from, and changes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from moldau.cli.admin.client import ClusterAdmin
+from moldau.cli.admin.error_texts import error_of
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+"""Types of resources, as the protocol numbers them."""
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+SOURCES: Final[dict[int, str]] = {
+    0: "UNKNOWN",
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+"""Where a value comes from, as Kafka's clients name it."""
+
+DEFAULT_CONFIG = 5
+
+Setting = DescribeConfigsResourceResult
+Change = tuple[int, str, str | None]
+"""What to do (SET, DELETE, APPEND, SUBTRACT), the setting's name, its value."""
+
+
+def describe_configs(
+    admin: ClusterAdmin, resource_type: int, names: Sequence[str], *, synonyms: bool = True
+) -> dict[str, tuple[Setting, ...]]:
+    """All settings of each resource, in the broker's order. A broker's own are asked of that broker."""
+    if resource_type in (BROKER, BROKER_LOGGER):
+        found: dict[str, tuple[Setting, ...]] = {}
+        for name in names:
+            found.update(_describe(admin, resource_type, [name], synonyms, broker_id=int(name) if name else None))
+        return found
+    return _describe(admin, resource_type, names, synonyms, broker_id=None)
+
+
+def _describe(
+    admin: ClusterAdmin, resource_type: int, names: Sequence[str], synonyms: bool, *, broker_id: int | None
+) -> dict[str, tuple[Setting, ...]]:
+    request = DescribeConfigsRequest(
+        resources=tuple(
+            DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
+            for name in names
+        ),
+        include_synonyms=synonyms,
+    )
+    if not names:
+        return {}
+    if broker_id is None:
+        response = admin.ask(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
+    else:
+        response = admin.ask_broker(broker_id, ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
+    found: dict[str, tuple[Setting, ...]] = {}
+    for row in response.results:
+        if row.error_code:
+            raise error_of(row.error_code, row.error_message)
+        found[row.resource_name] = row.configs
+    return found
+
+
+def alter_configs(
+    admin: ClusterAdmin, resource_type: int, name: str, changes: Sequence[Change], *, validate_only: bool = False
+) -> None:
+    """All changes of one resource, or none. Raises INVALID_CONFIG, INVALID_REQUEST, ... as the controller says."""
+    resource = IncrementalAlterConfigsResource(
+        resource_type=resource_type,
+        resource_name=name,
+        configs=tuple(
+            IncrementalAlterableConfig(name=key, config_operation=operation, value=value)
+            for operation, key, value in changes
+        ),
+    )
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=validate_only)
+    if resource_type in (BROKER, BROKER_LOGGER) and name:
+        response = admin.ask_broker(
+            int(name), ApiKey.INCREMENTAL_ALTER_CONFIGS, request, IncrementalAlterConfigsResponse
+        )
+    else:
+        response = admin.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, IncrementalAlterConfigsResponse)
+    for row in response.responses:
+        if row.error_code:
+            raise error_of(row.error_code, row.error_message)
+
+
+def list_config_resources(admin: ClusterAdmin, resource_types: Sequence[int]) -> list[tuple[int, str]]:
+    """(type, name) of what has settings of its own (KIP-1142)."""
+    request = ListConfigResourcesRequest(resource_types=tuple(resource_types))
+    response = admin.ask(ApiKey.LIST_CONFIG_RESOURCES, request, ListConfigResourcesResponse)
+    if response.error_code:
+        raise error_of(response.error_code)
+    return [(row.resource_type, row.resource_name) for row in response.config_resources]
+
+
+def as_changes(to_set: Mapping[str, str], to_delete: Sequence[str]) -> list[Change]:
+    return [
+        *((SET, name, value) for name, value in to_set.items()),
+        *((DELETE, name, None) for name in to_delete),
+    ]

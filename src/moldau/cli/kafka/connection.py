@@ -1,0 +1,60 @@
+"""How a tool reaches its cluster: `--bootstrap-server`, and the settings of `--command-config`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from moldau.cli.admin.client import CLIENT_ID, REQUEST_TIMEOUT_MS, ClusterAdmin
+from moldau.cli.admin.error_texts import error_of
+from moldau.cli.kafka.options import ArgumentError, Arguments
+
+_INT_SETTINGS = ("request.timeout.ms", "default.api.timeout.ms")
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """The settings of a Java properties file. Raises ArgumentError where it cannot be read."""
+    from moldau.core.config.properties import parse_properties
+
+    try:
+        return dict(parse_properties(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"{path}: {error}") from error
+
+
+def split_properties(pairs: list[str], *, accept_without_value: bool = True) -> dict[str, str]:
+    """name -> value of `name=value` words; a name alone has an empty value."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name.strip() or not (equals or accept_without_value):
+            raise ArgumentError(f"Invalid command line properties: {pair}")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> ClusterAdmin:
+    """The cluster that `--bootstrap-server` names. Connects later; raises ArgumentError for no address."""
+    settings: Mapping[str, str] = {}
+    config = arguments.text("command-config")
+    if config is not None:
+        settings = read_properties(config)
+    check_security(settings)
+    if timeout_ms is None:
+        text = next((settings[name] for name in _INT_SETTINGS if settings.get(name, "").isdigit()), "")
+        timeout_ms = int(text) if text else REQUEST_TIMEOUT_MS
+    try:
+        return ClusterAdmin(
+            arguments.required("bootstrap-server"),
+            client_id=settings.get("client.id", CLIENT_ID),
+            request_timeout_ms=timeout_ms,
+        )
+    except ValueError as error:
+        raise ArgumentError(f"Invalid url in bootstrap.servers: {arguments.required('bootstrap-server')}") from error
+
+
+def check_security(settings: Mapping[str, str]) -> None:
+    """Refuses what would be sent in the clear although the settings ask for more."""
+    protocol = settings.get("security.protocol", "PLAINTEXT").upper()
+    if protocol != "PLAINTEXT":
+        raise error_of(35, f"security.protocol={protocol} is not supported by these tools, only PLAINTEXT is")

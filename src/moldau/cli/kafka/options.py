@@ -1,0 +1,187 @@
+"""Flags as Kafka's tools read them (jopt-simple): no abbreviations, `--flag value` or `--flag=value`, words left over
+are ignored. argparse differs in each of these points, and in the exit codes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Literal, NoReturn
+
+import msgspec
+
+KAFKA_VERSION = "4.3.1"
+"""Whose flags, columns and exit codes these are: what `--version` prints, as scripts compare it."""
+
+_HELP_COLUMN = 41
+_HELP_WIDTH = 100
+
+
+class ToolExit(Exception):
+    """The tool ends here with this exit code; what was to be said is said."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class UsageError(Exception):
+    """The flags contradict each other: the sentence and the list of flags go to standard error, exit code 1."""
+
+
+class ArgumentError(Exception):
+    """A flag's value cannot be used; each tool says it in its own way, as Kafka's does."""
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One flag, without its dashes. `argument`: what its value is called in the help, "" where it takes none."""
+
+    name: str
+    help: str
+    argument: str = ""
+    is_argument_optional: bool = False
+    kind: Literal["text", "int", "long"] = "text"
+    default: str | None = None
+    is_required: bool = False
+    is_deprecated: bool = False
+
+
+COMMON_OPTIONS = (
+    Option("help", "Print this list of flags."),
+    Option("version", "Print the version of Kafka's tools that this one follows."),
+)
+
+
+def bootstrap_server(*, is_required: bool = True) -> Option:
+    return Option("bootstrap-server", "The brokers to connect to.", "server to connect to", is_required=is_required)
+
+
+def command_config() -> Option:
+    return Option("command-config", "A file of client settings, one name=value a line.", "config file")
+
+
+class Arguments:
+    """The flags that were given."""
+
+    def __init__(self, options: Sequence[Option], given: dict[str, list[str | None]]) -> None:
+        self._options = {option.name: option for option in options}
+        self._given = given
+
+    def has(self, *names: str) -> bool:
+        """True if any of the flags was given."""
+        return any(name in self._given for name in names)
+
+    def has_value(self, name: str) -> bool:
+        return any(value is not None for value in self._given.get(name, ()))
+
+    def text(self, name: str) -> str | None:
+        """The flag's one value, or its default. Raises ArgumentError where it was given twice."""
+        values = self.texts(name)
+        if len(values) > 1:
+            raise ArgumentError(f"Found multiple arguments for option {name}, but you asked for only one")
+        return values[0] if values else self._options[name].default
+
+    def required(self, name: str) -> str:
+        value = self.text(name)
+        if value is None:
+            raise ArgumentError(f"Option {name} requires an argument")
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        """All values of a flag that may be repeated, without its default."""
+        return [value for value in self._given.get(name, ()) if value is not None]
+
+    def integer(self, name: str) -> int | None:
+        """Raises ArgumentError for what is no 32-bit (kind "int") or 64-bit number."""
+        value = self.text(name)
+        if value is None:
+            return None
+        bits = 63 if self._options[name].kind == "long" else 31
+        digits = value.removeprefix("-").removeprefix("+")
+        if not (digits.isascii() and digits.isdigit()) or not -(1 << bits) <= int(value) < 1 << bits:
+            raise ArgumentError(f"Cannot parse argument '{value}' of option {name}")
+        return int(value)
+
+
+def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
+    """Reads the words after the tool's name. Raises ArgumentError with jopt-simple's sentence."""
+    known = {option.name: option for option in options}
+    given: dict[str, list[str | None]] = {}
+    position = 0
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if word == "--":
+            break
+        if not _looks_like_an_option(word):
+            continue
+        name, equals, value = word.lstrip("-").partition("=") if word.startswith("--") else (word[1:2], "", "")
+        option = known.get(name)
+        if option is None:
+            raise ArgumentError(f"{name} is not a recognized option")
+        values = given.setdefault(name, [])
+        if not option.argument:
+            if equals and value:
+                raise ArgumentError(f"Option {name} does not take an argument")
+            continue
+        if value:
+            values.append(value)
+        elif position < len(words) and not (option.is_argument_optional and _looks_like_an_option(words[position])):
+            values.append(words[position])
+            position += 1
+        elif option.is_argument_optional:
+            values.append(None)
+        else:
+            raise ArgumentError(f"Option {name} requires an argument")
+    return Arguments(options, given)
+
+
+def _looks_like_an_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
+
+
+# --- rules between flags, in the words of Kafka's tools ---
+
+
+def check_required(arguments: Arguments, *names: str) -> None:
+    for name in names:
+        if not arguments.has(name):
+            raise UsageError(f'Missing required argument "[{name}]"')
+
+
+def check_excluded(arguments: Arguments, used: str, *excluded: str) -> None:
+    """`used` stands alone: none of the others may be given beside it."""
+    if not arguments.has(used):
+        return
+    for name in excluded:
+        if name != used and arguments.has(name):
+            raise UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
+
+
+# --- help ---
+
+
+def fail_with_usage(options: Sequence[Option], message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    print(usage(options), file=sys.stderr)
+    raise ToolExit(1)
+
+
+def usage(options: Sequence[Option]) -> str:
+    """The flags in two columns, sorted."""
+    lines = [f"{'Option':<{_HELP_COLUMN}}Description", f"{'------':<{_HELP_COLUMN}}-----------"]
+    for option in sorted(options, key=lambda option: option.name):
+        left = f"--{option.name}"
+        if option.argument:
+            left += f" [{option.argument}]" if option.is_argument_optional else f" <{option.argument}>"
+        text = ("(DEPRECATED) " if option.is_deprecated else "") + ("REQUIRED: " if option.is_required else "")
+        text += option.help + (f" (default: {option.default})" if option.default is not None else "")
+        described = wrap(text, _HELP_WIDTH - _HELP_COLUMN)
+        if len(left) >= _HELP_COLUMN:
+            lines.append(left)
+            left = ""
+        lines.extend(
+            f"{left if number == 0 else '':<{_HELP_COLUMN}}{line}".rstrip() for number, line in enumerate(described)
+        )
+    return "\n".join(lines)

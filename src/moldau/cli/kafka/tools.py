@@ -1,0 +1,69 @@
+"""The list of the tools, and how one is run: `moldau kafka-topics ...` comes here before argparse sees a flag."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from moldau.cli.kafka.options import (
+    COMMON_OPTIONS,
+    KAFKA_VERSION,
+    ArgumentError,
+    Arguments,
+    Option,
+    ToolExit,
+    UsageError,
+    fail_with_usage,
+    parse,
+)
+
+PREFIX = "kafka-"
+
+TOOLS = {
+    "kafka-topics": "create, list, describe, alter and delete topics",
+}
+"""The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
+
+
+class Tool(Protocol):
+    """What each tool's module has."""
+
+    OPTIONS: tuple[Option, ...]
+    SUMMARY: str
+    run: Callable[[Arguments], int]
+
+
+def load(name: str) -> Tool:
+    return cast("Tool", importlib.import_module(f"moldau.cli.kafka.{name.removeprefix(PREFIX).replace('-', '_')}"))
+
+
+def run_tool(name: str, words: Sequence[str]) -> int:
+    """Runs one tool; gives its exit code."""
+    tool = load(name)
+    options = (*tool.OPTIONS, *COMMON_OPTIONS)
+    try:
+        return _run(tool, options, words)
+    except UsageError as error:
+        try:
+            fail_with_usage(options, str(error))
+        except ToolExit as exit_:
+            return exit_.code
+    except ArgumentError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except ToolExit as exit_:
+        return exit_.code
+
+
+def _run(tool: Tool, options: tuple[Option, ...], words: Sequence[str]) -> int:
+    if not words:
+        raise UsageError(tool.SUMMARY)
+    arguments = parse(options, words)
+    if arguments.has("help"):
+        raise UsageError(tool.SUMMARY)
+    if arguments.has("version"):
+        print(KAFKA_VERSION)
+        return 0
+    return tool.run(arguments)

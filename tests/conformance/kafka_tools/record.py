@@ -1,0 +1,33 @@
+"""Records what Kafka's own tools answer against Apache Kafka.
+
+    MOLDAU_KAFKA_LIBS=... python -m tests.conformance.kafka_tools.record [CASE ...]
+
+Without a case all are recorded. The file that it writes is what the tests compare with where there is no Java.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.conformance.apache_directory.test_open_with_apache_kafka import apache_kafka
+from tests.conformance.kafka_tools.cases import CASES
+from tests.conformance.kafka_tools.runner import RECORDED, run_case, run_kafkas
+
+
+def record(names: list[str]) -> None:
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        with apache_kafka(scratch / "node", scratch / "data") as servers:
+            for number, name in enumerate(names):
+                recorded[name] = run_case(CASES[name], run_kafkas, servers, f"rec{number:03d}", scratch / "files")
+                print(name)
+    kept = {name: recorded[name] for name in CASES if name in recorded}
+    RECORDED.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    record(sys.argv[1:] or list(CASES))

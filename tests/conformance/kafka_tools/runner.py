@@ -1,0 +1,124 @@
+"""Runs one case with Kafka's tools or with ours, and makes what they print comparable."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from moldau.cli.main import main
+from tests.conformance.kafka_tools.cases import Step, files
+
+RECORDED = Path(__file__).parent / "recorded.json"
+PREFIX = "PREFIX"
+"""What stands for the case's own prefix in a recording: as long as the prefix, so that columns keep their widths."""
+
+TIMEOUT_S = 60
+JAVA_CLASSES = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+}
+
+Ran = tuple[int, str, str]
+"""Exit code, standard output, standard error."""
+
+Tool = Callable[[Sequence[str], str], Ran]
+
+
+def run_kafkas(words: Sequence[str], text: str) -> Ran:
+    """Kafka's own tool, from the jars that MOLDAU_KAFKA_LIBS names."""
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    # times without a zone are read in the zone of the machine
+    command = [java, "-Xmx256m", "-Duser.timezone=UTC", "-cp", os.environ["MOLDAU_KAFKA_LIBS"] + "/*"]
+    done = subprocess.run(
+        [*command, JAVA_CLASSES[words[0]], *words[1:]],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    errors = [line for line in done.stderr.splitlines(keepends=True) if not line.startswith("SLF4J")]
+    return done.returncode, done.stdout, "".join(errors)
+
+
+def run_ours(words: Sequence[str], text: str) -> Ran:
+    """Our tool, in this process."""
+    inputs = io.TextIOWrapper(io.BytesIO(text.encode()))
+    output, errors = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
+    before = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin, sys.stdout, sys.stderr = inputs, output, errors
+    try:
+        code = main(list(words))
+        output.flush()
+        errors.flush()
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+    return code, _written(output), _written(errors)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode()
+
+
+def run_case(steps: Sequence[Step], tool: Tool, servers: str, prefix: str, scratch: Path) -> list[dict[str, Any]]:
+    """What each step answered, as it is recorded."""
+    assert len(prefix) == len(PREFIX)
+    scratch.mkdir(parents=True, exist_ok=True)
+    for name, content in files().items():
+        (scratch / name).write_text(content.replace("{p}", prefix))
+    values = {"p": prefix, "b": servers, "tmp": str(scratch)}
+    return [_answer(step, tool(_words(step.command, values), step.text), values) for step in steps]
+
+
+def _words(command: str, values: Mapping[str, str]) -> list[str]:
+    words = shlex.split(command)
+    for name, value in values.items():
+        words = [word.replace(f"{{{name}}}", value) for word in words]
+    return words
+
+
+def _answer(step: Step, ran: Ran, values: Mapping[str, str]) -> dict[str, Any]:
+    code, output, errors = ran
+    answer: dict[str, Any] = {"command": step.command, "exit": code}
+    if step.is_quiet:
+        return answer
+    lines = [_normal(line, values) for line in output.splitlines()]
+    if step.only_own:
+        lines = [re.sub(" +", " ", line) for line in lines if PREFIX in line or line.startswith("GROUP")]
+    answer["output"] = sorted(lines) if step.is_sorted else lines
+    if step.says:
+        answer["says"] = _normal(errors.split("\n", 1)[0], values)
+    return answer
+
+
+_RANDOM = (
+    (r"TopicId: [\w-]{22}", "TopicId: ID"),
+    (r"127\.0\.0\.1:\d{5}", "127.0.0.1:PPPPP"),
+    (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "MEMBERMEMBERMEMBERMEMBERMEMBERMEMBER"),
+    (r"(CreateTime|LogAppendTime):\d+", r"\1:TIME"),
+    (r'"logDir":"[^"]*"', '"logDir":"DIR"'),
+)
+
+
+def _normal(line: str, values: Mapping[str, str]) -> str:
+    line = line.replace(values["p"], PREFIX).replace(values["tmp"], "TMP")
+    for pattern, replacement in _RANDOM:
+        line = re.sub(pattern, replacement, line)
+    # a Java HashMap orders these
+    return re.sub(r"(?<=Configs: ).*", lambda found: ",".join(sorted(found[0].split(","))), line)

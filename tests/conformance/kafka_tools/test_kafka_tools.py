@@ -1,0 +1,74 @@
+"""`moldau kafka-topics` and its kin print what Kafka's own tools print, and exit as they do.
+
+Everywhere: ours against Moldau gives what Kafka's tools gave against Apache Kafka when they were recorded. Where there
+is a Java and Kafka's jars (`pytest -m java`): Kafka's tools against both, ours against both, all the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau.testing import Cluster
+from tests.conformance.apache_directory.test_open_with_apache_kafka import apache_kafka
+from tests.conformance.kafka_tools.cases import CASES
+from tests.conformance.kafka_tools.runner import RECORDED, Tool, run_case, run_kafkas, run_ours
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, list[dict[str, object]]]:
+    answers: dict[str, list[dict[str, object]]] = json.loads(RECORDED.read_text())
+    return answers
+
+
+@pytest.fixture(scope="module")
+def moldau_servers() -> Iterator[str]:
+    with Cluster() as cluster:
+        yield cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def apache_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    scratch = tmp_path_factory.mktemp("apache")
+    with apache_kafka(scratch, scratch / "data") as servers:
+        yield servers
+
+
+def answers(name: str, tool: Tool, servers: str, scratch: Path) -> list[dict[str, object]]:
+    return run_case(CASES[name], tool, servers, f"k{next(_numbers):05d}", scratch)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_our_tools_print_and_exit_as_kafkas_did(
+    name: str, recorded: dict[str, list[dict[str, object]]], moldau_servers: str, tmp_path: Path
+) -> None:
+    assert answers(name, run_ours, moldau_servers, tmp_path) == recorded[name]
+
+
+@pytest.mark.java
+@pytest.mark.skipif("MOLDAU_KAFKA_LIBS" not in os.environ, reason="MOLDAU_KAFKA_LIBS names no Apache Kafka")
+class TestBesideKafkasTools:
+    @pytest.mark.parametrize("name", CASES)
+    def test_the_recording_still_holds(
+        self, name: str, recorded: dict[str, list[dict[str, object]]], apache_servers: str, tmp_path: Path
+    ) -> None:
+        assert answers(name, run_kafkas, apache_servers, tmp_path) == recorded[name]
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_our_tools_read_apache_kafka(
+        self, name: str, recorded: dict[str, list[dict[str, object]]], apache_servers: str, tmp_path: Path
+    ) -> None:
+        assert answers(name, run_ours, apache_servers, tmp_path) == recorded[name]
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_kafkas_tools_read_moldau(
+        self, name: str, recorded: dict[str, list[dict[str, object]]], moldau_servers: str, tmp_path: Path
+    ) -> None:
+        assert answers(name, run_kafkas, moldau_servers, tmp_path) == recorded[name]
