@@ -7,6 +7,7 @@ those of Apache Kafka 4.3.1 (asked of it), because people search for them.
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from moldau.errors import KafkaError, kafka_error
 
@@ -28,6 +29,12 @@ NOT_SERVED = "not served yet"
 """Taken with a notice: what it steers does not exist yet, and nobody is misled by its default behaviour."""
 REFUSED = "refused"
 """Not served yet, and to ignore it would lose data or open a door: any value but the default is an error."""
+
+TYPE_CODES = {
+    "boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7, "class": 8, "password": 9,
+}  # fmt: skip
+"""Kafka's ConfigDef types as DescribeConfigs v3+ gives them; 0: unknown."""
+UNKNOWN_TYPE = 0
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
@@ -73,6 +80,30 @@ def _parse_integer(name: str, kind: str, text: str, trimmed: str) -> int:
         if -bound <= value < bound:
             return value
     raise invalid_value(name, text, f"Not a number of type {kind.upper()}")
+
+
+def format_value(value: SettingValue) -> str | None:
+    """`value` as Java writes it: what DescribeConfigs shows. A list is without its repetitions, as Kafka keeps it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(dict.fromkeys(value))
+    return _format_double(value) if isinstance(value, float) else str(value)
+
+
+def _format_double(value: float) -> str:
+    """As Double.toString: plain from 0.001 to ten millions, else with one digit before the point and an E."""
+    text = repr(value)
+    if value != value or value in (float("inf"), float("-inf")):
+        return text.replace("nan", "NaN").replace("inf", "Infinity")
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return text
+    sign, digits, exponent = Decimal(text).normalize().as_tuple()
+    written = "".join(map(str, digits))
+    power = int(exponent) + len(written) - 1
+    return f"{'-' if sign else ''}{written[0]}.{written[1:] or '0'}E{power}"
 
 
 def check_value(name: str, valid: str, value: SettingValue) -> None:

@@ -5,30 +5,36 @@ A row: (name, type, default, valid values, broker settings it falls back to, ser
 
 from __future__ import annotations
 
-from moldau.core.config.setting import HONOURED, NOT_SERVED, TopicSettingRow
+from moldau.core.config.setting import HONOURED, IGNORED, NOT_SERVED, TopicSettingRow
+
+SERVED_CLEANUP_POLICIES = ("delete",)
+"""What `cleanup.policy` may name on a client's topic; internal topics are compacted by name all the same."""
+
+_REMOTE = "no remote storage: as in Apache Kafka without remote.log.storage.system.enable"
+_ONE_NODE = "one node replicates to nobody"
 
 # fmt: off
 TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
     ("cleanup.policy", "list", "delete", "[compact, delete]", ("log.cleanup.policy",),
      HONOURED, "delete or nothing; compact only on internal topics"),
-    ("compression.gzip.level", "int", "-1", "[1,...,9] or -1", ("compression.gzip.level",), NOT_SERVED, ""),
-    ("compression.lz4.level", "int", "9", "[1,...,17]", ("compression.lz4.level",), NOT_SERVED, ""),
+    ("compression.gzip.level", "int", "-1", "[1,...,9] or -1", ("compression.gzip.level",), HONOURED, ""),
+    ("compression.lz4.level", "int", "9", "[1,...,17]", ("compression.lz4.level",), HONOURED, ""),
     ("compression.type", "string", "producer", "[uncompressed, zstd, lz4, snappy, gzip, producer]",
-     ("compression.type",), NOT_SERVED, ""),
-    ("compression.zstd.level", "int", "3", "[-131072,...,22]", ("compression.zstd.level",), NOT_SERVED, ""),
+     ("compression.type",), HONOURED, ""),
+    ("compression.zstd.level", "int", "3", "[-131072,...,22]", ("compression.zstd.level",), HONOURED, ""),
     ("delete.retention.ms", "long", "86400000", "[0,...]", ("log.cleaner.delete.retention.ms",), NOT_SERVED, ""),
     ("file.delete.delay.ms", "long", "60000", "[0,...]", ("log.segment.delete.delay.ms",), HONOURED, ""),
     ("flush.messages", "long", "9223372036854775807", "[1,...]", ("log.flush.interval.messages",), HONOURED, ""),
     ("flush.ms", "long", "9223372036854775807", "[0,...]", ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
      HONOURED, ""),
     ("follower.replication.throttled.replicas", "list", "", "[partitionId]:[brokerId],[partitionId]:[brokerId],...", (),
-     NOT_SERVED, ""),
+     IGNORED, _ONE_NODE),
     ("index.interval.bytes", "int", "4096", "[0,...]", ("log.index.interval.bytes",), HONOURED, ""),
     ("internal.segment.bytes", "int", None, "", (), HONOURED, "hidden; overrides segment.bytes in tests"),
     ("leader.replication.throttled.replicas", "list", "", "[partitionId]:[brokerId],[partitionId]:[brokerId],...", (),
-     NOT_SERVED, ""),
-    ("local.retention.bytes", "long", "-2", "[-2,...]", ("log.local.retention.bytes",), NOT_SERVED, ""),
-    ("local.retention.ms", "long", "-2", "[-2,...]", ("log.local.retention.ms",), NOT_SERVED, ""),
+     IGNORED, _ONE_NODE),
+    ("local.retention.bytes", "long", "-2", "[-2,...]", ("log.local.retention.bytes",), IGNORED, _REMOTE),
+    ("local.retention.ms", "long", "-2", "[-2,...]", ("log.local.retention.ms",), IGNORED, _REMOTE),
     ("max.compaction.lag.ms", "long", "9223372036854775807", "[1,...]", ("log.cleaner.max.compaction.lag.ms",),
      NOT_SERVED, ""),
     ("max.message.bytes", "int", "1048588", "[0,...]", ("message.max.bytes",), HONOURED, ""),
@@ -42,10 +48,11 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
     ("min.compaction.lag.ms", "long", "0", "[0,...]", ("log.cleaner.min.compaction.lag.ms",), NOT_SERVED, ""),
     ("min.insync.replicas", "int", "1", "[1,...]", ("min.insync.replicas",),
      HONOURED, "capped by the replication factor, as in Kafka"),
-    ("preallocate", "boolean", "false", "", ("log.preallocate",), NOT_SERVED, "a hint about speed only"),
-    ("remote.log.copy.disable", "boolean", "false", "", (), NOT_SERVED, ""),
-    ("remote.log.delete.on.disable", "boolean", "false", "", (), NOT_SERVED, ""),
-    ("remote.storage.enable", "boolean", "false", "", (), NOT_SERVED, ""),
+    ("preallocate", "boolean", "false", "", ("log.preallocate",), IGNORED, "a hint about speed only"),
+    ("remote.log.copy.disable", "boolean", "false", "", (), IGNORED, _REMOTE),
+    ("remote.log.delete.on.disable", "boolean", "false", "", (), IGNORED, _REMOTE),
+    ("remote.storage.enable", "boolean", "false", "", (),
+     IGNORED, "true is refused, as in Apache Kafka without remote.log.storage.system.enable"),
     ("retention.bytes", "long", "-1", "", ("log.retention.bytes",), HONOURED, ""),
     ("retention.ms", "long", "604800000", "[-1,...]",
      ("log.retention.ms", "log.retention.minutes", "log.retention.hours"), HONOURED, ""),
@@ -53,6 +60,7 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
     ("segment.index.bytes", "int", "10485760", "[4,...]", ("log.index.size.max.bytes",), HONOURED, ""),
     ("segment.jitter.ms", "long", "0", "[0,...]", ("log.roll.jitter.ms", "log.roll.jitter.hours"), HONOURED, ""),
     ("segment.ms", "long", "604800000", "[1,...]", ("log.roll.ms", "log.roll.hours"), HONOURED, ""),
-    ("unclean.leader.election.enable", "boolean", "false", "", ("unclean.leader.election.enable",), NOT_SERVED, ""),
+    ("unclean.leader.election.enable", "boolean", "false", "", ("unclean.leader.election.enable",),
+     IGNORED, "a single replica is always in sync: nobody else can be elected"),
 )
 # fmt: on

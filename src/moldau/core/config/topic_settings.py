@@ -2,7 +2,8 @@
 
 `validate_topic_settings` judges what a client asks for, with Kafka's sentences. `effective_topic_settings` gives the
 typed view a log works by; it takes whatever a metadata log may hold (Apache Kafka may have written it), so it never
-raises. `describe_topic_settings` lists all of them with their sources, as CreateTopics v5+ answers.
+raises. `describe_topic_settings` lists all of them with their sources, as CreateTopics v5+ answers (DescribeConfigs
+says more: describing.py).
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import msgspec
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.setting import (
     HONOURED,
+    NOT_SERVED,
     SettingValue,
     TopicSettingRow,
     check_value,
     invalid_config,
     parse_value,
 )
-from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
+from moldau.core.config.topic_setting_rows import SERVED_CLEANUP_POLICIES, TOPIC_SETTING_ROWS
 from moldau.errors import KafkaError
 
 ROWS_BY_NAME: dict[str, TopicSettingRow] = {row[0]: row for row in TOPIC_SETTING_ROWS}
@@ -31,11 +33,13 @@ SHARE_STATE_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC)
 
 SOURCE_TOPIC = 1
+SOURCE_BROKER = 2
 SOURCE_CLUSTER_DEFAULT = 3
 SOURCE_STATIC_FILE = 4
 SOURCE_DEFAULT = 5
 
-_HIDDEN = "internal.segment.bytes"
+HIDDEN_TOPIC_SETTING = "internal.segment.bytes"
+"""Kafka's way to make tiny segments in tests: taken, and described only where it is set."""
 _INTERNAL_TOPICS_ONLY = ("cleanup.policy", "compression.type", "min.insync.replicas", "unclean.leader.election.enable")
 
 
@@ -44,6 +48,10 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     """"delete", "compact", both, or none: keep for ever."""
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     segment_bytes: int = 1_073_741_824
     segment_ms: int = 604_800_000
     segment_jitter_ms: int = 0
@@ -76,8 +84,8 @@ class DescribedSetting(msgspec.Struct, frozen=True):
 def validate_topic_settings(topic: str, requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
     """Raises error 40 with Kafka's sentence for the first thing wrong; of a name given twice the caller keeps the last.
 
-    A known setting that does not act yet is refused too, unless its value is the one in force anyway; the internal
-    topics may carry what Kafka creates them with.
+    `requested` is everything that the topic will have of its own. A known setting that does not act yet is refused
+    too, unless its value is the one in force anyway; the internal topics may carry what Kafka creates them with.
     """
     nulls = [name for name, text in requested.items() if text is None]
     if nulls:
@@ -89,7 +97,23 @@ def validate_topic_settings(topic: str, requested: Mapping[str, str | None], bro
         if text is not None:
             value = parse_value(name, ROWS_BY_NAME[name][1], text)
             check_value(name, ROWS_BY_NAME[name][3], value)
-            _check_served(topic, name, value, text, broker)
+    _check_lags(requested, broker)
+    for name, text in requested.items():
+        if text is not None:
+            _check_served(topic, name, parse_value(name, ROWS_BY_NAME[name][1], text), text, broker)
+
+
+def _check_lags(requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
+    low, high = (_number(name, requested, broker) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if low > high:
+        raise invalid_config(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+
+
+def _number(name: str, requested: Mapping[str, str | None], broker: BrokerSettings) -> int:
+    text = requested.get(name) or inherited_text(name, broker) or ROWS_BY_NAME[name][2] or "0"
+    return int(text.strip())
 
 
 def _check_served(topic: str, name: str, value: SettingValue, text: str, broker: BrokerSettings) -> None:
@@ -101,13 +125,14 @@ def _check_served(topic: str, name: str, value: SettingValue, text: str, broker:
             "Topic cannot be configured with remote log storage."
         )
     kind, default, served = ROWS_BY_NAME[name][1], ROWS_BY_NAME[name][2], ROWS_BY_NAME[name][5]
-    is_compacted = name == "cleanup.policy" and isinstance(value, tuple) and "compact" in value
-    acts = served == HONOURED and not is_compacted
-    if not acts and value != parse_value(name, kind, _inherited_text(name, broker) or default or ""):
+    acts = served != NOT_SERVED
+    if name == "cleanup.policy" and isinstance(value, tuple):
+        acts = all(policy in SERVED_CLEANUP_POLICIES for policy in value)
+    if not acts and value != parse_value(name, kind, inherited_text(name, broker) or default or ""):
         raise invalid_config(f"Invalid value {text} for configuration {name}: {name}={text} is not served yet")
 
 
-def _inherited_text(name: str, broker: BrokerSettings) -> str | None:
+def inherited_text(name: str, broker: BrokerSettings) -> str | None:
     """What the broker says for the topic setting `name`, as text; None if its own default counts."""
     converted = {
         "retention.ms": broker.retention_ms,
@@ -135,11 +160,11 @@ def effective_topic_settings(overrides: Mapping[str, str], broker: BrokerSetting
         text = overrides.get(name)
         value = None if text is None else _value_or_none(name, kind, text)
         if value is None:
-            inherited = _inherited_text(name, broker)
+            inherited = inherited_text(name, broker)
             value = None if inherited is None else _value_or_none(name, kind, inherited)
         if value is not None:
             values[name.replace(".", "_")] = value
-    hidden_segment_bytes = values.pop(_HIDDEN.replace(".", "_"), None)
+    hidden_segment_bytes = values.pop(HIDDEN_TOPIC_SETTING.replace(".", "_"), None)
     if isinstance(hidden_segment_bytes, int) and hidden_segment_bytes > 0:
         values["segment_bytes"] = hidden_segment_bytes
     return msgspec.convert(values, TopicSettings)
@@ -155,28 +180,35 @@ def _value_or_none(name: str, kind: str, text: str) -> SettingValue:
 
 
 def describe_topic_settings(
-    overrides: Mapping[str, str], broker: BrokerSettings, cluster_defaults: Mapping[str, str]
+    overrides: Mapping[str, str],
+    broker: BrokerSettings,
+    cluster_defaults: Mapping[str, str],
+    broker_configs: Mapping[str, str] | None = None,
 ) -> tuple[DescribedSetting, ...]:
     """All public settings of a topic, sorted by name, with where each value comes from.
 
     `cluster_defaults` are the dynamic defaults of all brokers in the metadata log (a fresh cluster has
-    `min.insync.replicas=1`).
+    `min.insync.replicas=1`), `broker_configs` those of one broker; `broker` is what was set at the start.
     """
+    dynamic = ((broker_configs or {}, SOURCE_BROKER), (cluster_defaults, SOURCE_CLUSTER_DEFAULT))
     return tuple(
-        _describe(name, overrides, broker, cluster_defaults) for name in sorted(ROWS_BY_NAME) if name != _HIDDEN
+        _describe(name, overrides, broker, dynamic) for name in sorted(ROWS_BY_NAME) if name != HIDDEN_TOPIC_SETTING
     )
 
 
 def _describe(
-    name: str, overrides: Mapping[str, str], broker: BrokerSettings, cluster_defaults: Mapping[str, str]
+    name: str,
+    overrides: Mapping[str, str],
+    broker: BrokerSettings,
+    dynamic: tuple[tuple[Mapping[str, str], int], ...],
 ) -> DescribedSetting:
     if name in overrides:
         return DescribedSetting(name, overrides[name], SOURCE_TOPIC)
     synonyms = ROWS_BY_NAME[name][4]
-    for synonym in synonyms[:1]:
-        if synonym in cluster_defaults:
-            return DescribedSetting(name, cluster_defaults[synonym], SOURCE_CLUSTER_DEFAULT)
-    inherited = _inherited_text(name, broker)
+    for texts, source in dynamic:
+        if synonyms and synonyms[0] in texts:
+            return DescribedSetting(name, texts[synonyms[0]], source)
+    inherited = inherited_text(name, broker)
     if inherited is not None:
         return DescribedSetting(name, inherited, SOURCE_STATIC_FILE)
     return DescribedSetting(name, ROWS_BY_NAME[name][2] or "", SOURCE_DEFAULT)

@@ -21,7 +21,7 @@ from moldau.core.config.topic_settings import (
     internal_topic_settings,
     validate_topic_settings,
 )
-from moldau.core.controller.configs import topic_config_records
+from moldau.core.controller.configs import setting_layers, topic_config_records
 from moldau.core.controller.placement import place_replicas
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
 from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataFold, MetadataRecord
@@ -271,7 +271,8 @@ def _default_directory(image: MetadataImage, broker_id: int) -> Uuid:
 
 
 def _created(image: MetadataImage, settings: BrokerSettings, topic: NewTopic, topic_id: Uuid) -> CreatableTopicResult:
-    described = describe_topic_settings(topic.configs, settings, image.cluster_defaults())
+    layers = setting_layers(image, settings)
+    described = describe_topic_settings(topic.configs, settings, layers.cluster, layers.broker)
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,

@@ -119,9 +119,7 @@ def test_what_kafka_takes_and_what_is_in_force_anyway_is_taken(name: str, text: 
         ("cleanup.policy", "compact"),
         ("cleanup.policy", "compact,delete"),
         ("compression.type", "zstd"),
-        ("preallocate", "true"),
         ("min.compaction.lag.ms", "10"),
-        ("unclean.leader.election.enable", "true"),
     ],
 )
 def test_a_known_setting_that_does_not_act_yet_is_refused(name: str, text: str) -> None:

@@ -14,6 +14,15 @@ import pytest
 from moldau.shell.broker.handlers.table import handler_specs
 from moldau.shell.network.context import RequestContext
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    ListConfigResourcesRequest,
+)
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -110,6 +119,10 @@ DELETE_RECORDS = DeleteRecordsRequest((DeleteRecordsTopic("t", (DeleteRecordsPar
 LEADER_EPOCH = OffsetForLeaderEpochRequest(-1, (OffsetForLeaderTopic("t", (OffsetForLeaderPartition(0),)),))
 DESCRIBE_PRODUCERS = DescribeProducersRequest((DescribeProducersTopic("t", (0,)),))
 
+DESCRIBE_CONFIGS = DescribeConfigsRequest((DescribeConfigsResource(2, "t"),))
+ALTER_CONFIGS = AlterConfigsRequest((AlterConfigsResource(4, "1"),))
+CHANGE_CONFIGS = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(32, "g"),))
+
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
@@ -127,6 +140,10 @@ DESCRIBE_PRODUCERS = DescribeProducersRequest((DescribeProducersTopic("t", (0,))
         (ApiKey.DELETE_RECORDS, 2, DELETE_RECORDS, "topics.0.partitions.0.error_code", 29),
         (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, LEADER_EPOCH, "topics.0.partitions.0.error_code", 29),
         (ApiKey.DESCRIBE_PRODUCERS, 0, DESCRIBE_PRODUCERS, "topics.0.partitions.0.error_code", 29),
+        (ApiKey.DESCRIBE_CONFIGS, 4, DESCRIBE_CONFIGS, "results.0.error_code", 29),
+        (ApiKey.ALTER_CONFIGS, 2, ALTER_CONFIGS, "responses.0.error_code", 31),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, CHANGE_CONFIGS, "responses.0.error_code", 30),
+        (ApiKey.LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest(), "error_code", 31),
         (ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=("g",)), "groups.0.error_code", 30),
     ],
 )

@@ -18,7 +18,7 @@ from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Doors, Node
-from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -196,7 +196,7 @@ async def test_finalized_features_show_only_what_is_served(start_node: Any) -> N
     names = [feature.name for feature in answer.finalized_features]
     assert "metadata.version" in names
     assert not {"transaction.version", "group.version", "share.version", "streams.version"} & set(names)
-    assert len(answer.api_keys) == 17
+    assert len(answer.api_keys) == len(API_VERSIONS)
     assert next(row.min_version for row in answer.api_keys if row.api_key == 0) == 0
 
 

@@ -1,0 +1,218 @@
+"""Broker settings that change while a broker runs: layers, the view that they make, and what Kafka refuses (KIP-226).
+
+A setting may be set in three places; the nearest counts: dynamically for this broker, dynamically for all brokers,
+in the file or on the command line; else its default. `effective_broker_settings` makes the view by which a broker
+works, `check_broker_alteration` judges a change before it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from moldau.core.config.broker_settings import ROWS_BY_NAME, BrokerSettings, check_text, parse_broker_settings
+from moldau.core.config.setting import (
+    IGNORED,
+    NOT_SERVED,
+    PER_BROKER,
+    READ_ONLY,
+    REFUSED,
+    SettingRow,
+    check_value,
+    parse_value,
+)
+from moldau.errors import KafkaError, kafka_error
+
+NO_SETTINGS: Mapping[str, str] = {}
+
+CHANGED_BY_A_RESTART = ("listeners", "listener.security.protocol.map")
+"""Honoured at the start only: a running node keeps its sockets."""
+REPLICATION_RATES = (
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+"""Dynamic without a place in Kafka's static definitions: not described until set, and allowed for all brokers."""
+_THREAD_COUNTS = (
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+_LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
+_WITH_LISTENER_ONLY = re.compile(r"ssl\.(key\.password|keystore\..+|truststore\..+)")
+_TOGETHER = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+
+
+class SettingLayers(msgspec.Struct, frozen=True):
+    """What was set, by place; the nearest first."""
+
+    broker: Mapping[str, str]
+    cluster: Mapping[str, str]
+    static: Mapping[str, str]
+
+
+def synonyms_of(name: str) -> tuple[str, ...]:
+    """The names under which a broker setting may stand, nearest first (milliseconds before minutes before hours)."""
+    for names in _TOGETHER:
+        if name in names and (name != names[-1] or "flush" not in name):
+            return names
+    base = base_name(name)
+    return (name,) if base == name else (name, base)
+
+
+def base_name(name: str) -> str:
+    """`name` without `listener.name.<listener>.`, and without the SASL mechanism that may follow it."""
+    match = _LISTENER_PREFIX.fullmatch(name)
+    if match is None:
+        return name
+    base = match.group(1)
+    while base not in ROWS_BY_NAME and "." in base:
+        base = base.partition(".")[2]
+    return base if base in ROWS_BY_NAME else match.group(1)
+
+
+def row_of(name: str) -> SettingRow | None:
+    """The row that says what `name` is, also behind a listener's prefix; None: nobody knows."""
+    return ROWS_BY_NAME.get(name) or ROWS_BY_NAME.get(base_name(name))
+
+
+def is_dynamic(name: str) -> bool:
+    """Whether a running broker takes a change of `name`, by Kafka's rules."""
+    row = row_of(name)
+    return row is not None and row[4] != READ_ONLY
+
+
+def effective_broker_settings(
+    static: BrokerSettings, cluster: Mapping[str, str], broker: Mapping[str, str]
+) -> tuple[BrokerSettings, tuple[str, ...]]:
+    """The view that the layers make, and one sentence for each dynamic setting that is passed over.
+
+    Never raises: another program may have written what is impossible or not served, and a broker lives on without it,
+    as Apache Kafka does.
+    """
+    texts = dict(static.texts)
+    notices: list[str] = []
+    for layer in (cluster, broker):
+        for name in sorted(layer):
+            if name not in ROWS_BY_NAME or not is_dynamic(name) or name in CHANGED_BY_A_RESTART:
+                continue
+            try:
+                check_text(name, layer[name])
+                texts[name] = layer[name]
+            except KafkaError as error:
+                notices.append(f"the dynamic setting {name} is passed over: {error.message}")
+    if texts == static.texts:
+        return static, tuple(notices)
+    try:
+        return parse_broker_settings(texts), tuple(notices)
+    except KafkaError as error:
+        return static, (*notices, f"the dynamic settings are passed over: {error.message}")
+
+
+def check_broker_alteration(
+    view: BrokerSettings, layers: SettingLayers, changes: Mapping[str, str], *, is_cluster_wide: bool
+) -> None:
+    """Judges `changes`, the settings that one request gives another value.
+
+    `view` is what is in force, `layers` what will be set. Raises INVALID_REQUEST (42) with Kafka's sentence, or one of
+    our own where the setting is not served: what would not act is not taken.
+    """
+    _refuse("Cannot update these configs dynamically", (name for name in changes if _is_read_only(name)))
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        (name for name in changes if _WITH_LISTENER_ONLY.fullmatch(name)),
+    )
+    for name, text in changes.items():
+        _check_type(name, text)
+    if is_cluster_wide:
+        _refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            (name for name in changes if _is_per_broker(name)),
+        )
+    for name, text in changes.items():
+        _check_acts(name, text, view)
+    for name in changes:
+        if name in _THREAD_COUNTS:
+            _check_thread_count(name, int(changes[name].strip()), int(str(view.get(name))))
+    known = {**layers.static, **_known(layers.cluster), **_known(layers.broker)}
+    try:
+        parse_broker_settings(known)
+    except KafkaError as error:
+        raise invalid_request(error.message or error.name) from None
+
+
+def invalid_request(message: str) -> KafkaError:
+    """Error 42 with a sentence that may go to the client."""
+    return kafka_error("INVALID_REQUEST", message)
+
+
+def _known(layer: Mapping[str, str]) -> dict[str, str]:
+    """What a layer adds to the view, without what was set by others and is not served."""
+    found = {}
+    for name, text in layer.items():
+        if name in ROWS_BY_NAME and is_dynamic(name) and name not in CHANGED_BY_A_RESTART:
+            try:
+                check_text(name, text)
+            except KafkaError:
+                continue
+            found[name] = text
+    return found
+
+
+def _refuse(sentence: str, names: Iterable[str]) -> None:
+    listed = sorted(names)
+    if listed:
+        raise invalid_request(f"{sentence}: [{', '.join(listed)}]")
+
+
+def _is_read_only(name: str) -> bool:
+    row = ROWS_BY_NAME.get(name)
+    return row is not None and row[4] == READ_ONLY
+
+
+def _is_per_broker(name: str) -> bool:
+    row = row_of(name)
+    return row is not None and row[4] == PER_BROKER and name not in REPLICATION_RATES
+
+
+def _check_type(name: str, text: str) -> None:
+    row = row_of(name)
+    if row is None:
+        return
+    try:
+        check_value(name, row[3], parse_value(name, row[1], text))
+    except KafkaError as error:
+        raise invalid_request(error.message or error.name) from None
+
+
+def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
+    row = row_of(name)
+    if row is None or row[5] == IGNORED:
+        return
+    is_in_force = name in ROWS_BY_NAME and parse_value(name, row[1], text) == view.get(name)
+    if is_in_force:
+        return
+    if row[5] in (NOT_SERVED, REFUSED) or row[0] != name:
+        raise invalid_request(f"Cannot update {name}: it is not served yet, and would have no effect")
+    if name in CHANGED_BY_A_RESTART:
+        raise invalid_request(f"Cannot update {name} dynamically: it changes with a restart")
+
+
+def _check_thread_count(name: str, asked: int, current: int) -> None:
+    if asked > current * 2:
+        bound = f"not be greater than double the current value {current}"
+    elif asked < current // 2:
+        bound = f"be at least half the current value {current}"
+    else:
+        return
+    raise invalid_request(f"Dynamic thread count update validation failed for {name}={asked}, value should {bound}")

@@ -1,0 +1,61 @@
+"""The settings in force at a broker: what it was started with, and what the metadata log says since (KIP-226).
+
+`broker.settings` is a frozen view. It is replaced as soon as the record of a change is committed, before the client
+that asked is answered, and made again from the metadata at the next start. Whoever reads a dynamic setting reads it
+from `broker.settings` each time; whoever must act on a change adds a callback to `on_change`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.core.config.broker_alteration import SettingLayers, effective_broker_settings
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.configs import setting_layers
+from moldau.core.metadata.image import MetadataDelta, MetadataImage, ResourceType
+from moldau.shell.network.event_log import escape
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+
+class DynamicSettings:
+    """One per broker."""
+
+    def __init__(self, broker: Broker, static: BrokerSettings) -> None:
+        self._broker = broker
+        self.static = static
+        """What the node was started with."""
+        self.on_change: list[Callable[[BrokerSettings], None]] = []
+        """Called, in order, with each new view, once `broker.settings` is it; they must not raise."""
+
+    def layers(self) -> SettingLayers:
+        """Where this broker's settings stand, for who describes them."""
+        return setting_layers(self._broker.image, self.static)
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Takes the broker settings that `delta` changed; `image` holds them already."""
+        if not any(resource.resource_type == ResourceType.BROKER for resource in delta.configs):
+            return
+        broker = self._broker
+        view, notices = view_in_force(image, self.static)
+        if notices:
+            told = "; ".join(escape(notice) for notice in notices)
+            broker.log.warn("dynamic settings passed over", f"node {broker.node_id}: {told}")
+        if view == broker.settings:
+            return
+        broker.settings = view
+        names = sorted(name for name in view.texts if view.texts[name] != self.static.texts.get(name))
+        broker.log.info(
+            "dynamic settings",
+            f"node {broker.node_id}: settings in force that differ from its start: {', '.join(names) or 'none'}",
+        )
+        for callback in self.on_change:
+            callback(view)
+
+
+def view_in_force(image: MetadataImage, static: BrokerSettings) -> tuple[BrokerSettings, tuple[str, ...]]:
+    """The settings that a node started with `static` works by, and a sentence for each that is passed over."""
+    layers = setting_layers(image, static)
+    return effective_broker_settings(static, layers.cluster, layers.broker)

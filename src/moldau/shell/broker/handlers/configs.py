@@ -1,0 +1,323 @@
+"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs and ListConfigResources."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from moldau.core.config.broker_alteration import invalid_request
+from moldau.core.config.describing import (
+    Described,
+    Source,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_defaults,
+    describe_group,
+    describe_topic,
+)
+from moldau.core.controller.configs import ConfigOperation
+from moldau.core.controller.topic_names import topic_name_fault
+from moldau.core.metadata.image import ConfigResource, ResourceType
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.broker.loggers import broker_loggers, check_level, set_level
+from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+    ListedConfigResource,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
+CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
+MAX_MESSAGE_LENGTH = 1_000
+
+_Entry = TypeVar("_Entry")
+
+
+# -- reading
+
+
+def act_describe_configs(
+    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    """Versions 1-4. v1 sources and synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible (KIP-482).
+
+    Resource types 2 topic, 4 broker, 8 broker logger (KIP-412), 16 client metrics (KIP-714), 32 group (KIP-1043).
+    Ignored on purpose: the texts of Kafka's documentation; a setting has our own remark, or none.
+    """
+    results = tuple(_describe_or_refuse(broker, context, request, resource) for resource in request.resources)
+    return DescribeConfigsResponse(throttle_time_ms=context.throttle(), results=results)
+
+
+def _describe_or_refuse(
+    broker: Broker, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
+    try:
+        if not _is_allowed(context, kind, name, Operation.DESCRIBE_CONFIGS):
+            raise _not_allowed(kind)
+        described = _describe(broker, kind, name)
+    except KafkaError as error:
+        message = (error.message or "")[:MAX_MESSAGE_LENGTH]
+        return DescribeConfigsResult(error.code, message, kind, name)
+    wanted = resource.configuration_keys
+    entries = tuple(
+        _entry(item, request.include_synonyms, request.include_documentation)
+        for item in described
+        if not wanted or item.name in wanted
+    )
+    return DescribeConfigsResult(resource_type=kind, resource_name=name, configs=entries)
+
+
+def _entry(item: Described, has_synonyms: bool, has_documentation: bool) -> DescribeConfigsResourceResult:
+    synonyms = item.synonyms if has_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=item.name,
+        value=item.value,
+        read_only=item.is_read_only,
+        config_source=item.source,
+        is_sensitive=item.is_sensitive,
+        synonyms=tuple(DescribeConfigsSynonym(synonym.name, synonym.value, synonym.source) for synonym in synonyms),
+        config_type=item.type_code,
+        documentation=item.note or None if has_documentation else None,
+    )
+
+
+def _describe(broker: Broker, kind: int, name: str) -> list[Described]:
+    """Everything about a resource. Raises KafkaError where there is none, or can be none, of that name."""
+    image, layers = broker.image, broker.dynamic_settings.layers()
+    overrides = image.configs.get(ConfigResource(kind, name), {})
+    match kind:
+        case ResourceType.TOPIC:
+            fault = topic_name_fault(name)
+            if fault is not None:
+                raise kafka_error("INVALID_TOPIC_EXCEPTION", fault)
+            if name not in image.topics_by_name:
+                raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+            return describe_topic(overrides, broker.settings, layers)
+        case ResourceType.BROKER if name == "":
+            return describe_cluster_defaults(layers)
+        case ResourceType.BROKER:
+            _check_broker_id(name, broker.node_id, " or empty string,")
+            return describe_broker(broker.settings, layers)
+        case ResourceType.BROKER_LOGGER:
+            if name == "":
+                raise invalid_request("Broker id must not be empty")
+            _check_broker_id(name, broker.node_id, "")
+            return [Described(key, level, Source.BROKER_LOGGER, 0) for key, level in broker_loggers().items()]
+        case ResourceType.CLIENT_METRICS:
+            if name == "":
+                raise invalid_request("Client metrics subscription name must not be empty")
+            return describe_client_metrics(overrides)
+        case ResourceType.GROUP:
+            if name == "":
+                raise invalid_request("Group name must not be empty")
+            return describe_group(overrides, broker.settings, layers)
+    raise kafka_error("INVALID_REQUEST", f"Unknown resource type {kind}")
+
+
+def _check_broker_id(name: str, node_id: int, alternative: str) -> None:
+    digits = name[1:] if name[:1] in ("-", "+") else name
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise invalid_request(f"Broker id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise invalid_request(f"Unexpected broker id, expected {node_id}{alternative} but received {int(name)}")
+
+
+def act_list_config_resources(
+    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """Versions 0-1. v0 client metrics subscriptions only (KIP-714, 1000), v1 the types asked for, or all (KIP-1142).
+
+    Topics and brokers are listed whether anything is set on them or not, groups and subscriptions where something is.
+    Ignored on purpose: nothing.
+    """
+    throttle_time_ms = context.throttle()
+    if not context.authorize(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+        return ListConfigResourcesResponse(throttle_time_ms, CLUSTER_AUTHORIZATION_FAILED)
+    types = request.resource_types if context.api_version >= 1 else (int(ResourceType.CLIENT_METRICS),)
+    if any(kind not in list(ResourceType) for kind in types):
+        return ListConfigResourcesResponse(throttle_time_ms, UNSUPPORTED_VERSION)
+    listed: list[ListedConfigResource] = []
+    for kind in sorted(ResourceType, reverse=True):
+        if not types or kind in types:
+            listed += [ListedConfigResource(name, kind) for name in _names_of(broker, kind)]
+    return ListConfigResourcesResponse(throttle_time_ms, 0, tuple(listed))
+
+
+def _names_of(broker: Broker, kind: int) -> list[str]:
+    if kind == ResourceType.TOPIC:
+        return sorted(broker.image.topics_by_name)
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        return [str(broker_id) for broker_id in sorted(broker.image.brokers)]
+    return sorted(resource.name for resource in broker.image.configs if resource.resource_type == kind)
+
+
+# -- changing
+
+
+def act_incremental_alter_configs(
+    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Coroutine[object, object, IncrementalAlterConfigsResponse]:
+    """Versions 0-1. Set, delete, append, subtract (KIP-339); v1 flexible (KIP-482); broker loggers (KIP-412).
+
+    Answered once the records are committed and the logs work by them. Log levels are this process's own and are not
+    written down. Better than Kafka: an unknown operation gets 42, not -1. Ignored on purpose: nothing; a setting that
+    would not act is refused, unless its row says why it cannot matter here.
+    """
+    return _incremental_alter(broker, context, request)
+
+
+async def _incremental_alter(
+    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    answers: list[IncrementalAlterConfigsResourceResponse | None] = []
+    asked: list[IncrementalAlterConfigsResource] = []
+    repeated = _repeated(request.resources)
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        error: KafkaError | None = None
+        if not _is_allowed(context, kind, name, Operation.ALTER_CONFIGS):
+            error = _not_allowed(kind)
+        elif kind != ResourceType.BROKER_LOGGER or (kind, name) in repeated:
+            asked.append(resource)
+            answers.append(None)
+            continue
+        else:
+            error = _alter_loggers(broker, resource, request.validate_only)
+        answers.append(IncrementalAlterConfigsResourceResponse(*_told(error), kind, name))
+    forwarded: tuple[IncrementalAlterConfigsResourceResponse, ...] = ()
+    if asked:
+        try:
+            answer = await broker.alter_configs(msgspec.structs.replace(request, resources=tuple(asked)))
+            forwarded = answer.responses
+        except KafkaError as failed:
+            forwarded = tuple(
+                IncrementalAlterConfigsResourceResponse(*_told(failed), item.resource_type, item.resource_name)
+                for item in asked
+            )
+    return IncrementalAlterConfigsResponse(context.throttle(), _merged(answers, forwarded))
+
+
+def act_alter_configs(
+    broker: Broker, context: RequestContext, request: AlterConfigsRequest
+) -> Coroutine[object, object, AlterConfigsResponse]:
+    """Versions 0-2. Replaces everything that is set on each resource (KIP-133); v2 flexible (KIP-482).
+
+    Answered once the records are committed and the logs work by them. Broker loggers are refused, as in Kafka.
+    Ignored on purpose: nothing, as IncrementalAlterConfigs.
+    """
+    return _alter(broker, context, request)
+
+
+async def _alter(broker: Broker, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    answers: list[AlterConfigsResourceResponse | None] = []
+    asked = []
+    for resource in request.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        if _is_allowed(context, kind, name, Operation.ALTER_CONFIGS):
+            asked.append(resource)
+            answers.append(None)
+        else:
+            answers.append(AlterConfigsResourceResponse(*_told(_not_allowed(kind)), kind, name))
+    forwarded: tuple[AlterConfigsResourceResponse, ...] = ()
+    if asked:
+        try:
+            answer = await broker.replace_configs(msgspec.structs.replace(request, resources=tuple(asked)))
+            forwarded = answer.responses
+        except KafkaError as failed:
+            forwarded = tuple(
+                AlterConfigsResourceResponse(*_told(failed), item.resource_type, item.resource_name) for item in asked
+            )
+    return AlterConfigsResponse(context.throttle(), _merged(answers, forwarded))
+
+
+def _merged(answers: list[_Entry | None], forwarded: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
+    """`answers` with the controller's in the places left open, so that the order is the request's."""
+    rest = iter(forwarded)
+    return tuple(next(rest) if answer is None else answer for answer in answers)
+
+
+def _repeated(resources: Sequence[IncrementalAlterConfigsResource]) -> dict[tuple[int, str], int]:
+    """Resources that the request names more than once."""
+    counts: dict[tuple[int, str], int] = {}
+    for resource in resources:
+        key = (resource.resource_type, resource.resource_name)
+        counts[key] = counts.get(key, 0) + 1
+    return {key: count for key, count in counts.items() if count > 1}
+
+
+def _told(error: KafkaError | None) -> tuple[int, str | None]:
+    return (0, None) if error is None else (error.code, (error.message or "")[:MAX_MESSAGE_LENGTH] or None)
+
+
+def _alter_loggers(broker: Broker, resource: IncrementalAlterConfigsResource, validate_only: bool) -> KafkaError | None:
+    """Sets log levels, all that are named or none; the error where something is wrong."""
+    try:
+        names = [config.name for config in resource.configs]
+        if len(dict.fromkeys(names)) < len(names):
+            raise invalid_request("Error due to duplicate config keys")
+        _check_logger_broker(resource.resource_name, broker.node_id)
+        levels: dict[str, str | None] = {}
+        for config in resource.configs:
+            if config.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+                verb = "APPEND" if config.config_operation == ConfigOperation.APPEND else "SUBTRACT"
+                raise invalid_request(f"{verb} operation is not allowed for the BROKER_LOGGER resource")
+            if config.config_operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
+                raise invalid_request(f"Unknown config operation {config.config_operation} for {config.name}")
+            is_set = config.config_operation == ConfigOperation.SET
+            if is_set and config.value is None:
+                raise invalid_request(f"Null value not supported for : {config.name}")
+            levels[config.name] = config.value if is_set else None
+            check_level(config.name, levels[config.name])
+    except KafkaError as error:
+        return error
+    if not validate_only:
+        for name, level in levels.items():
+            set_level(name, level)
+    return None
+
+
+def _check_logger_broker(name: str, node_id: int) -> None:
+    digits = name[1:] if name[:1] in ("-", "+") else name
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise invalid_request(f"Node id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise invalid_request(f"Unexpected node id. Expected {node_id}, but received {int(name)}")
+
+
+# -- who may
+
+
+def _is_allowed(context: RequestContext, kind: int, name: str, operation: int) -> bool:
+    if kind == ResourceType.TOPIC:
+        return context.authorize(operation, Resource.TOPIC, name)
+    if kind == ResourceType.GROUP:
+        return context.authorize(operation, Resource.GROUP, name)
+    return context.authorize(operation, Resource.CLUSTER, CLUSTER_NAME)
+
+
+def _not_allowed(kind: int) -> KafkaError:
+    names = {
+        int(ResourceType.TOPIC): "TOPIC_AUTHORIZATION_FAILED",
+        int(ResourceType.GROUP): "GROUP_AUTHORIZATION_FAILED",
+    }
+    return kafka_error(names.get(kind, "CLUSTER_AUTHORIZATION_FAILED"))
