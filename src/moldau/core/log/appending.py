@@ -6,9 +6,15 @@ import enum
 
 import msgspec
 
-from moldau.errors import kafka_error
+from moldau.errors import ProtocolError, kafka_error
 from moldau.types import Buffer
-from moldau.wire.records.batch import LENGTH_OVERHEAD
+from moldau.wire.records.batch import (
+    CONTROL_FLAG,
+    LENGTH_OVERHEAD,
+    iterate_batches,
+    patch_base_offset,
+    set_log_append_time,
+)
 
 
 class AppendOrigin(enum.Enum):
@@ -46,3 +52,40 @@ def check_batch_size(batches: Buffer, max_message_bytes: int) -> None:
         raise kafka_error(
             "MESSAGE_TOO_LARGE", f"a batch of {size} bytes is larger than max.message.bytes, {max_message_bytes}"
         )
+
+
+class OwnBatch(msgspec.Struct, frozen=True):
+    """One batch of a coordinator, as it goes into the log."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp_ms: int
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.base_offset, self.last_offset, self.max_timestamp_ms
+
+
+def patch_own(
+    batches: Buffer, base_offset: int, leader_epoch: int, stamp_ms: int
+) -> tuple[bytearray | memoryview, list[OwnBatch]]:
+    """Gives a coordinator's batches their offsets, and with `stamp_ms` >= 0 its LogAppendTime to those with data.
+
+    Raises ProtocolError unless they are whole batches one behind the other.
+    """
+    buffer = writable(batches)
+    placed: list[OwnBatch] = []
+    end = 0
+    for position, header in list(iterate_batches(buffer)):
+        timestamp_ms = header.max_timestamp if stamp_ms < 0 else stamp_ms
+        if stamp_ms >= 0 and not header.attributes & CONTROL_FLAG:
+            set_log_append_time(buffer, position, header.size, stamp_ms)
+        patch_base_offset(buffer, position, base_offset, leader_epoch)
+        last_offset = base_offset + header.last_offset_delta
+        placed.append(OwnBatch(position, header.size, base_offset, last_offset, timestamp_ms))
+        base_offset, end = last_offset + 1, position + header.size
+    if not placed or end != len(buffer):
+        raise ProtocolError("what a coordinator appends is not a row of whole batches")
+    return buffer, placed

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from moldau.errors import StorageFailedError
 
 
@@ -27,6 +30,15 @@ class DirectoryHealth:
         """Raises StorageFailedError while offline."""
         if self.failure is not None:
             raise StorageFailedError(f"the log directory is offline: {self.failure}")
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """A StorageFailedError inside takes the directory offline."""
+        try:
+            yield
+        except StorageFailedError as error:
+            self.fail(error)
+            raise
 
 
 def _closed() -> DirectoryHealth:

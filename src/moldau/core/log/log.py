@@ -12,16 +12,18 @@ What a crash leaves, `open` repairs (see recovery).
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size, writable
+from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size, patch_own, writable
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.health import CLOSED, DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.reading import NOTHING, Read, SegmentReader
-from moldau.core.log.recovery import LoadedLog, cut_segments, load_log, remove_stray_snapshots
+from moldau.core.log.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
 from moldau.core.log.retention import DeletedSegment, count_deletable, rename_deleted, segment_facts
 from moldau.core.log.segment import (
     MAX_RELATIVE_OFFSET,
@@ -32,22 +34,31 @@ from moldau.core.log.segment import (
     write_whole_file,
 )
 from moldau.core.log.settings import LogSettings
-from moldau.core.log.timestamp_search import FoundOffset, TimestampSearch
-from moldau.errors import ProtocolError, StorageFailedError, StorageFullError, kafka_error
+from moldau.core.log.swap import swap_in
+from moldau.core.log.timestamp_search import (
+    FoundOffset,
+    TimestampSearch,
+    plan_max_timestamp_search,
+    plan_timestamp_search,
+)
+from moldau.core.log.transaction_index import AbortedTransaction, find_aborted
+from moldau.errors import StorageFailedError, StorageFullError, kafka_error
 from moldau.ports import Disk
 from moldau.types import Buffer, TopicPartition, Uuid
 from moldau.wire.records.batch import (
-    CONTROL_FLAG,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     clear_log_append_time,
-    iterate_batches,
     patch_base_offset,
     set_log_append_time,
+    set_max_timestamp,
 )
 from moldau.wire.records.validate import check_produced_fields, check_records
+
+if TYPE_CHECKING:
+    from moldau.core.log.compaction import CleanedSegment, CompactionPlan
 
 __all__ = ["Appended", "AppendOrigin", "DeletedSegment", "FoundOffset", "Log", "Read"]
 
@@ -84,9 +95,9 @@ class Log:
         """What recovery dropped of a torn tail."""
         self.leader_epochs = LeaderEpochs()
         self.producer_state = ProducerState(settings.max_producer_ids)
-        self.update_settings(settings)
         self._segments: list[Segment] = []
         self._active: Segment | None = None
+        self.update_settings(settings)
         self._sealed_size = 0
         self._recent: dict[int, int] = {}
         self._deleted: list[DeletedSegment] = []
@@ -165,11 +176,22 @@ class Log:
         self._is_log_append_time = settings.is_log_append_time
         self._walks_records = settings.is_record_validation_full or "compact" in settings.cleanup_policy
         self.producer_state.max_producer_ids = settings.max_producer_ids
+        if self._active is not None:
+            self._active.update_settings(settings)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """From the oldest to the active one; only looked at."""
+        return self._segments
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all batches in the log."""
         return self._sealed_size + (self._active.size if self._active is not None else 0)
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments)
 
     @property
     def first_segment_offset(self) -> int:
@@ -189,10 +211,6 @@ class Log:
     ) -> Appended:
         """Appends one batch of a client, or our own batches, as one write: all of it, or nothing and an error.
 
-    @property
-    def segment_count(self) -> int:
-        return len(self._segments)
-
         Base offset and leader epoch are patched in place in a writable buffer; a read-only one is copied. Errors:
         KafkaError for what the batch is refused for (2, 10, 18, 32, 45, 47, 48, 76, 87), StorageFullError (the log
         ends where it ended), StorageFailedError (the directory is offline). `are_records_checked`: the caller has
@@ -208,8 +226,9 @@ class Log:
         _, length, _, _, _, attributes, delta, _, max_timestamp_ms, producer_id, epoch, base_sequence, _ = fields
         if attributes & TRANSACTIONAL_FLAG:
             raise kafka_error("INVALID_TXN_STATE", "transactions are not served yet")
+        true_max_timestamp_ms = max_timestamp_ms
         if self._walks_records and not are_records_checked:
-            check_records(
+            true_max_timestamp_ms = check_records(
                 batches,
                 BatchHeader(*fields),
                 now_ms=now_ms,
@@ -230,6 +249,9 @@ class Log:
             set_log_append_time(buffer, 0, size, now_ms)
         elif attributes & LOG_APPEND_TIME_FLAG:
             clear_log_append_time(buffer, 0, size)
+        if true_max_timestamp_ms != max_timestamp_ms and not self._is_log_append_time:
+            max_timestamp_ms = true_max_timestamp_ms
+            set_max_timestamp(buffer, 0, size, max_timestamp_ms)
         base_offset = self.log_end_offset
         last_offset = base_offset + delta
         try:
@@ -247,28 +269,15 @@ class Log:
 
     def _append_own(self, batches: Buffer, leader_epoch: int, now_ms: int, origin: AppendOrigin) -> Appended:
         """All batches go into one segment with one write, so that a coordinator's decision is stored as a whole."""
-        buffer = writable(batches)
-        headers = list(iterate_batches(buffer))
-        if not headers or headers[-1][0] + headers[-1][1].size != len(buffer):
-            raise ProtocolError("what a coordinator appends is not a row of whole batches")
-        stamps = self._is_log_append_time and origin is AppendOrigin.COORDINATOR
-        first_offset = next_offset = self.log_end_offset
-        largest_ms = -1
-        for position, header in headers:
-            if stamps and not header.attributes & CONTROL_FLAG:
-                set_log_append_time(buffer, position, header.size, now_ms)
-            patch_base_offset(buffer, position, next_offset, leader_epoch)
-            next_offset += header.last_offset_delta + 1
-            largest_ms = max(largest_ms, now_ms if stamps else header.max_timestamp)
-        segment = self._segment_for(len(buffer), next_offset - 1, largest_ms, now_ms)
+        stamp_ms = now_ms if self._is_log_append_time and origin is AppendOrigin.COORDINATOR else -1
+        buffer, batches_in_order = patch_own(batches, self.log_end_offset, leader_epoch, stamp_ms)
+        base_offset, last_offset = batches_in_order[0].base_offset, batches_in_order[-1].last_offset
+        largest_ms = max(batch.max_timestamp_ms for batch in batches_in_order)
+        segment = self._segment_for(len(buffer), last_offset, largest_ms, now_ms)
         start = self._write(segment, buffer)
-        next_offset = first_offset
-        for position, header in headers:
-            last_offset = next_offset + header.last_offset_delta
-            timestamp_ms = now_ms if stamps else header.max_timestamp
-            self._take_in(segment, start + position, header.size, next_offset, last_offset, timestamp_ms, leader_epoch)
-            next_offset = last_offset + 1
-        return Appended(first_offset, next_offset - 1, now_ms if stamps else -1, self.log_start_offset)
+        for batch in batches_in_order:
+            self._take_in(segment, start + batch.position, batch.size, *batch.place, leader_epoch)
+        return Appended(base_offset, last_offset, stamp_ms, self.log_start_offset)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes a batch: the active one, or a new one."""
@@ -334,12 +343,9 @@ class Log:
             return self._add_segment(self.log_end_offset, now_ms)
         if active.size == 0:
             return active
-        try:
+        with self.health.watched():
             self._save_snapshot()
             segment = self._add_segment(self.log_end_offset, now_ms)
-        except StorageFailedError as error:
-            self.health.fail(error)
-            raise
         active.seal()
         self._sealed_size += active.size
         return segment
@@ -373,26 +379,18 @@ class Log:
         if offset >= self.log_end_offset:
             return
         self.health.check()
-        try:
-            cut_segments(self._segments, max(offset, self.log_start_offset))
-            for segment in self._segments:
-                self.index_cache.drop(segment)
-                segment.close()
-            loaded = load_log(
-                self.disk,
-                self.directory,
+        for segment in self._segments:
+            self.index_cache.drop(segment)
+        with self.health.watched():
+            loaded = load_truncated(
+                self._segments,
+                max(offset, self.log_start_offset),
                 self.settings,
                 now_ms=now_ms,
-                is_clean=False,
                 recovery_point=self.recovery_point,
                 log_start_offset=self.log_start_offset,
+                leader_epochs=self.leader_epochs,
             )
-        except StorageFailedError as error:
-            self.health.fail(error)
-            raise
-        loaded.leader_epochs = self.leader_epochs
-        loaded.leader_epochs.truncate_from_end(loaded.next_offset)
-        loaded.recovery_point = min(self.recovery_point, loaded.next_offset)
         self._adopt(loaded, now_ms)
 
     def advance_log_start_offset(self, offset: int) -> bool:
@@ -425,32 +423,45 @@ class Log:
             return []
         if count == len(self._segments):
             self.roll(now_ms)
-        try:
-            deleted = [self._delete_segment(now_ms) for _ in range(count)]
-        except StorageFailedError as error:
-            self.health.fail(error)
-            raise
+        purge_at_ms = now_ms + self.settings.file_delete_delay_ms
+        old, self._segments[:count] = self._segments[:count], []
+        with self.health.watched():
+            deleted = rename_deleted(old, end_offset=self._segments[0].base_offset, purge_at_ms=purge_at_ms)
+        self._replaced(old, deleted)
         self.advance_log_start_offset(self._segments[0].base_offset)
         return deleted
 
-    def _delete_segment(self, now_ms: int) -> DeletedSegment:
-        segment = self._segments.pop(0)
-        self._sealed_size -= segment.size
-        self.index_cache.drop(segment)
-        deleted = rename_deleted(
-            segment,
-            end_offset=self._segments[0].base_offset,
-            purge_at_ms=now_ms + self.settings.file_delete_delay_ms,
-        )
+    def _replaced(self, old: Sequence[Segment], deleted: Sequence[DeletedSegment]) -> None:
+        """The segments `old` are not of this log any more, and their files have other names."""
+        for segment in old:
+            self.index_cache.drop(segment)
+            self._sealed_size -= segment.size
+        self._deleted.extend(deleted)
         self._names_changed += 1
-        self._deleted.append(deleted)
-        return deleted
 
     def purge_deleted(self, now_ms: int) -> None:
         """Removes the files of segments that retention took `file.delete.delay.ms` ago; asked now and then."""
         while self._deleted and self._deleted[0].purge_at_ms <= now_ms:
             for path in self._deleted.pop(0).paths:
                 self.disk.remove(path)
+
+    def replace_segments(self, plan: CompactionPlan, cleaned: CleanedSegment, now_ms: int) -> bool:
+        """Puts a cleaned segment, flushed already, in the place of those it was made from. False, and nothing changes,
+        where they are not all there any more: retention or a truncation was first. Raises StorageFailedError."""
+        self.health.check()
+        first = bisect_left(self._segments, cleaned.base_offset, key=_base_offset_of)
+        old = self._segments[first : first + len(cleaned.replaced)]
+        behind = self._segments[first + len(old) :]
+        if tuple(segment.base_offset for segment in old) != cleaned.replaced or not behind:
+            return False
+        with self.health.watched():
+            new, deleted = swap_in(
+                plan, cleaned, old, behind[0].base_offset, now_ms + self.settings.file_delete_delay_ms
+            )
+        self._segments[first : first + len(old)] = [new]
+        self._replaced(old, [deleted])
+        self._sealed_size += new.size
+        return True
 
     # --- read ---
 
@@ -498,22 +509,16 @@ class Log:
     def plan_timestamp_search(self, timestamp_ms: int) -> TimestampSearch:
         """`run()` it in Workers: the first record whose timestamp is at least `timestamp_ms`, or None."""
         self.health.check()
-        candidates: list[tuple[Segment, int]] = []
-        for segment in self._segments:
-            if (candidates or segment.load_max_timestamp() >= timestamp_ms) and segment.size:
-                candidates.append((segment, segment.size))
-        return TimestampSearch(candidates, timestamp_ms, self.log_start_offset)
+        return plan_timestamp_search(self._segments, timestamp_ms, self.log_start_offset)
 
     def plan_max_timestamp_search(self) -> TimestampSearch:
         """`run()` it in Workers: the first record with the largest timestamp (KIP-734), or None."""
         self.health.check()
-        best: Segment | None = None
-        for segment in self._segments:
-            if segment.size and (best is None or segment.load_max_timestamp() > best.load_max_timestamp()):
-                best = segment
-        if best is None or best.load_max_timestamp() < 0:
-            return TimestampSearch([], 0, 0)
-        return TimestampSearch([(best, best.size)], best.load_max_timestamp(), self.log_start_offset)
+        return plan_max_timestamp_search(self._segments, self.log_start_offset)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those with records in [start, end), for readers of committed records; reads small files, each once."""
+        return find_aborted(self._segments, start_offset, end_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above this one; (-1, -1) if unknown (KIP-320)."""
@@ -534,10 +539,8 @@ class Log:
     def unflushed(self) -> FlushPlan | None:
         """What is to be made durable now, None if nothing is; see FlushPlan."""
         sealed = [segment for segment in self._segments[:-1] if not segment.is_index_saved]
-        return self._plan(sealed) if sealed or self._is_dirty() else None
-
-    def _is_dirty(self) -> bool:
-        return self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty
+        is_dirty = self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty
+        return self._plan(sealed) if sealed or is_dirty else None
 
     def _plan(self, sealed: list[Segment]) -> FlushPlan:
         return FlushPlan(

@@ -19,6 +19,7 @@ from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.recalled_batches import recall_batches
 from moldau.core.log.segment import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -33,6 +34,7 @@ from moldau.core.log.segment import (
     write_whole_file,
 )
 from moldau.core.log.settings import LogSettings
+from moldau.core.log.swap import finish_swaps
 from moldau.core.log.time_index import TimeIndex
 from moldau.errors import ProtocolError, StorageFailedError
 from moldau.ports import Disk, File
@@ -54,7 +56,7 @@ _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 _OLD_MIN_LENGTH = 14
 _OLD_HEAD_BYTES = 17
 """Offset, length, CRC-32 and magic of a message of the formats 0 and 1."""
-_TEMPORARY_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_TEMPORARY_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _unpack_header = HEADER.unpack_from
 
 
@@ -419,6 +421,36 @@ def cut_segments(segments: list[Segment], offset: int) -> None:
     segments[-1].disk.flush_directory(directory)
 
 
+def load_truncated(
+    segments: list[Segment],
+    offset: int,
+    settings: LogSettings,
+    *,
+    now_ms: int,
+    recovery_point: int,
+    log_start_offset: int,
+    leader_epochs: LeaderEpochs,
+) -> LoadedLog:
+    """Cuts the files at `offset` and reads the rest as after a crash. Newer leader epochs are in memory."""
+    disk, directory = segments[0].disk, segments[0].directory
+    cut_segments(segments, offset)
+    for segment in segments:
+        segment.close()
+    loaded = load_log(
+        disk,
+        directory,
+        settings,
+        now_ms=now_ms,
+        is_clean=False,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+    )
+    loaded.leader_epochs = leader_epochs
+    loaded.leader_epochs.truncate_from_end(loaded.next_offset)
+    loaded.recovery_point = min(recovery_point, loaded.next_offset)
+    return loaded
+
+
 def _existing_segment(disk: Disk, directory: str, base: int, now_ms: int, settings: LogSettings) -> Segment:
     segment = Segment(disk, directory, base, size=0, created_ms=now_ms)
     segment.size = segment.file.size()
@@ -450,13 +482,9 @@ def _load_leader_epochs(disk: Disk, directory: str) -> LeaderEpochs:
 
 
 def _tidy(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """Removes what a crash left half made; refuses a compaction of Apache Kafka that was cut off in its last step."""
+    """Finishes a compaction that was cut off in its last steps, and removes what a crash left half made."""
     kept = []
-    for name in names:
-        if name.endswith(".swap"):
-            raise StorageFailedError(
-                f"{directory} holds an unfinished compaction ({name}): start Apache Kafka on it once"
-            )
+    for name in finish_swaps(disk, directory, names):
         if name.endswith(_TEMPORARY_SUFFIXES):
             disk.remove(f"{directory}/{name}")
         else:

@@ -76,16 +76,21 @@ def segment_facts(segments: Sequence[Segment], log_end_offset: int) -> Iterator[
         )
 
 
-def rename_deleted(segment: Segment, *, end_offset: int, purge_at_ms: int) -> DeletedSegment:
-    """Closes a segment and renames its files to `*.deleted`, as Kafka: whoever reads one right now may finish."""
-    segment.close()
-    paths = []
-    for suffix in SEGMENT_SUFFIXES:
-        path = segment.path(suffix)
-        if segment.disk.exists(path):
-            segment.disk.rename(path, path + DELETED_SUFFIX)
-            paths.append(path + DELETED_SUFFIX)
-    return DeletedSegment(segment.base_offset, end_offset, segment.size, tuple(paths), purge_at_ms)
+def rename_deleted(segments: Sequence[Segment], *, end_offset: int, purge_at_ms: int) -> list[DeletedSegment]:
+    """Closes neighbours, the oldest first, and renames their files to `*.deleted`, as Kafka: whoever reads one right
+    now may finish. `end_offset`: where the segment behind them begins."""
+    deleted = []
+    for segment, following in zip_longest(segments, segments[1:]):
+        segment.close()
+        paths = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = segment.path(suffix)
+            if segment.disk.exists(path):
+                segment.disk.rename(path, path + DELETED_SUFFIX)
+                paths.append(path + DELETED_SUFFIX)
+        end = end_offset if following is None else following.base_offset
+        deleted.append(DeletedSegment(segment.base_offset, end, segment.size, tuple(paths), purge_at_ms))
+    return deleted
 
 
 def _age_begin_ms(segment: SegmentFacts) -> int:

@@ -8,6 +8,9 @@ FlushPlan, off the event loop; after that the indexes of a sealed segment are re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
@@ -16,12 +19,17 @@ from moldau.ports import Disk, File
 from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
 from moldau.wire.records.crc import crc32c
 
+if TYPE_CHECKING:
+    from moldau.core.log.transaction_index import AbortedTransaction
+
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
@@ -50,17 +58,20 @@ class Segment:
         "_is_closed",
         "_offset_index",
         "_time_index",
+        "aborted_transactions",
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
         "directory",
         "disk",
+        "first_timestamp_ms",
         "index_capacity",
         "is_index_full",
         "is_index_saved",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "next_offset",
+        "replacement",
         "roll_timestamp_ms",
         "size",
     )
@@ -76,6 +87,8 @@ class Segment:
         self.max_timestamp_ms: int | None = None
         """Largest timestamp, -1 if no record has one; None until somebody asks (see load_max_timestamp)."""
         self.max_timestamp_offset = base_offset
+        self.first_timestamp_ms: int | None = None
+        """Largest timestamp of the first batch; None until there is one, or of a segment that was sealed before."""
         self.roll_timestamp_ms = _NEVER_MS
         """A batch with a later maximum timestamp goes to a new segment."""
         self.bytes_since_index_entry = 0
@@ -83,6 +96,10 @@ class Segment:
         self.is_index_full = False
         """No place for another entry: the next batch goes to a new segment."""
         self.is_index_saved = False
+        self.aborted_transactions: Sequence[AbortedTransaction] | None = None
+        """As the transaction index has them; None until somebody asks."""
+        self.replacement: Segment | None = None
+        """Once this one is closed: the cleaned segment that holds what is left of it."""
         self._file: File | None = None
         self._is_closed = False
         self._offset_index: OffsetIndex | None = None
@@ -93,6 +110,7 @@ class Segment:
         """An empty segment. Its file appears with the first append: idle partitions have none (docs/decisions/0006)."""
         segment = cls(disk, directory, base_offset, size=0, created_ms=now_ms)
         segment.max_timestamp_ms = -1
+        segment.aborted_transactions = ()
         segment.use_indexes(OffsetIndex(), TimeIndex())
         segment.index_capacity = index_capacity(settings)
         return segment
@@ -124,9 +142,17 @@ class Segment:
     def set_roll_time(self, first_timestamp_ms: int, settings: LogSettings) -> None:
         """From the first batch on: the segment takes timestamps up to `segment.ms` after that batch's, less a jitter
         of at most `segment.jitter.ms` that differs from segment to segment (KIP-32: records' time, not the clock's)."""
-        jitter_bound = min(settings.segment_jitter_ms, settings.segment_ms)
+        self.first_timestamp_ms = first_timestamp_ms
+        jitter_bound = min(settings.segment_jitter_ms, settings.roll_ms)
         jitter_ms = crc32c(self.path("").encode()) % jitter_bound if jitter_bound > 0 else 0
-        self.roll_timestamp_ms = first_timestamp_ms + settings.segment_ms - jitter_ms
+        self.roll_timestamp_ms = first_timestamp_ms + settings.roll_ms - jitter_ms
+
+    def update_settings(self, settings: LogSettings) -> None:
+        """The active segment rolls by these from now on."""
+        self.index_capacity = index_capacity(settings)
+        self.is_index_full = self._offset_index is not None and len(self._offset_index) >= self.index_capacity
+        if self.first_timestamp_ms is not None:
+            self.set_roll_time(self.first_timestamp_ms, settings)
 
     def append_entry(self, position: int, size: int, last_offset: int, max_timestamp_ms: int, interval: int) -> None:
         """Takes in a batch that was written at `position`; the order of the steps is Kafka's."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from moldau.wire.records.rewrite import TargetCompression
 from moldau.wire.records.validate import BatchLimits
 
 NO_LIMIT = 0x7FFFFFFFFFFFFFFF
@@ -19,23 +20,39 @@ class LogSettings(msgspec.Struct, frozen=True):
     """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
+    delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     flush_messages: int = NO_LIMIT
     flush_ms: int = NO_LIMIT
     index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = NO_LIMIT
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = 3_600_000
     message_timestamp_before_max_ms: int = NO_LIMIT
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1 << 30
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
+    target_compression: TargetCompression | None = None
+    """`compression.type` with its level; None: `producer`."""
     producer_id_expiration_ms: int = 86_400_000
     max_producer_ids: int = 20_000
     is_record_validation_full: bool = False
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """How much time one segment spans: only sealed segments are compacted, so that a bound on the lag of
+        compaction bounds it too (KIP-354)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     @property
     def is_log_append_time(self) -> bool:

@@ -6,7 +6,7 @@ run it in Workers. A search holds what it needs; a segment that is deleted meanw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -38,14 +38,21 @@ class TimestampSearch:
 
     def run(self) -> FoundOffset | None:
         """None if no record is that late. Raises ProtocolError for a batch whose records cannot be read."""
-        for segment, size in self._segments:
-            start = self._start_position(segment)
-            try:
-                found = self._search(segment.file, start, size)
-            except ValueError:  # closed: deleted since the search was planned
-                continue
-            if found is not None:
-                return found
+        searched: Segment | None = None
+        for planned, planned_size in self._segments:
+            segment: Segment | None = planned
+            size = planned_size
+            while segment is not None and segment is not searched:
+                try:
+                    found = self._search(segment.file, self._start_position(segment), size)
+                except ValueError:
+                    # closed since the search was planned: deleted, or replaced by a cleaned one
+                    segment = segment.replacement
+                    size = segment.size if segment is not None else 0
+                    continue
+                if found is not None:
+                    return found
+                searched = segment
         return None
 
     def _start_position(self, segment: Segment) -> int:
@@ -64,6 +71,26 @@ class TimestampSearch:
                 if record.timestamp >= self._timestamp_ms and record.offset >= self._log_start_offset:
                     return FoundOffset(record.offset, record.timestamp, leader_epoch)
         return None
+
+
+def plan_timestamp_search(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int) -> TimestampSearch:
+    """The search over the segments that may hold so late a record."""
+    candidates: list[tuple[Segment, int]] = []
+    for segment in segments:
+        if (candidates or segment.load_max_timestamp() >= timestamp_ms) and segment.size:
+            candidates.append((segment, segment.size))
+    return TimestampSearch(candidates, timestamp_ms, log_start_offset)
+
+
+def plan_max_timestamp_search(segments: Sequence[Segment], log_start_offset: int) -> TimestampSearch:
+    """The search for the first record with the largest timestamp of all."""
+    best: Segment | None = None
+    for segment in segments:
+        if segment.size and (best is None or segment.load_max_timestamp() > best.load_max_timestamp()):
+            best = segment
+    if best is None or best.load_max_timestamp() < 0:
+        return TimestampSearch([], 0, 0)
+    return TimestampSearch([(best, best.size)], best.load_max_timestamp(), log_start_offset)
 
 
 def _headers(file: File, start: int, size: int) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -37,6 +37,8 @@ MAGIC = 2
 LOG_APPEND_TIME_FLAG = 0x08
 TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+"""Set by compaction: the base timestamp says when the tombstones of the batch may go (KIP-534)."""
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET = struct.Struct(">q")
@@ -158,6 +160,12 @@ def set_log_append_time(buffer: bytearray | memoryview, position: int, size: int
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_POSITION)
     _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME_FLAG)
     _MAX_TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, now_ms)
+    write_crc(buffer, position, size)
+
+
+def set_max_timestamp(buffer: bytearray | memoryview, position: int, size: int, max_timestamp_ms: int) -> None:
+    """Corrects the maximum timestamp to what the records say, and recomputes the CRC."""
+    _MAX_TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp_ms)
     write_crc(buffer, position, size)
 
 

@@ -196,13 +196,6 @@ def test_leftovers_of_a_crash_are_tidied(harness) -> None:
     assert harness.disk.list_directory("t-0") == ["00000000000000000000.log"]
 
 
-def test_a_compaction_that_kafka_did_not_finish_is_left_to_kafka(harness) -> None:
-    harness.append(1)
-    harness.disk.replace_file("t-0/00000000000000000000.log.swap", b"x")
-    with pytest.raises(StorageFailedError, match="unfinished compaction"):
-        harness.open()
-
-
 def test_messages_of_old_formats_are_never_cut_off(harness) -> None:
     body = b"\x01\x00" + (5).to_bytes(8, "big") + b"\xff\xff\xff\xff" + (1).to_bytes(4, "big") + b"v"
     message = zlib.crc32(body).to_bytes(4, "big") + body
