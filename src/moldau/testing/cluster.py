@@ -7,25 +7,34 @@ copies of the sockets, so that the parent's broker stays the only one.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
+import time
 import weakref
-from collections.abc import Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.errors import MoldauError
-from moldau.shell.io.clock import SystemClock
-from moldau.shell.io.random import SystemRandom
-from moldau.shell.io.workers import ThreadWorkers
-from moldau.shell.network.listener import TcpNetwork
-from moldau.shell.node.assemble import Doors, Node
+from moldau.shell.io.twins.full_disk import FillableDisk
+from moldau.shell.io.twins.time_travel import TimeTravel
+from moldau.shell.node.assemble import Node
 from moldau.shell.node.main import open_disk
+from moldau.testing.ports import HeldPorts
+from moldau.testing.runtime import CALL_TIMEOUT_S, Runtime
 
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+    from moldau.testing.faults import Faults
+    from moldau.testing.inside import GroupView, Record
+    from moldau.types import TopicPartition
+
+T = TypeVar("T")
+DEFAULT_WAIT_S = 10.0
+POLL_S = 0.005
 
 # Where a test wants another answer than production does. `Cluster(settings=...)` wins over these.
 TEST_SETTINGS: Mapping[str, str] = {
@@ -34,6 +43,13 @@ TEST_SETTINGS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "1",
     # A first member need not wait for others that a test does not have.
     "group.initial.rebalance.delay.ms": "0",
+    # What is too old goes within a second of the cluster's time, which `advance` waits for.
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
+    "offsets.retention.check.interval.ms": "1000",
+    "log.cleaner.backoff.ms": "1000",
+    # Time travel must not look like a client that was idle for a week.
+    "connections.max.idle.ms": str(1 << 53),
 }
 
 
@@ -41,10 +57,10 @@ class Cluster:
     """One broker on 127.0.0.1, on a port of its own; as many as you like in one process.
 
     `data_dir`: where it keeps its files; None keeps everything in memory. A directory can be opened again later.
-    `settings`: Kafka's broker settings by name. Where they are silent, offsets have one partition instead of 50 and
-    the initial rebalance delay is 0 instead of 3,000 ms; everything else is Kafka's default.
+    `settings`: Kafka's broker settings by name; `TEST_SETTINGS` are those in which a test differs from `moldau up`.
 
-    Use it as a context manager, or call `start` and `stop`. Both may be called from any thread.
+    Use it as a context manager (also `async with`), or call `start` and `stop`. Everything may be called from any
+    thread, and takes milliseconds; in a coroutine of yours, wait with `wait_for_async`.
     """
 
     def __init__(
@@ -52,54 +68,95 @@ class Cluster:
     ) -> None:
         self._data_dir = None if data_dir is None else os.fspath(data_dir)
         self._settings = parse_broker_settings({**TEST_SETTINGS, **(settings or {})})
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._node: Node | None = None
-        self._stopping: asyncio.Event | None = None
-        self._failure: BaseException | None = None
+        self._life = threading.RLock()
+        self._ports = HeldPorts()
+        self._travel = TimeTravel()
+        self._disk: FillableDisk | None = None
+        self._runtime: Runtime | None = None
+        self._is_started = False
+        self._address = ""
+        self._faults: Faults | None = None
+        self._topics_made = 0
         self._owner_pid = 0
+
+    # -- life
 
     @property
     def bootstrap_servers(self) -> str:
-        """`127.0.0.1:PORT`. Raises MoldauError before `start` and after `stop`."""
-        if self._node is None:
+        """`127.0.0.1:PORT`, the same from `start` to `stop`, also while it is killed, and in a forked child.
+
+        Raises MoldauError before `start` and after `stop`.
+        """
+        if not self._is_started:
             raise MoldauError("the cluster is not running: use it as a context manager, or call start()")
-        return self._node.bootstrap_servers
+        return self._address
+
+    @property
+    def is_running(self) -> bool:
+        """False before `start`, after `stop` and `kill`, and once the broker has stopped by itself."""
+        runtime = self._runtime
+        return runtime is not None and runtime.is_alive
 
     def start(self) -> Cluster:
         """Returns once it serves. Raises what the start failed with, say a data directory that is in use."""
-        if self._thread is not None:
-            raise MoldauError("the cluster is running already")
-        self._failure = None
-        ready: Future[None] = Future()
-        thread = threading.Thread(target=self._run, args=(ready,), name="moldau-cluster", daemon=True)
-        thread.start()
-        try:
-            ready.result(START_TIMEOUT_S)
-        except BaseException:
-            thread.join(STOP_TIMEOUT_S)
-            raise
-        self._thread = thread
-        self._owner_pid = os.getpid()
-        _running.add(self)
+        with self._life:
+            if self._is_started:
+                raise MoldauError("the cluster is running already")
+            listeners = self._ports.choose(self._settings.listeners)
+            self._running_settings = msgspec.structs.replace(self._settings, listeners=listeners)
+            try:
+                self._boot()
+            except BaseException:
+                self._ports.release()
+                self._disk = None
+                raise
+            self._is_started = True
+            self._owner_pid = os.getpid()
+            _started.add(self)
         return self
 
     def stop(self) -> None:
         """Stops cleanly; silent if it does not run. Raises what the broker itself stopped with, if it did."""
-        thread, loop, stopping = self._thread, self._loop, self._stopping
-        if thread is None or self._owner_pid != os.getpid():
-            return
-        self._thread = None
-        _running.discard(self)
-        if loop is not None and stopping is not None:
-            # The loop is closed where the broker has stopped by itself.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(stopping.set)
-        thread.join(STOP_TIMEOUT_S)
-        if thread.is_alive():
-            raise MoldauError(f"the cluster did not stop within {STOP_TIMEOUT_S:.0f} s")
-        if self._failure is not None:
-            raise self._failure
+        with self._life:
+            if not self._is_started or self._owner_pid != os.getpid():
+                return
+            self._is_started = False
+            _started.discard(self)
+            try:
+                self._end(is_clean=True)
+            finally:
+                self._ports.release()
+                self._disk = None
+                self._travel = TimeTravel()
+
+    def kill(self) -> None:
+        """As kill -9: connections break, nothing more is written, and what the system was given to write is there.
+
+        The port stays the cluster's own, and refuses. Silent if it does not run. `restart` brings it back.
+        """
+        with self._life:
+            self._check_started()
+            self._end(is_clean=False)
+
+    def restart(self, *, clean: bool = True) -> None:
+        """The broker again, with its data and on its port: after `kill`, or after a clean stop of what runs.
+
+        `clean=False` kills what runs. Faults, topics, offsets and the cluster's time go on.
+        """
+        with self._life:
+            self._check_started()
+            self._end(is_clean=clean)
+            self._boot()
+
+    def pause(self) -> None:
+        """The broker stands still, as by SIGSTOP: sockets stay open, nothing is answered, until `resume`."""
+        self._alive().pause()
+
+    def resume(self) -> None:
+        """The broker goes on. Silent if it was not paused."""
+        runtime = self._runtime
+        if runtime is not None:
+            runtime.resume()
 
     def __enter__(self) -> Cluster:
         return self.start()
@@ -109,66 +166,374 @@ class Cluster:
     ) -> None:
         self.stop()
 
-    def _run(self, ready: Future[None]) -> None:
-        """The thread: one loop, one node, until `stop` says so or the node fails."""
-        loop = asyncio.new_event_loop()
-        self._loop = loop
-        try:
-            loop.run_until_complete(self._serve(ready))
-        except BaseException as error:
-            if ready.done():
-                self._failure = error
-            else:
-                ready.set_exception(error)
-        finally:
-            self._node = None
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+    async def __aenter__(self) -> Cluster:
+        return self.start()
 
-    async def _serve(self, ready: Future[None]) -> None:
-        workers = ThreadWorkers()
-        try:
-            doors = Doors(
-                clock=SystemClock(),
-                random=SystemRandom(),
-                disk=open_disk(self._data_dir, self._settings),
-                workers=workers,
-                network=TcpNetwork(self._settings.socket_listen_backlog_size),
-            )
-            node = Node(self._settings, doors)
-            self._stopping = asyncio.Event()
-            await node.start()
-            self._node = node
-            ready.set_result(None)
-            await self._until_stopped(node, self._stopping)
-        finally:
-            workers.close()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
 
-    async def _until_stopped(self, node: Node, stopping: asyncio.Event) -> None:
-        """Stops the node cleanly once `stop` says so; raises what it has stopped with by itself."""
-        waiting = [asyncio.create_task(stopping.wait()), asyncio.create_task(node.stopped.wait())]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-        if node.failure is not None:
-            raise node.failure
-        await node.stop()
+    def _boot(self) -> None:
+        if self._disk is None or self._data_dir is not None:
+            self._disk = FillableDisk(open_disk(self._data_dir, self._running_settings))
+        runtime = Runtime(self._running_settings, self._disk, self._travel)
+        self._apply_disk_fault()
+        runtime.start(self._ready)
+        self._runtime = runtime
+
+    def _ready(self, node: Node) -> None:
+        self._address = node.bootstrap_servers
+        if self._faults is not None and self._faults.are_any:
+            self._install(node)
+
+    def _end(self, *, is_clean: bool) -> None:
+        """Raises what the broker has stopped with by itself, once."""
+        runtime, self._runtime = self._runtime, None
+        if runtime is None:
+            return
+        if is_clean:
+            if self._disk is not None:
+                self._disk.is_full = False  # a clean stop needs room for its checkpoints
+            runtime.stop()
+        else:
+            runtime.kill()
+            self._crash_disk()
+        if runtime.failure is not None:
+            raise runtime.failure
+
+    def _crash_disk(self) -> None:
+        """Files of the dead process are cut off from the disk in memory, whose page cache stays."""
+        from moldau.shell.io.twins.memory_disk import MemoryDisk
+
+        if self._disk is not None and isinstance(self._disk.disk, MemoryDisk):
+            self._disk.disk.crash_process()
+
+    def _check_started(self) -> None:
+        if self._owner_pid and self._owner_pid != os.getpid():
+            raise MoldauError("the cluster belongs to the parent process: here only its address is of use")
+        if not self._is_started:
+            raise MoldauError("the cluster is not running: use it as a context manager, or call start()")
+
+    def _alive(self) -> Runtime:
+        self._check_started()
+        runtime = self._runtime
+        if runtime is None:
+            raise MoldauError("the cluster was killed: call restart() first")
+        if runtime.failure is not None:
+            raise runtime.failure
+        return runtime
+
+    def _ask(self, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work` on the broker's loop."""
+        runtime = self._alive()
+        node = runtime.node
+        if node is None:
+            raise MoldauError("the cluster is not running")
+        broker = node.broker
+        return runtime.wait(lambda: work(broker))
+
+    def check(self) -> None:
+        """Raises what the broker has stopped with by itself, if it has, and what it finds broken if asked now."""
+        runtime = self._runtime
+        if runtime is None:
+            return
+        if runtime.failure is not None:
+            raise runtime.failure
+        if runtime.is_alive and not runtime.is_paused:
+
+            async def look(broker: Broker) -> None:
+                broker.check()
+
+            self._ask(look)
+
+    # -- faults
+
+    @property
+    def faults(self) -> Faults:
+        """What is to go wrong, and what did: `faults.drop("Produce")`, `faults.disk_full()`, `faults.log`, ..."""
+        if self._faults is None:
+            from moldau.testing.faults import Faults
+
+            self._faults = Faults()
+            self._faults.now_ms = self.now_ms
+            self._faults.on_change = self._faults_changed
+        return self._faults
+
+    def _faults_changed(self) -> None:
+        self._apply_disk_fault()
+        runtime = self._runtime
+        if self.faults.are_any and runtime is not None and runtime.node is not None and runtime.is_alive:
+            self._install(runtime.node)
+
+    def _install(self, node: Node) -> None:
+        """Puts the injector in front of the dispatcher: one assignment, seen by the next bytes that arrive."""
+        from moldau.testing.injector import FaultInjector
+
+        if isinstance(node.connections.dispatcher, FaultInjector):
+            return
+
+        def topic_name(topic_id: bytes) -> str | None:
+            hosted = node.broker.partitions.by_id.get(topic_id)
+            return None if hosted is None else hosted.name
+
+        node.connections.dispatcher = FaultInjector(node.dispatcher, self.faults, topic_name)
+
+    def _apply_disk_fault(self) -> None:
+        if self._disk is not None and self._faults is not None:
+            self._disk.on_refused = self._faults.disk_refused
+            self._disk.is_full = self._faults.is_disk_full
+
+    # -- time
+
+    def now_ms(self) -> int:
+        """The cluster's clock, in ms since the epoch."""
+        return time.time_ns() // 1_000_000 + self._travel.ahead_ms
+
+    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+        """Moves the cluster's time ahead, and returns when everything that this leads to has happened: records too old
+        are gone, silent members are out of their groups, offsets have expired.
+
+        Only the broker travels; clients go on living in real time. A member that lives is silent meanwhile: one whose
+        session is over gets UNKNOWN_MEMBER_ID and joins again.
+        """
+        duration_ms = round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+        if duration_ms < 0:
+            raise ValueError("the cluster's time only goes ahead")
+        self._check_started()
+        with self._life:
+            if self._runtime is None:
+                self._travel.skip(duration_ms)
+                return
+            runtime, travel = self._alive(), self._travel
+
+            async def travel_on() -> None:
+                loop = asyncio.get_running_loop()
+                arrived: asyncio.Future[None] = loop.create_future()
+                travel.begin(duration_ms, lambda: arrived.set_result(None))
+                await arrived
+
+            runtime.wait(travel_on, CALL_TIMEOUT_S)
+
+    # -- topics and records
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
+        """Creates a topic and gives its name. `config`: Kafka's topic settings. Raises KafkaError."""
+        from moldau.testing.inside import create_topic
+
+        texts = {key: _setting_text(value) for key, value in (config or {}).items()}
+        self._ask(lambda broker: create_topic(broker, name, partitions, texts))
+        return name
+
+    def topic(self, prefix: str = "topic", partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
+        """Creates a topic that nobody else has: `prefix` and a number. Gives its name."""
+        self._topics_made += 1
+        return self.create_topic(f"{prefix}-{self._topics_made}", partitions, config)
+
+    def delete_topic(self, name: str) -> None:
+        """Raises KafkaError."""
+        from moldau.testing.inside import delete_topic
+
+        self._ask(lambda broker: delete_topic(broker, name))
+
+    def produce(
+        self,
+        topic: str,
+        *values: bytes | str | None,
+        key: bytes | str | None = None,
+        headers: Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> list[Record]:
+        """Writes records without a client, and gives them with their offsets. Text is written as UTF-8.
+
+        All get the same key, headers and timestamp (ms since the epoch; None: the cluster's now). `partition` None:
+        where the key leads to, as with Kafka's own producers; without a key one after the other.
+        """
+        from moldau.testing.inside import append_records, topic_sizes
+        from moldau.testing.partitioning import partition_for_key
+
+        at_ms = self.now_ms() if timestamp is None else timestamp
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        all_headers = tuple((name, _encoded(value)) for name, value in pairs)
+        key_bytes = _encoded(key)
+
+        async def append(broker: Broker) -> list[Record]:
+            if topic.encode() not in broker.partitions.by_name and broker.settings.auto_create_topics_enable:
+                await broker.topic_creation.create(topic)
+            count = len(await topic_sizes(broker, topic))
+            by_partition: dict[int, list[Any]] = {}
+            for number, value in enumerate(values):
+                index = partition
+                if index is None:
+                    index = number % count if key_bytes is None else partition_for_key(key_bytes, count)
+                by_partition.setdefault(index, []).append((key_bytes, _encoded(value), at_ms, all_headers))
+            return await append_records(broker, topic, list(by_partition.items()))
+
+        return self._ask(append)
+
+    def records(self, topic: str, *, partition: int | None = None) -> Iterator[Record]:
+        """All committed records of a topic that are there now, without a client: partition by partition, by offset.
+
+        Raises UNKNOWN_TOPIC_OR_PARTITION, at the call.
+        """
+        from moldau.testing.inside import topic_sizes
+
+        sizes = self._ask(lambda broker: topic_sizes(broker, topic))
+        if partition is not None and partition not in sizes:
+            from moldau.errors import kafka_error
+
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"topic {topic!r} has no partition {partition}")
+        return self._iterate(topic, {index: sizes[index] for index in sizes if partition in (None, index)})
+
+    def _iterate(self, topic: str, sizes: dict[int, tuple[int, int]]) -> Iterator[Record]:
+        from moldau.testing.inside import decode_slice, read_slice
+
+        for index, (offset, end) in sizes.items():
+            while offset < end:
+                start = offset
+                data = self._ask(lambda broker: read_slice(broker, topic, index, start, end))  # noqa: B023
+                if not data:
+                    break
+                records, offset = decode_slice(topic, index, data, offset)
+                yield from records
+
+    def record_counts(self, topic: str) -> dict[int, int]:
+        """By partition: how many offsets the log spans (on a compacted topic some of them have no record)."""
+        from moldau.testing.inside import topic_sizes
+
+        sizes = self._ask(lambda broker: topic_sizes(broker, topic))
+        return {index: end - start for index, (start, end) in sizes.items()}
+
+    # -- groups
+
+    def group(self, group_id: str) -> GroupView:
+        """State, members and lag of a consumer group. Raises GROUP_ID_NOT_FOUND: it has no member and no offset."""
+        from moldau.testing.inside import view_group
+
+        return self._ask(lambda broker: view_group(broker, group_id))
+
+    def lag(self, group_id: str, *, by_partition: bool = False) -> Any:
+        """How many records a group has not committed yet: the total, or with `by_partition` {(topic, partition): lag}.
+
+        Counted are the partitions of all topics that it has committed offsets of or is subscribed to; one without an
+        offset counts whole. Raises GROUP_ID_NOT_FOUND.
+        """
+        lag: dict[TopicPartition, int] = self.group(group_id).lag
+        if by_partition:
+            return {(one.topic, one.partition): count for one, count in lag.items()}
+        return sum(lag.values())
+
+    # -- waiting
+
+    def wait_for(
+        self,
+        predicate: Callable[[], object] | None = None,
+        *,
+        topic: str | None = None,
+        records: int | None = None,
+        group: str | None = None,
+        lag: int | None = None,
+        members: int | None = None,
+        timeout: float = DEFAULT_WAIT_S,
+    ) -> None:
+        """Waits until the predicate is true (a failing `assert` in it is not yet), until `topic` has at least `records`
+        records, or until `group` is at most `lag` behind, or stable with exactly `members` members.
+
+        `timeout` in seconds. Raises NotReachedError, a TimeoutError that says what was seen last.
+        """
+        if _is_in_coroutine():
+            raise MoldauError("wait_for would block your event loop: `await cluster.wait_for_async(...)` instead")
+        wait = self._waiting(predicate, timeout, topic, records, group, lag, members)
+        while next(wait):
+            time.sleep(POLL_S)
+
+    async def wait_for_async(
+        self,
+        predicate: Callable[[], object] | None = None,
+        *,
+        topic: str | None = None,
+        records: int | None = None,
+        group: str | None = None,
+        lag: int | None = None,
+        members: int | None = None,
+        timeout: float = DEFAULT_WAIT_S,
+    ) -> None:
+        """As `wait_for`, for coroutines: what runs beside it on your loop goes on."""
+        wait = self._waiting(predicate, timeout, topic, records, group, lag, members)
+        while next(wait):
+            await _sleep(POLL_S)
+
+    def _waiting(
+        self,
+        predicate: Callable[[], object] | None,
+        timeout: float,
+        topic: str | None,
+        records: int | None,
+        group: str | None,
+        lag: int | None,
+        members: int | None,
+    ) -> Iterator[bool]:
+        """Gives True as long as it is to be waited."""
+        from moldau.testing.waiting import NotReachedError, make_check
+
+        check = make_check(self, predicate, topic=topic, records=records, group=group, lag=lag, members=members)
+        deadline = time.monotonic() + timeout
+        while True:
+            holds, seen = check()
+            if holds:
+                yield False
+                return
+            if time.monotonic() >= deadline:
+                raise NotReachedError(f"waited for {timeout:g} s; at last {seen}")
+            yield True
+
+    # -- fork
 
     def _abandon_in_child(self) -> None:
         """In a forked child: the thread is not here, its sockets are; they belong to the parent."""
-        if self._node is not None:
-            self._node.close_sockets_in_child()
-        self._thread = self._loop = self._node = self._stopping = None
+        runtime = self._runtime
+        if runtime is not None and runtime.node is not None:
+            runtime.node.close_sockets_in_child()
+        self._ports.release()
+        self._runtime = None
+        self._life = threading.RLock()
 
 
-_running: weakref.WeakSet[Cluster] = weakref.WeakSet()
+_started: weakref.WeakSet[Cluster] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    for cluster in list(_running):
+    for cluster in list(_started):
         cluster._abandon_in_child()
-    _running.clear()
+    _started.clear()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _encoded(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _setting_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_in_coroutine() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _sleep(duration_s: float) -> None:
+    """On asyncio, or on trio where anyio runs on it."""
+    if _is_in_coroutine():
+        await asyncio.sleep(duration_s)
+        return
+    import anyio  # type: ignore[import-not-found, unused-ignore]
+
+    await anyio.sleep(duration_s)

@@ -58,13 +58,13 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
 
 def test_a_broker_that_breaks_a_rule_of_its_own_fails_whoever_stops_it() -> None:
     cluster = Cluster().start()
-    thread, loop, node = cluster._thread, cluster._loop, cluster._node
+    runtime = cluster._runtime
 
     async def break_a_rule() -> None:
         raise InvariantError("offsets out of order")
 
-    loop.call_soon_threadsafe(lambda: node.broker.spawn(break_a_rule()))
-    thread.join(30)
+    runtime.call(lambda: runtime.node.broker.spawn(break_a_rule()))
+    cluster.wait_for(lambda: not cluster.is_running)
     with pytest.raises(InvariantError, match="offsets out of order"):
         cluster.stop()
     cluster.stop()  # it is over
@@ -101,7 +101,7 @@ def test_many_starts_and_stops_leak_no_descriptor_and_no_thread(tmp_path: Path) 
         pass
     gc.collect()
     descriptors, threads = open_descriptors(), threading.active_count()
-    for number in range(20):
+    for number in range(100):
         with Cluster(data_dir=tmp_path / str(number) if number % 2 else None):
             pass
     gc.collect()

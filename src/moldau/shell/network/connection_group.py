@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.event_log import EventLog
 from moldau.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from moldau.shell.network.dispatch import Dispatcher
+    from moldau.shell.network.pending_response import Answer, PendingResponse
     from moldau.shell.network.server_connection import ServerConnection
 
 RECEIVE_BUFFER_BYTES = 256 << 10
+
+
+class FrameHandler(Protocol):
+    """Where whole frames go: the dispatcher, or what a test puts in front of it."""
+
+    def handle(self, connection: ServerConnection, frame: memoryview) -> Answer | PendingResponse | None: ...
 
 
 class ConnectionGroup:
@@ -30,7 +36,7 @@ class ConnectionGroup:
     ) -> None:
         self.telemetry = telemetry
         self.loop = loop
-        self.dispatcher: Dispatcher | None = None
+        self.dispatcher: FrameHandler | None = None
         """None until `open`: connections that come earlier wait, unread."""
         self.limits = limits
         self.request_memory = request_memory

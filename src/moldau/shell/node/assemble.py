@@ -108,6 +108,13 @@ class Node:
             raise MoldauError("the node is not running")
         return self._dispatcher
 
+    @property
+    def connections(self) -> ConnectionGroup:
+        """For tests: what the clients' frames go through. Raises MoldauError before `start`."""
+        if self._group is None:
+            raise MoldauError("the node is not running")
+        return self._group
+
     def _first_listener(self) -> Listener:
         if not self._listeners:
             raise MoldauError("the node is not running")

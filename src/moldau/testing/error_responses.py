@@ -1,0 +1,176 @@
+"""The answer that refuses a request as a whole, made from the schemas alone: whatever was asked about is in it, each
+with the error's code wherever the response has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from moldau.errors import ERROR_CODES
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.schema import Array, Field, FieldType, Nested, Primitive, Text, fields_of
+
+# names of one thing, as requests and responses have them
+_SAME = (
+    ("name", "topic", "topic_name", "transactional_id"),
+    ("partition_index", "partition", "index"),
+    ("group_id", "group", "key"),
+)
+_WHOLE_ONLY: dict[ApiKey, tuple[str, ...]] = {
+    # the code on top of these speaks of the session, or of the client's view of the cluster: not of partitions
+    ApiKey.FETCH: ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR"),
+    ApiKey.METADATA: ("REBOOTSTRAP_REQUIRED",),
+}
+_UNKNOWN_WHEN_REFUSED = ("offset", "watermark", "timestamp", "append_time_ms", "leader_id", "node_id", "port")
+
+
+def has_error_code(api_key: ApiKey) -> bool:
+    """Whether a response of this API can say that something failed."""
+    return _holds_code(API_VERSIONS[api_key].response)
+
+
+def error_response(api_key: ApiKey, version: int, request: msgspec.Struct, error_name: str) -> msgspec.Struct:
+    """The response to `request` in which everything failed with `error_name`."""
+    maker = _Maker(version, ERROR_CODES[error_name], error_name)
+    response = maker.make(API_VERSIONS[api_key].response, request)
+    return _without_top_code(api_key, response, error_name)
+
+
+def with_errors(api_key: ApiKey, version: int, response: msgspec.Struct, error_name: str) -> msgspec.Struct:
+    """A response that was made in earnest, with its codes replaced: for Metadata, whose answer names the brokers."""
+    return _without_top_code(api_key, _overlaid(response, version, ERROR_CODES[error_name]), error_name)
+
+
+def names_of(request: msgspec.Struct) -> tuple[tuple[str | bytes, ...], str | None]:
+    """The topics (by name, or by the 16 bytes of their id) and the group that a request names."""
+    topics: dict[str | bytes, None] = {}
+    groups: list[str] = []
+    _collect(request, "", topics, groups)
+    return tuple(topics), groups[0] if groups else None
+
+
+def _collect(value: msgspec.Struct, parent: str, topics: dict[str | bytes, None], groups: list[str]) -> None:
+    for field in fields_of(type(value)):
+        content = getattr(value, field.name)
+        is_topic_name = field.name in ("topic", "topic_name") or (field.name == "name" and "topic" in parent)
+        if isinstance(content, str) and content:
+            if is_topic_name:
+                topics[content] = None
+            elif field.name in ("group_id", "group", "key"):
+                groups.append(content)
+        elif field.name == "topic_id" and isinstance(content, bytes) and any(content):
+            topics[content] = None
+        elif isinstance(content, tuple):
+            for element in content:
+                if isinstance(element, msgspec.Struct):
+                    _collect(element, field.name, topics, groups)
+                elif isinstance(element, str) and "topic" in field.name:
+                    topics[element] = None
+                elif isinstance(element, str) and ("group" in field.name or field.name == "coordinator_keys"):
+                    groups.append(element)
+        elif isinstance(content, msgspec.Struct):
+            _collect(content, field.name, topics, groups)
+
+
+class _Maker:
+    def __init__(self, version: int, code: int, name: str) -> None:
+        self._version = version
+        self._code = code
+        self._name = name
+
+    def make(self, struct: type[msgspec.Struct], asked: object) -> msgspec.Struct:
+        """A response struct that speaks of `asked`: a struct of the request, or one value of a plain array."""
+        values: dict[str, object] = {}
+        for field in fields_of(struct):
+            if field.is_present(self._version):
+                values[field.name] = self._value(field, asked)
+        return struct(**values)
+
+    def _value(self, field: Field, asked: object) -> object:
+        if field.name == "error_code":
+            return self._code
+        if field.name == "error_message":
+            return self._name
+        if isinstance(field.type, Array):
+            return self._array(field, field.type.element, asked)
+        found = _echo(field, asked)
+        if found is not None:
+            return found
+        if field.is_nullable(self._version):
+            return None
+        is_number = isinstance(field.type, Primitive) and field.type.format in "ihq"
+        if is_number and field.default == 0 and field.name.endswith(_UNKNOWN_WHEN_REFUSED):
+            return -1
+        return field.default
+
+    def _array(self, field: Field, element: FieldType, asked: object) -> object:
+        """One element for each that was asked about; nothing where the elements say nothing of errors."""
+        if not isinstance(element, Nested) or not _holds_code(element.struct):
+            return None if field.is_nullable(self._version) else ()
+        return tuple(self.make(element.struct, one) for one in self._asked_about(field.name, asked))
+
+    def _asked_about(self, name: str, asked: object) -> tuple[object, ...]:
+        """The array of the request that `name` of the response answers: of that name, else the first one."""
+        if not isinstance(asked, msgspec.Struct):
+            return ()
+        arrays = {
+            field.name: getattr(asked, field.name)
+            for field in fields_of(type(asked))
+            if isinstance(field.type, Array) and field.is_present(self._version)
+        }
+        if name in arrays and arrays[name] is not None:
+            return tuple(arrays[name])
+        for content in arrays.values():
+            if content:
+                return tuple(content)
+        return ()
+
+
+def _echo(field: Field, asked: object) -> object | None:
+    """What the request says under the field's name or another name of the same thing."""
+    if not isinstance(asked, msgspec.Struct):
+        # an element of a plain array: the name or the number itself
+        is_text = isinstance(field.type, Text) and isinstance(asked, str)
+        is_index = isinstance(asked, int) and field.name in _SAME[1]
+        return asked if is_text or is_index else None
+    names = next((names for names in _SAME if field.name in names), (field.name,))
+    for other in fields_of(type(asked)):
+        if (other.name == field.name or other.name in names) and type(other.type) is type(field.type):
+            value: object = getattr(asked, other.name)
+            return value
+    return None
+
+
+def _holds_code(struct: type[msgspec.Struct]) -> bool:
+    return any(field.name == "error_code" or any(map(_holds_code, _nested(field.type))) for field in fields_of(struct))
+
+
+def _nested(field_type: FieldType) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(field_type, Array):
+        yield from _nested(field_type.element)
+    elif isinstance(field_type, Nested):
+        yield field_type.struct
+
+
+def _overlaid(response: msgspec.Struct, version: int, code: int) -> msgspec.Struct:
+    changes: dict[str, object] = {}
+    for field in fields_of(type(response)):
+        content = getattr(response, field.name)
+        if field.name == "error_code" and field.is_present(version):
+            changes[field.name] = code
+        elif isinstance(content, tuple):
+            changes[field.name] = tuple(
+                _overlaid(element, version, code) if isinstance(element, msgspec.Struct) else element
+                for element in content
+            )
+    return msgspec.structs.replace(response, **changes)
+
+
+def _without_top_code(api_key: ApiKey, response: msgspec.Struct, error_name: str) -> msgspec.Struct:
+    whole_only = _WHOLE_ONLY.get(api_key)
+    if whole_only is None or not hasattr(response, "error_code"):
+        return response
+    if error_name in whole_only:
+        return type(response)(error_code=ERROR_CODES[error_name])
+    return msgspec.structs.replace(response, error_code=0)

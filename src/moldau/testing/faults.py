@@ -1,0 +1,514 @@
+"""What a test wants to go wrong, and what went wrong because of it."""
+
+from __future__ import annotations
+
+import fnmatch
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from types import TracebackType
+from typing import Literal
+
+import msgspec
+
+from moldau.errors import ERROR_CODES, ERROR_NAMES
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+
+When = Literal["before", "after"]
+Kind = Literal["pass", "drop", "delay", "error", "disconnect", "disk_full"]
+Apis = str | Sequence[str]
+
+MAX_LOGGED = 100_000
+ALL_APIS = "*"
+MAX_RANDOM_DELAY_MS = 50
+
+# what each API answers with while its broker is troubled for a moment: all of them make clients try again
+_PASSING_ERRORS: dict[ApiKey, str] = {
+    ApiKey.PRODUCE: "NOT_LEADER_OR_FOLLOWER",
+    ApiKey.FETCH: "NOT_LEADER_OR_FOLLOWER",
+    ApiKey.LIST_OFFSETS: "NOT_LEADER_OR_FOLLOWER",
+    ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE",
+    ApiKey.OFFSET_COMMIT: "COORDINATOR_LOAD_IN_PROGRESS",
+    ApiKey.OFFSET_FETCH: "COORDINATOR_LOAD_IN_PROGRESS",
+    ApiKey.JOIN_GROUP: "COORDINATOR_LOAD_IN_PROGRESS",
+    ApiKey.SYNC_GROUP: "COORDINATOR_LOAD_IN_PROGRESS",
+    ApiKey.HEARTBEAT: "COORDINATOR_LOAD_IN_PROGRESS",
+    ApiKey.INIT_PRODUCER_ID: "COORDINATOR_LOAD_IN_PROGRESS",
+}
+
+
+class Happened(msgspec.Struct, frozen=True):
+    """One fault that came true. `at_ms`: by the cluster's clock. `api` is "" for the disk."""
+
+    kind: Kind
+    api: str
+    at_ms: int
+    client_id: str = ""
+    detail: str = ""
+    """The error's name, the milliseconds of a delay, "before" or "after", the path of a write."""
+    topics: tuple[str, ...] = ()
+    """What the request names, where the fault has a selector that asks."""
+
+
+Names = tuple[tuple[str, ...], str | None]
+"""Topics and group of a request."""
+
+
+class RequestFacts:
+    """What a request is known by; what must be decoded is decoded at the first question."""
+
+    def __init__(self, api_key: ApiKey, client_id: str, names: Callable[[], Names]) -> None:
+        self.api_key = api_key
+        self.client_id = client_id
+        self._names = names
+        self._known: Names | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self._all_names()[0]
+
+    @property
+    def group(self) -> str | None:
+        return self._all_names()[1]
+
+    def _all_names(self) -> Names:
+        if self._known is None:
+            self._known = self._names()
+        return self._known
+
+
+class Action(msgspec.Struct, frozen=True):
+    """What is to be done to one request."""
+
+    kind: Kind
+    when: When = "before"
+    delay_ms: int = 0
+    error_name: str = ""
+
+    @property
+    def detail(self) -> str:
+        if self.kind == "error":
+            return self.error_name
+        return f"{self.delay_ms} ms {self.when}" if self.kind == "delay" else self.when
+
+
+class Fault:
+    """One fault that was asked for. As a context manager it ends with the block."""
+
+    def __init__(
+        self,
+        faults: Faults,
+        action: Action | None,
+        *,
+        api: Apis = ALL_APIS,
+        times: int | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> None:
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: a fault happens at least once, or None for always")
+        self._faults = faults
+        self._action = action
+        self._api_keys = api_keys(api)
+        self._times_left = times
+        self._client_id = client_id
+        self._topic = topic
+        self._group = group
+        self.happened: list[Happened] = []
+        """What came of it, oldest first."""
+
+    @property
+    def times_happened(self) -> int:
+        return len(self.happened)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has happened as often as it should."""
+        return self._times_left == 0
+
+    def cancel(self) -> None:
+        """From here on it does not happen any more."""
+        self._faults._remove(self)
+
+    def __enter__(self) -> Fault:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+    # -- for the injector, under the lock of Faults
+
+    def matches(self, facts: RequestFacts) -> bool:
+        if self._api_keys is not None and facts.api_key not in self._api_keys:
+            return False
+        if self._client_id is not None and not fnmatch.fnmatchcase(facts.client_id, self._client_id):
+            return False
+        if self._topic is not None and not any(fnmatch.fnmatchcase(name, self._topic) for name in facts.topics):
+            return False
+        return self._group is None or fnmatch.fnmatchcase(facts.group or "", self._group)
+
+    def take(self, facts: RequestFacts) -> Action | None:
+        """The action for this request, if it is one for this fault; counts it."""
+        if self.is_over or not self.matches(facts):
+            return None
+        action = self._choose(facts)
+        if action is not None and self._times_left is not None:
+            self._times_left -= 1
+        return action
+
+    def _choose(self, facts: RequestFacts) -> Action | None:
+        return self._action
+
+    @property
+    def wants_names(self) -> bool:
+        return self._topic is not None
+
+
+class RandomFaults(Fault):
+    """A fault of some kind for a share of the requests. The nth request of an API meets the same with the same seed."""
+
+    def __init__(self, faults: Faults, *, seed: int, rate: float, kinds: tuple[Kind, ...], api: Apis | None) -> None:
+        names = [key.name for key in _PASSING_ERRORS if key in API_VERSIONS] if api is None else api
+        super().__init__(faults, None, api=names)
+        self._seed = seed
+        self._rate = rate
+        self._kinds = kinds
+        self._counts: dict[ApiKey, int] = {}
+
+    def _choose(self, facts: RequestFacts) -> Action | None:
+        number = self._counts[facts.api_key] = self._counts.get(facts.api_key, 0) + 1
+        random = Random(f"{self._seed}/{facts.api_key.name}/{number}")
+        if random.random() >= self._rate:
+            return None
+        kind = random.choice(self._kinds)
+        when: When = "after" if random.randrange(2) else "before"
+        if kind == "error":
+            name = _PASSING_ERRORS.get(facts.api_key)
+            return Action("disconnect", when) if name is None else Action("error", error_name=name)
+        return Action(kind, when, delay_ms=random.randint(1, MAX_RANDOM_DELAY_MS) if kind == "delay" else 0)
+
+
+class _Steps(ABC):
+    """The words for what may go wrong with a request: shared by Faults and Script."""
+
+    @abstractmethod
+    def _add(
+        self,
+        action: Action,
+        api: Apis,
+        times: int | None,
+        client_id: str | None,
+        topic: str | None,
+        group: str | None,
+    ) -> Fault: ...
+
+    def drop(
+        self,
+        api: Apis,
+        *,
+        times: int | None = 1,
+        when: When = "before",
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> Fault:
+        """The request is lost: nothing is done, and neither it nor anything behind it on its connection is answered.
+
+        The connection stays open and silent, as behind a broken network, until the client gives up on it (its request
+        timeout) and makes another. `when="after"`: the work is done and the answer is lost.
+        """
+        return self._add(Action("drop", when), api, times, client_id, topic, group)
+
+    def delay(
+        self,
+        api: Apis,
+        *,
+        ms: int,
+        times: int | None = 1,
+        when: When = "before",
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> Fault:
+        """The request waits for `ms` milliseconds, and with it what comes behind it on its connection.
+
+        `when="after"`: the work is done at once, and the answer waits.
+        """
+        return self._add(Action("delay", when, delay_ms=ms), api, times, client_id, topic, group)
+
+    def error(
+        self,
+        api: Apis,
+        code: str | int,
+        *,
+        times: int | None = 1,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> Fault:
+        """Nothing is done, and the answer has Kafka's error `code` (name or number) for everything that was asked."""
+        name = _error_name(code)
+        from moldau.testing.error_responses import has_error_code
+
+        for key in api_keys(api) or ():
+            if not has_error_code(key):
+                raise ValueError(f"an answer of {api_name(key)} has no place for an error")
+        return self._add(Action("error", error_name=name), api, times, client_id, topic, group)
+
+    def disconnect(
+        self,
+        api: Apis,
+        *,
+        when: When = "before",
+        times: int | None = 1,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> Fault:
+        """The broker closes the connection on which the request comes. `when="after"`: once the work is done, without
+        an answer, so that the client cannot know."""
+        return self._add(Action("disconnect", when), api, times, client_id, topic, group)
+
+
+class Script(_Steps):
+    """Faults in an order: each waits until the one before has happened as often as it should."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        self._waiting: deque[Fault] = deque()
+        self._is_cancelled = False
+
+    def skip(
+        self,
+        api: Apis,
+        *,
+        times: int = 1,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> Fault:
+        """Lets `times` requests through as they are, before the next step."""
+        return self._add(Action("pass"), api, times, client_id, topic, group)
+
+    @property
+    def steps_left(self) -> int:
+        with self._faults._lock:
+            return sum(not step.is_over for step in self._waiting)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.steps_left == 0
+
+    def _add(
+        self,
+        action: Action,
+        api: Apis,
+        times: int | None,
+        client_id: str | None,
+        topic: str | None,
+        group: str | None,
+    ) -> Fault:
+        step = Fault(self._faults, action, api=api, times=times, client_id=client_id, topic=topic, group=group)
+        with self._faults._lock:
+            self._waiting.append(step)
+        self._faults._armed(self)
+        return step
+
+    def next_step(self) -> Fault | None:
+        """The step that is due. Under the lock of Faults."""
+        while self._waiting and self._waiting[0].is_over:
+            self._waiting.popleft()
+        return self._waiting[0] if self._waiting else None
+
+    def remove(self, fault: Fault) -> None:
+        if fault in self._waiting:
+            self._waiting.remove(fault)
+
+
+class Faults(_Steps):
+    """Everything that a test wants to go wrong with one cluster; it survives a restart. For any thread.
+
+    `api` is Kafka's name of a request ("Produce"), a list of names, or "*". `times=None` means until it is cleared.
+    `client_id`, `topic` and `group` choose among the requests; each may be a pattern as of file names ("orders-*").
+    Several faults for one request: the one that was asked for first.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active: list[Fault | Script] = []
+        self._log: deque[Happened] = deque(maxlen=MAX_LOGGED)
+        self.on_change: Callable[[], None] = lambda: None
+        """Told when a fault was added, or the disk's state has changed."""
+        self.now_ms: Callable[[], int] = lambda: 0
+        self._disk_fault: Fault | None = None
+
+    # -- asking for more
+
+    def script(self) -> Script:
+        """An empty list of steps that happen one after the other: `script.skip(...)`, `script.drop(...)`, and so on."""
+        return Script(self)
+
+    def random(
+        self,
+        *,
+        seed: int,
+        rate: float,
+        kinds: Sequence[Kind] = ("delay", "error", "disconnect"),
+        api: Apis | None = None,
+    ) -> Fault:
+        """Troubles a share `rate` (0 to 1) of the requests, until it is cleared. The same seed gives the nth request of
+        each API the same trouble, whatever comes in between.
+
+        `api` None: produce, fetch, offsets and groups. Errors are such as pass; delays are up to 50 ms.
+        """
+        if not 0 <= rate <= 1:
+            raise ValueError(f"rate={rate}: a share is between 0 and 1")
+        unknown = [kind for kind in kinds if kind not in ("drop", "delay", "error", "disconnect")]
+        if unknown or not kinds:
+            raise ValueError(f"kinds={kinds!r}: drop, delay, error and disconnect may happen by chance")
+        fault = RandomFaults(self, seed=seed, rate=rate, kinds=tuple(kinds), api=api)
+        self._armed(fault)
+        return fault
+
+    def disk_full(self) -> Fault:
+        """Every write of the broker finds the disk full until `clear`, `cancel`, or the end of the `with` block."""
+        with self._lock:
+            fault = self._disk_fault = self._disk_fault or Fault(self, Action("disk_full"))
+        self.on_change()
+        return fault
+
+    def clear(self) -> None:
+        """Nothing goes wrong any more. What has happened stays in `log`; connections gone silent stay silent."""
+        with self._lock:
+            self._active.clear()
+            self._disk_fault = None
+        self.on_change()
+
+    # -- what happened
+
+    @property
+    def log(self) -> tuple[Happened, ...]:
+        """Every fault that came true, oldest first (the last 100,000)."""
+        with self._lock:
+            return tuple(self._log)
+
+    def forget(self) -> None:
+        """Empties `log`."""
+        with self._lock:
+            self._log.clear()
+
+    def count(self, api: str | None = None, kind: Kind | None = None) -> int:
+        """How often a fault came true, of this API and of this kind."""
+        wanted = None if api is None else {api_name(key): None for key in api_keys(api) or ()}
+        return sum(
+            (wanted is None or happened.api in wanted) and (kind is None or happened.kind == kind)
+            for happened in self.log
+        )
+
+    # -- for the injector
+
+    @property
+    def is_disk_full(self) -> bool:
+        return self._disk_fault is not None
+
+    @property
+    def are_any(self) -> bool:
+        return bool(self._active)
+
+    def take(self, facts: RequestFacts) -> Action | None:
+        """What is to happen to this request; noted as happened."""
+        with self._lock:
+            for entry in self._active:
+                fault = entry.next_step() if isinstance(entry, Script) else entry
+                action = None if fault is None else fault.take(facts)
+                if fault is None or action is None:
+                    continue
+                topics = facts.topics if fault.wants_names else ()
+                happened = Happened(
+                    action.kind, api_name(facts.api_key), self.now_ms(), facts.client_id, action.detail, topics
+                )
+                fault.happened.append(happened)
+                if action.kind != "pass":
+                    self._log.append(happened)
+                self._active = [kept for kept in self._active if isinstance(kept, Script) or not kept.is_over]
+                return action
+        return None
+
+    def disk_refused(self, path: str) -> None:
+        """A write found the disk full. Any thread."""
+        with self._lock:
+            fault = self._disk_fault
+            if fault is not None:
+                happened = Happened("disk_full", "", self.now_ms(), detail=path)
+                fault.happened.append(happened)
+                self._log.append(happened)
+
+    def _add(
+        self,
+        action: Action,
+        api: Apis,
+        times: int | None,
+        client_id: str | None,
+        topic: str | None,
+        group: str | None,
+    ) -> Fault:
+        fault = Fault(self, action, api=api, times=times, client_id=client_id, topic=topic, group=group)
+        self._armed(fault)
+        return fault
+
+    def _armed(self, entry: Fault | Script) -> None:
+        with self._lock:
+            if entry not in self._active:
+                self._active.append(entry)
+        self.on_change()
+
+    def _remove(self, fault: Fault) -> None:
+        with self._lock:
+            for entry in self._active:
+                if isinstance(entry, Script):
+                    entry.remove(fault)
+            if fault in self._active:
+                self._active.remove(fault)
+            if fault is self._disk_fault:
+                self._disk_fault = None
+        self.on_change()
+
+
+def api_name(key: ApiKey) -> str:
+    """Kafka's name: "OffsetCommit"."""
+    return API_VERSIONS[key].name if key in API_VERSIONS else key.name
+
+
+def api_keys(api: Apis) -> tuple[ApiKey, ...] | None:
+    """The APIs of these names, however they are written (OffsetCommit, OFFSET_COMMIT); None for "*". Raises ValueError
+    for a name that is not served."""
+    if api == ALL_APIS:
+        return None
+    names: Iterable[str] = (api,) if isinstance(api, str) else api
+    known = {key.name.replace("_", "").lower(): key for key in API_VERSIONS}
+    return tuple(_one_key(known, name) for name in names)
+
+
+def _one_key(known: dict[str, ApiKey], name: str) -> ApiKey:
+    wanted = name.replace("_", "").lower()
+    key = known.get(wanted)
+    if key is None:
+        import difflib
+
+        near = difflib.get_close_matches(wanted, known, n=1)
+        hint = f"; did you mean {api_name(known[near[0]])}?" if near else ""
+        raise ValueError(f"the broker serves no request of the name {name!r}{hint}")
+    return key
+
+
+def _error_name(code: str | int) -> str:
+    if isinstance(code, int) and ERROR_NAMES.get(code, "NONE") != "NONE":
+        return ERROR_NAMES[code]
+    if isinstance(code, str) and ERROR_CODES.get(code.upper(), 0):
+        return code.upper()
+    raise ValueError(f"Kafka has no error {code!r}")

@@ -1,0 +1,215 @@
+"""What a test asks of the broker without a client: topics, records, groups. Coroutines, for the broker's own loop."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.core.config.topic_settings import OFFSETS_TOPIC
+from moldau.errors import ERROR_CODES, KafkaError, MoldauError, kafka_error
+from moldau.types import Offset, TopicPartition
+from moldau.wire.records.batch import read_header
+from moldau.wire.records.builder import RecordTuple, build_batch
+from moldau.wire.records.record import RecordHeader, read_records
+
+if TYPE_CHECKING:
+    from moldau.core.groups.classic.group import Group
+    from moldau.core.replication.partition import Partition
+    from moldau.shell.broker.role import Broker
+
+SLICE_BYTES = 1 << 20
+CREATE_TIMEOUT_MS = 30_000
+MAX_COLD_READS = 8
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record as it lies in the log, decompressed. `timestamp` in ms since the epoch."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[RecordHeader, ...] = ()
+
+
+class GroupView(msgspec.Struct, frozen=True):
+    """A consumer group: its state ("Stable", "Empty", ...), its members' client ids, and how far behind it is."""
+
+    state: str
+    members: tuple[str, ...]
+    lag: dict[TopicPartition, int]
+
+
+def hosted_partitions(broker: Broker, topic: str) -> list[Partition]:
+    """In their order. Raises UNKNOWN_TOPIC_OR_PARTITION, naming the topics that there are."""
+    hosted = broker.partitions.by_name.get(topic.encode())
+    if hosted is None:
+        names = ", ".join(sorted(broker.image.topics_by_name)) or "none"
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {topic!r} (there are: {names})")
+    return [hosted.partitions[index] for index in sorted(hosted.partitions)]
+
+
+async def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, str]) -> None:
+    """Returns when it is served. Raises KafkaError."""
+    from moldau.wire.protocol.messages.topics import (
+        CreatableTopic,
+        CreatableTopicConfig,
+        CreateTopicsRequest,
+    )
+
+    configs = tuple(CreatableTopicConfig(key, value) for key, value in config.items())
+    topic = CreatableTopic(name, num_partitions=partitions, replication_factor=-1, configs=configs)
+    response = await broker.create_topics(CreateTopicsRequest(topics=(topic,), timeout_ms=CREATE_TIMEOUT_MS))
+    for result in response.topics:
+        if result.error_code:
+            raise kafka_error(result.error_code, result.error_message or f"topic {name!r}")
+
+
+async def delete_topic(broker: Broker, name: str) -> None:
+    """Raises KafkaError."""
+    from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+
+    request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=CREATE_TIMEOUT_MS)
+    response = await broker.delete_topics(request)
+    for result in response.responses:
+        if result.error_code:
+            raise kafka_error(result.error_code, result.error_message or f"topic {name!r}")
+
+
+async def append_records(
+    broker: Broker, topic: str, batches: Sequence[tuple[int, Sequence[RecordTuple]]]
+) -> list[Record]:
+    """Appends one batch to each of these partitions, as a producer would; a topic that is not there is made, if the
+    broker makes topics by itself. Returns what was written, when it is committed. Raises KafkaError."""
+    if topic.encode() not in broker.partitions.by_name and broker.settings.auto_create_topics_enable:
+        await broker.topic_creation.create(topic)
+    partitions = {partition.topic_partition.partition: partition for partition in hosted_partitions(broker, topic)}
+    written: list[Record] = []
+    for index, records in batches:
+        partition = partitions.get(index)
+        if partition is None:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"topic {topic!r} has no partition {index}")
+        batch = bytearray(build_batch(records))
+        appended = partition.append(batch, broker.clock.now_ms())
+        broker.partition_appended(partition)
+        if partition.waits_for_flush:
+            broker.flusher.request(partition)
+            await broker.flusher.wait(partition, Offset(appended.last_offset + 1))
+        for number, (key, value, timestamp, headers) in enumerate(records):
+            key_bytes = None if key is None else bytes(key)
+            value_bytes = None if value is None else bytes(value)
+            at_ms = timestamp if appended.log_append_time_ms < 0 else appended.log_append_time_ms
+            offset = appended.base_offset + number
+            written.append(Record(topic, index, offset, at_ms, key_bytes, value_bytes, tuple(headers)))
+    return written
+
+
+async def read_slice(broker: Broker, topic: str, index: int, offset: int, end_offset: int) -> bytes:
+    """Whole batches from `offset` on; nothing where the log holds no more."""
+    partition = broker.partitions.find(topic, index)
+    log = partition.log
+    offset = max(offset, log.log_start_offset)
+    for attempt in range(MAX_COLD_READS + 1):
+        read = log.read(offset, max_bytes=SLICE_BYTES, end_offset=end_offset, may_wait=attempt == MAX_COLD_READS)
+        if read.cold is None:
+            break
+        await broker.workers.run(read.cold.run)
+    return bytes(read.records or b"")
+
+
+def decode_slice(topic: str, index: int, data: bytes, offset: int) -> tuple[list[Record], int]:
+    """The records of these batches from `offset` on, without control records, and the offset behind the last batch."""
+    records: list[Record] = []
+    position, next_offset = 0, offset
+    while position < len(data):
+        batch = memoryview(data)[position:]
+        header = read_header(batch)
+        position += header.size
+        next_offset = header.next_offset
+        if header.is_control:
+            continue
+        records += [
+            Record(topic, index, record.offset, record.timestamp, record.key, record.value, record.headers)
+            for record in read_records(batch[: header.size])
+            if record.offset >= offset
+        ]
+    return records, next_offset
+
+
+async def topic_sizes(broker: Broker, topic: str) -> dict[int, tuple[int, int]]:
+    """By partition: the first offset, and the end of what is committed."""
+    return {
+        partition.topic_partition.partition: (partition.log.log_start_offset, int(partition.high_watermark))
+        for partition in hosted_partitions(broker, topic)
+    }
+
+
+async def view_group(broker: Broker, group_id: str) -> GroupView:
+    """Raises GROUP_ID_NOT_FOUND for a group that has neither a member nor an offset."""
+    if OFFSETS_TOPIC not in broker.image.topics_by_name:
+        raise _no_such_group(group_id)
+    shard = broker.coordinators.shard_for(group_id)
+    if shard.loading is not None:
+        await shard.loading
+    state = shard.host.state
+    group = state.groups.get(group_id)
+    committed = {
+        TopicPartition(topic, index): offset.offset
+        for topic, partitions in state.offsets.get(group_id, {}).items()
+        for index, offset in partitions.items()
+    }
+    if not committed and (group is None or not group.members):
+        raise _no_such_group(group_id)
+    topics = dict.fromkeys([*(one.topic for one in committed), *(() if group is None else _subscribed_topics(group))])
+    lag: dict[TopicPartition, int] = {}
+    for topic in topics:
+        if topic.encode() not in broker.partitions.by_name:
+            continue
+        for index, (start, end) in (await topic_sizes(broker, topic)).items():
+            one = TopicPartition(topic, index)
+            lag[one] = max(0, end - max(start, committed.get(one, start)))
+    members = () if group is None else tuple(member.client_id for member in group.members.values())
+    return GroupView("Empty" if group is None else group.state.value, members, lag)
+
+
+def _no_such_group(group_id: str) -> KafkaError:
+    return kafka_error("GROUP_ID_NOT_FOUND", f"group {group_id!r} has no member and has committed nothing yet")
+
+
+def _subscribed_topics(group: Group) -> list[str]:
+    """The topics that members of a group of consumers ask for (ConsumerProtocolSubscription: version, topics, ...)."""
+    if group.protocol_type != "consumer" or group.protocol_name is None:
+        return []
+    topics: list[str] = []
+    for member in group.members.values():
+        if group.protocol_name in member.protocol_names():
+            topics += _topics_of_subscription(member.metadata(group.protocol_name))
+    return topics
+
+
+def _topics_of_subscription(metadata: bytes) -> list[str]:
+    topics: list[str] = []
+    try:
+        (count,) = struct.unpack_from(">i", metadata, 2)
+        position = 6
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", metadata, position)
+            topics.append(metadata[position + 2 : position + 2 + length].decode("utf-8", "replace"))
+            position += 2 + length
+    except struct.error:
+        return topics
+    return topics
+
+
+def is_unknown(error: MoldauError) -> bool:
+    """Whether a topic or group is not there (yet)."""
+    return isinstance(error, KafkaError) and error.code in (
+        ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"],
+        ERROR_CODES["GROUP_ID_NOT_FOUND"],
+        ERROR_CODES["NOT_COORDINATOR"],
+    )

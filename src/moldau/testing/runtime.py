@@ -1,0 +1,231 @@
+"""One node in a thread and an event loop of its own, and the way into it from any other thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.errors import MoldauError
+from moldau.ports import Disk
+from moldau.shell.io.random import SystemRandom
+from moldau.shell.io.twins.time_travel import CountingWorkers, TimeTravel, TravellingClock, TravellingLoop
+from moldau.shell.io.workers import ThreadWorkers
+from moldau.shell.network.listener import TcpNetwork
+from moldau.shell.node.assemble import Doors, Node
+
+T = TypeVar("T")
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+CALL_TIMEOUT_S = 60.0
+
+
+class Runtime:
+    """One incarnation of the broker, from `start` to `stop` or `kill`. All methods are for other threads."""
+
+    def __init__(self, settings: BrokerSettings, disk: Disk, travel: TimeTravel) -> None:
+        self._settings = settings
+        self._disk = disk
+        self._travel = travel
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+        self._is_killed = False
+        self._go_on = threading.Event()
+        self._go_on.set()
+        self._before_going_on: Callable[[], None] = lambda: None
+        self._calls: dict[Future[Any], None] = {}
+        self._calls_lock = threading.Lock()
+        self._is_over = False
+        self.node: Node | None = None
+        self.failure: BaseException | None = None
+        """What the node stopped with by itself."""
+        self._thread = threading.Thread(target=self._run, name="moldau-cluster", daemon=True)
+        self._ready: Future[None] = Future()
+
+    # -- life
+
+    def start(self, on_ready: Callable[[Node], None]) -> None:
+        """Returns once it serves. `on_ready` is called on the loop just before. Raises what the start failed with."""
+        self._on_ready = on_ready
+        self._thread.start()
+        try:
+            self._ready.result(START_TIMEOUT_S)
+        except BaseException:
+            self._thread.join(STOP_TIMEOUT_S)
+            raise
+
+    def stop(self) -> None:
+        """Stops cleanly. The failure, if the node stopped by itself, is left in `failure`."""
+        self.resume()
+        self._end()
+
+    def kill(self) -> None:
+        """Ends the broker where it stands, also if it is paused: nothing of it runs on, nothing more is written."""
+        self._is_killed = True
+        if self.is_paused:
+            self._before_going_on = self._abort
+            self._go_on.set()
+        else:
+            self._post(self._abort)
+        self._end()
+
+    def _abort(self) -> None:
+        if self.node is not None:
+            self.node.abort()
+
+    def _end(self) -> None:
+        ending = self._ending
+        if ending is not None:
+            self._post(ending.set)
+        self._thread.join(STOP_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise MoldauError(f"the cluster did not stop within {STOP_TIMEOUT_S:.0f} s")
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the node serves no more."""
+        return not self._is_over
+
+    # -- holding it
+
+    @property
+    def is_paused(self) -> bool:
+        return not self._go_on.is_set()
+
+    def pause(self) -> None:
+        """Returns once the broker stands still; as SIGSTOP does."""
+        if self.is_paused:
+            return
+        standing = threading.Event()
+        self._go_on.clear()
+
+        def stand() -> None:
+            standing.set()
+            self._go_on.wait()
+            before, self._before_going_on = self._before_going_on, lambda: None
+            before()
+
+        self._post(stand)
+        standing.wait(CALL_TIMEOUT_S)
+
+    def resume(self) -> None:
+        self._go_on.set()
+
+    # -- the way in
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Runs `work` on the loop and gives its result or raises its error."""
+
+        async def run() -> T:
+            return work()
+
+        return self.wait(run)
+
+    def wait(self, work: Callable[[], Coroutine[Any, Any, T]], timeout_s: float = CALL_TIMEOUT_S) -> T:
+        """As `call`, of a coroutine. Raises MoldauError if the broker ends meanwhile."""
+        if threading.current_thread() is self._thread:
+            raise MoldauError("the cluster was called from its own thread, which would wait for itself")
+        if self.is_paused:
+            raise MoldauError("the cluster is paused: call resume() first")
+        result: Future[T] = Future()
+        with self._calls_lock:
+            if self._is_over or self._loop is None:
+                raise MoldauError("the cluster is not running")
+            self._calls[result] = None
+        self._post(lambda: self._begin(work, result))
+        try:
+            return result.result(timeout_s)
+        finally:
+            with self._calls_lock:
+                self._calls.pop(result, None)
+
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, T]], result: Future[T]) -> None:
+        async def run() -> None:
+            try:
+                value = await work()
+            except BaseException as error:
+                if not result.done():
+                    result.set_exception(error)
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+            else:
+                if not result.done():
+                    result.set_result(value)
+
+        task = asyncio.get_running_loop().create_task(run())
+        result.moldau_task = task  # type: ignore[attr-defined]  # the loop keeps tasks weakly
+
+    def _post(self, callback: Callable[[], object]) -> None:
+        # the loop is closed where the broker has stopped by itself
+        with contextlib.suppress(RuntimeError):
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(callback)
+
+    # -- the thread
+
+    def _run(self) -> None:
+        loop = TravellingLoop(self._travel)
+        self._loop = loop
+        try:
+            loop.run_until_complete(self._serve())
+        except BaseException as error:
+            if self._ready.done():
+                self.failure = error
+            else:
+                self._ready.set_exception(error)
+        finally:
+            with self._calls_lock:
+                self._is_over = True
+                calls = list(self._calls)
+            _cancel_all(loop)
+            loop.close()
+            for call in calls:
+                if not call.done():
+                    call.set_exception(MoldauError("the cluster stopped"))
+
+    async def _serve(self) -> None:
+        workers = CountingWorkers(ThreadWorkers())
+        self._travel.is_busy = workers.is_busy
+        try:
+            doors = Doors(
+                clock=TravellingClock(self._travel),
+                random=SystemRandom(),
+                disk=self._disk,
+                workers=workers,
+                network=TcpNetwork(self._settings.socket_listen_backlog_size),
+            )
+            node = Node(self._settings, doors)
+            self._ending = asyncio.Event()
+            await node.start()
+            self.node = node
+            self._on_ready(node)
+            self._ready.set_result(None)
+            await self._until_over(node, self._ending)
+        finally:
+            workers.close()
+
+    async def _until_over(self, node: Node, ending: asyncio.Event) -> None:
+        """Stops the node cleanly once `stop` says so; raises what it has stopped with by itself."""
+        waiting = [asyncio.create_task(ending.wait()), asyncio.create_task(node.stopped.wait())]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        if node.failure is not None:
+            raise node.failure
+        if not self._is_killed:
+            await node.stop()
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    """What a crash left waiting gets no word from anyone any more."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())

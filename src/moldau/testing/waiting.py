@@ -1,0 +1,105 @@
+"""Conditions that a test waits for, and what is told when they do not come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from moldau.errors import MoldauError
+from moldau.testing.inside import GroupView, is_unknown
+from moldau.types import TopicPartition
+
+POLL_S = 0.005
+DEFAULT_TIMEOUT_S = 10.0
+
+
+class NotReachedError(MoldauError, TimeoutError):
+    """`wait_for` waited in vain; the message says what was seen last."""
+
+
+class Observed(Protocol):
+    """What conditions look at: a Cluster."""
+
+    def record_counts(self, topic: str) -> dict[int, int]: ...
+
+    def group(self, group_id: str) -> GroupView: ...
+
+
+Check = Callable[[], tuple[bool, str]]
+"""Whether the condition holds, and in words what was seen."""
+
+
+def make_check(
+    cluster: Observed,
+    predicate: Callable[[], object] | None,
+    *,
+    topic: str | None,
+    records: int | None,
+    group: str | None,
+    lag: int | None,
+    members: int | None,
+) -> Check:
+    """All that is asked for must hold at once. Raises ValueError where nothing, or half of something, is asked."""
+    if (topic is None) != (records is None):
+        raise ValueError("a topic's records: give both topic= and records=")
+    if (group is None) != (lag is None and members is None):
+        raise ValueError("a group: give group= with lag= or members=, or both")
+    checks: list[Check] = []
+    if predicate is not None:
+        checks.append(lambda: _check_predicate(predicate))
+    if topic is not None and records is not None:
+        checks.append(lambda: _check_topic(cluster, topic, records))
+    if group is not None:
+        checks.append(lambda: _check_group(cluster, group, lag, members))
+    if not checks:
+        raise ValueError("wait for what? Give a predicate, topic= and records=, or group= and lag= or members=")
+
+    def check_all() -> tuple[bool, str]:
+        seen = [check() for check in checks]
+        return all(holds for holds, _ in seen), "; ".join(story for _, story in seen)
+
+    return check_all
+
+
+def _check_predicate(predicate: Callable[[], object]) -> tuple[bool, str]:
+    """An assertion that fails is a condition that does not hold yet; other errors are the caller's."""
+    try:
+        result = predicate()
+    except AssertionError as error:
+        return False, f"the predicate failed: {error or 'AssertionError'}"
+    return bool(result), f"the predicate gave {result!r}"
+
+
+def _check_topic(cluster: Observed, topic: str, records: int) -> tuple[bool, str]:
+    try:
+        counts = cluster.record_counts(topic)
+    except MoldauError as error:
+        if not is_unknown(error):
+            raise
+        return False, str(error)
+    total = sum(counts.values())
+    parts = "" if len(counts) == 1 else f" ({', '.join(f'{index}: {count}' for index, count in counts.items())})"
+    return total >= records, f"topic {topic!r} has {total} of {records} records{parts}"
+
+
+def _check_group(cluster: Observed, group: str, lag: int | None, members: int | None) -> tuple[bool, str]:
+    try:
+        view = cluster.group(group)
+    except MoldauError as error:
+        if not is_unknown(error):
+            raise
+        return members == 0 and lag is None, str(error)
+    holds, story = True, f"group {group!r} is {view.state}"
+    if members is not None:
+        holds = len(view.members) == members and view.state == ("Stable" if members else "Empty")
+        story += f", has {len(view.members)} of {members} members"
+    if lag is not None:
+        total = sum(view.lag.values())
+        holds = holds and total <= lag
+        story += f", has a lag of {total}{_by_partition(view.lag)} and not {lag}" if total > lag else ", its lag is met"
+    return holds, story
+
+
+def _by_partition(lag: dict[TopicPartition, int]) -> str:
+    behind = [f"{one}: {count}" for one, count in lag.items() if count]
+    return f" ({', '.join(behind[:8])}{', ...' if len(behind) > 8 else ''})" if len(lag) > 1 else ""
