@@ -7,6 +7,12 @@ import msgspec
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener
 from moldau.types import BrokerId, ProducerId, Uuid
+from moldau.wire.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from moldau.wire.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -88,6 +94,8 @@ class ControllerReady(msgspec.Struct, frozen=True):
 ControllerRequest = (
     CreateTopicsRequest
     | DeleteTopicsRequest
+    | AlterConfigsRequest
+    | IncrementalAlterConfigsRequest
     | AllocateProducerIds
     | RegisterBroker
     | UnfenceBroker
@@ -95,4 +103,12 @@ ControllerRequest = (
     | RegisterController
     | ActivateController
 )
-ControllerResponse = CreateTopicsResponse | DeleteTopicsResponse | ProducerIdBlock | Step | ControllerReady
+ControllerResponse = (
+    CreateTopicsResponse
+    | DeleteTopicsResponse
+    | AlterConfigsResponse
+    | IncrementalAlterConfigsResponse
+    | ProducerIdBlock
+    | Step
+    | ControllerReady
+)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from moldau.core.log.log import Log
     from moldau.shell.broker.role import Broker
 
+SLICE_TOPICS = 50
+"""Topics whose settings are looked at again in one piece of such a turn."""
 SLICE_PARTITIONS = 8
 """Directories made or renamed in one turn of the loop: about 2 ms."""
 
@@ -82,12 +84,12 @@ class Partitions:
             for index, partition in touched.partitions.items():
                 if TopicPartition(touched.name, index) in delta.partitions:
                     self._start_or_update(touched, topic_id, index, partition)
-        for resource in delta.configs:
-            if resource.resource_type == ResourceType.TOPIC:
-                self._update_settings(image, resource.name)
-            elif resource.resource_type == ResourceType.BROKER:
-                for name in list(image.topics_by_name):
-                    self._update_settings(image, name)
+        topics = [resource.name for resource in delta.configs if resource.resource_type == ResourceType.TOPIC]
+        if any(resource.resource_type == ResourceType.BROKER for resource in delta.configs):
+            self._settings_of = LogSettingsByOverrides(self._broker.settings)
+            topics = list(image.topics_by_name)
+        for first in range(0, len(topics), SLICE_TOPICS):
+            self._do(partial(self._update_settings, topics[first : first + SLICE_TOPICS]))
 
     def _start_or_update(self, topic: TopicImage, topic_id: Uuid, index: int, partition: PartitionImage) -> None:
         hosted = self.by_id.get(topic_id)
@@ -213,15 +215,19 @@ class Partitions:
             self._broker.touched.pop(partition.number, None)
             self._do(partial(self._remove_log, partition.topic_partition))
 
-    def _update_settings(self, image: MetadataImage, name: str) -> None:
-        hosted = self.by_name.get(name.encode())
-        if hosted is None:
-            return
-        settings = self.log_settings(image, name)
-        for partition in hosted.partitions.values():
-            partition.log.update_settings(settings)
-            partition.settings_changed()
-            self._broker.waits.changed(partition)
+    def _update_settings(self, names: list[str]) -> None:
+        """Gives the logs of these topics the settings now in force, where they differ."""
+        for name in names:
+            hosted = self.by_name.get(name.encode())
+            if hosted is None:
+                continue
+            settings = self.log_settings(self._broker.image, name)
+            for partition in hosted.partitions.values():
+                if partition.log.settings == settings:
+                    continue
+                partition.log.update_settings(settings)
+                partition.settings_changed()
+                self._broker.waits.changed(partition)
 
     def log_settings(self, image: MetadataImage, name: str) -> LogSettings:
         """What the log of a partition of topic `name` works by."""

@@ -19,6 +19,7 @@ from moldau.core.replication.partition import Partition
 from moldau.errors import InvariantError, KafkaError, MoldauError, invariant, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.checkpoints import Checkpoints
+from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
@@ -38,6 +39,12 @@ from moldau.wire.protocol.messages.topics import (
 if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
     from moldau.shell.broker.coordinators import Coordinators
+    from moldau.wire.protocol.messages.configs import (
+        AlterConfigsRequest,
+        AlterConfigsResponse,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
 
 
 class Controller(Protocol):
@@ -66,6 +73,7 @@ class Broker:
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
         self.settings = settings
+        """The view in force: replaced when a setting changes, see `dynamic_settings`."""
         self.node_id = node_id
         self.loop = loop
         self.clock = clock
@@ -89,6 +97,7 @@ class Broker:
             random.random_below,
             telemetry,
         )
+        self.dynamic_settings = DynamicSettings(self, settings)
         self.waits = PartitionWaits(loop)
         self.flusher = Flusher(self)
         self.checkpoints = Checkpoints(self)
@@ -118,6 +127,7 @@ class Broker:
         """The quorum committed `delta`, which `image` holds already."""
         self.image = image
         self.cluster_id = image.cluster_id
+        self.dynamic_settings.apply(image, delta)
         self.partitions.apply(image, delta)
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
@@ -165,6 +175,18 @@ class Broker:
         response = await self.controller.submit(request)
         await self.partitions.wait_settled()
         return cast(DeleteTopicsResponse, response)
+
+    async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        """Returns when the changes are committed and the logs here work by them. Raises KafkaError."""
+        response = await self.controller.submit(request)
+        await self.partitions.wait_settled()
+        return cast("IncrementalAlterConfigsResponse", response)
+
+    async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        """As `alter_configs`."""
+        response = await self.controller.submit(request)
+        await self.partitions.wait_settled()
+        return cast("AlterConfigsResponse", response)
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """Raises KafkaError."""

@@ -108,13 +108,6 @@ class Node:
             raise MoldauError("the node is not running")
         return self._dispatcher
 
-    @property
-    def connections(self) -> ConnectionGroup:
-        """For tests: what the clients' frames go through. Raises MoldauError before `start`."""
-        if self._group is None:
-            raise MoldauError("the node is not running")
-        return self._group
-
     def _first_listener(self) -> Listener:
         if not self._listeners:
             raise MoldauError("the node is not running")
@@ -133,6 +126,7 @@ class Node:
             raise MoldauError(str(error)) from None
         try:
             group = await self._listen()
+            await self._open_operations(group)
             broker = await self._assemble()
             self._open(group, broker)
         except BaseException:
@@ -140,7 +134,6 @@ class Node:
             raise
 
     async def _listen(self) -> ConnectionGroup:
-            await self._open_operations(group)
         """Takes the ports first: a port in use is told before any file is touched. Clients wait until `_open`."""
         settings = self.settings
         memory_bytes = settings.queued_max_request_bytes
@@ -159,13 +152,6 @@ class Node:
             self._listeners.append(await self.doors.network.listen(endpoint.host, endpoint.port, factory))
         return group
 
-    async def _assemble(self) -> Broker:
-        """Format if new, then quorum, logs, broker, registration."""
-        from moldau.core.log.directory import LogDirectory
-        from moldau.shell.broker.housekeeping import Housekeeping
-        from moldau.shell.broker.role import Broker
-        from moldau.shell.quorum.role import QuorumRole, VoterIdentity
-
     async def _open_operations(self, group: ConnectionGroup) -> None:
         """`/live` answers from here on, `/ready` says why it is not yet."""
         address = self.settings.moldau_http_listener
@@ -179,6 +165,13 @@ class Node:
         self.operations = operations
         operations.group = group
         await operations.listen(self.doors.network, address)
+
+    async def _assemble(self) -> Broker:
+        """Format if new, then quorum, logs, broker, registration."""
+        from moldau.core.log.directory import LogDirectory
+        from moldau.shell.broker.housekeeping import Housekeeping
+        from moldau.shell.broker.role import Broker
+        from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
         doors, settings = self.doors, self.settings
         properties = self._open_directory()
@@ -197,6 +190,8 @@ class Node:
         )
         quorum.on_invariant_broken = self._invariant_broken
         await quorum.start()
+        if self.operations is not None:
+            self.operations.recovering()
         await self._open_logs(logs, quorum.image)
         broker = self._broker = Broker(
             settings=settings,
@@ -204,8 +199,6 @@ class Node:
             loop=asyncio.get_running_loop(),
             clock=doors.clock,
             random=doors.random,
-        if self.operations is not None:
-            self.operations.recovering()
             disk=doors.disk,
             workers=doors.workers,
             telemetry=self.telemetry,
@@ -225,9 +218,10 @@ class Node:
 
     async def _open_logs(self, logs: LogDirectory, image: MetadataImage) -> None:
         """Opens what lies in the directory, recovering it after a crash; the loop turns between two logs."""
+        from moldau.shell.broker.dynamic_settings import view_in_force
         from moldau.shell.broker.partitions import LogSettingsByOverrides
 
-        settings_of = LogSettingsByOverrides(self.settings)
+        settings_of = LogSettingsByOverrides(view_in_force(image, self.settings)[0])
 
         def settings_for(topic: str) -> LogSettings:
             return settings_of(image.topic_configs(topic))
@@ -295,6 +289,9 @@ class Node:
         )
         broker.response_memory = group.response_memory
         group.open(dispatcher)
+        if self.operations is not None:
+            self.operations.quorum, self.operations.broker = self._quorum, broker
+            self.operations.serving(dispatcher)
         self.log.info(
             "node started",
             f"node {self.node_id} of cluster {broker.cluster_id} serves {self.bootstrap_servers}, "
@@ -304,10 +301,9 @@ class Node:
     # -- stopping
 
     async def stop(self) -> None:
-        if self.operations is not None:
-            self.operations.quorum, self.operations.broker = self._quorum, broker
-            self.operations.serving(dispatcher)
         """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
+        if self.operations is not None:
+            self.operations.stopping()
         self._close_network()
         broker, quorum = self._broker, self._quorum
         if self._housekeeping is not None:
@@ -317,8 +313,6 @@ class Node:
         if quorum is not None and broker is not None and not quorum.is_offline:
             broker.partitions.settle()
             with contextlib.suppress(MoldauError, TimeoutError):
-        if self.operations is not None:
-            self.operations.stopping()
                 async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
                     await quorum.shut_down_broker(broker.broker_epoch)
         if self._logs is not None and broker is not None and not self._logs.health.is_offline:
@@ -329,6 +323,8 @@ class Node:
             )
         if quorum is not None:
             await quorum.stop()
+        if self.operations is not None:
+            self.operations.close()
         self._unlock()
         self.stopped.set()
         self.log.info("node stopped", f"node {self.node_id} stopped")
@@ -338,8 +334,6 @@ class Node:
         if self._group is not None:
             self._group.abort()
         for listener in self._listeners:
-        if self.operations is not None:
-            self.operations.close()
             listener.close()
         if self._dispatcher is not None:
             self._dispatcher.close()
@@ -351,6 +345,8 @@ class Node:
             self._logs.release()
         if self._quorum is not None:
             self._quorum.abort()
+        if self.operations is not None:
+            self.operations.close()
         self._unlock()
         self.stopped.set()
 
@@ -360,8 +356,6 @@ class Node:
             if isinstance(listener, TcpListener):
                 listener.close_in_child()
 
-        if self.operations is not None:
-            self.operations.close()
     def _close_network(self) -> None:
         for listener in self._listeners:
             listener.close()
