@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.config.topic_settings import INTERNAL_TOPICS, effective_topic_settings
+from moldau.core.config.topic_settings import INTERNAL_TOPICS, TopicSettings, effective_topic_settings
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage, ResourceType, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
@@ -18,12 +18,17 @@ from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, StorageFullError, kafka_error
 from moldau.shell.broker.traffic import Traffic
 from moldau.types import ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid
+from moldau.wire.records.compression import Compression, compression_from_name
+from moldau.wire.records.rewrite import TargetCompression
 
 if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
     from moldau.core.log.log import Log
     from moldau.shell.broker.role import Broker
 
+GZIP_DEFAULT_LEVEL = -1
+LZ4_DEFAULT_LEVEL = 9
+"""Kafka takes its fast compressor for it, and LZ4 HC for any other level."""
 SLICE_TOPICS = 50
 """Topics whose settings are looked at again in one piece of such a turn."""
 SLICE_PARTITIONS = 8
@@ -50,6 +55,8 @@ class Partitions:
         self.logs = logs
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
+        self.rewritten: dict[bytes, None] = {}
+        """Ids of the topics whose produced records are read one by one, and perhaps compressed anew."""
         self._settings_of = LogSettingsByOverrides(broker.settings)
         self.ended = Traffic()
         """What went through partitions that are deleted."""
@@ -96,6 +103,7 @@ class Partitions:
         if hosted is None:
             hosted = HostedTopic(topic.name, topic_id)
             self.by_id[topic_id] = self.by_name[topic.name.encode()] = hosted
+            self._note_rewriting(hosted, self.log_settings(self._broker.image, topic.name))
         known = hosted.partitions.get(index)
         if known is not None:
             known.leader_id, known.leader_epoch = partition.leader, partition.leader_epoch
@@ -203,6 +211,7 @@ class Partitions:
 
     def _end(self, topic: TopicImage) -> None:
         hosted = self.by_id.pop(topic.topic_id, None)
+        self.rewritten.pop(topic.topic_id, None)
         if hosted is None:
             return
         if self.by_name.get(topic.name.encode()) is hosted:
@@ -215,6 +224,13 @@ class Partitions:
             self._broker.touched.pop(partition.number, None)
             self._do(partial(self._remove_log, partition.topic_partition))
 
+    def _note_rewriting(self, topic: HostedTopic, settings: LogSettings) -> None:
+        is_read = settings.target_compression is not None or settings.is_compacted or settings.is_record_validation_full
+        if is_read and not topic.is_internal:
+            self.rewritten[topic.topic_id] = None
+        else:
+            self.rewritten.pop(topic.topic_id, None)
+
     def _update_settings(self, names: list[str]) -> None:
         """Gives the logs of these topics the settings now in force, where they differ."""
         for name in names:
@@ -222,6 +238,7 @@ class Partitions:
             if hosted is None:
                 continue
             settings = self.log_settings(self._broker.image, name)
+            self._note_rewriting(hosted, settings)
             for partition in hosted.partitions.values():
                 if partition.log.settings == settings:
                     continue
@@ -253,6 +270,23 @@ class LogSettingsByOverrides:
         return settings
 
 
+def target_compression(topic: TopicSettings) -> TargetCompression | None:
+    """What `compression.type` and the level of that codec ask for; None: the producer's codec stays."""
+    if topic.compression_type == "producer":
+        return None
+    if topic.compression_type == "uncompressed":
+        return TargetCompression(Compression.NONE)
+    kind = compression_from_name(topic.compression_type)
+    level: int | None = None
+    if kind is Compression.GZIP and topic.compression_gzip_level != GZIP_DEFAULT_LEVEL:
+        level = topic.compression_gzip_level
+    elif kind is Compression.LZ4 and topic.compression_lz4_level != LZ4_DEFAULT_LEVEL:
+        level = topic.compression_lz4_level
+    elif kind is Compression.ZSTD:
+        level = topic.compression_zstd_level
+    return TargetCompression(kind, level)
+
+
 def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSettings:
     """The settings of a topic, and those of the broker that act on its logs, as the log takes them."""
     topic = effective_topic_settings(overrides, broker)
@@ -272,6 +306,7 @@ def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSet
         segment_index_bytes=topic.segment_index_bytes,
         segment_jitter_ms=topic.segment_jitter_ms,
         segment_ms=topic.segment_ms,
+        target_compression=target_compression(topic),
         producer_id_expiration_ms=broker.producer_id_expiration_ms,
         max_producer_ids=broker.moldau_producer_ids,
         is_record_validation_full=broker.moldau_record_validation == "full",

@@ -28,6 +28,7 @@ from moldau.shell.network.bounds import ResponseMemory
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.event_log import EventLog
 from moldau.telemetry import Telemetry
+from moldau.shell.network.pending_response import PendingResponse
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.messages.topics import (
     CreateTopicsRequest,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 
 class Controller(Protocol):
+Prepare = Callable[[RequestContext, Coroutine[Any, Any, Callable[[], Any]]], PendingResponse]
+
+
     """What the broker asks of the active controller."""
 
     async def submit(self, request: Any) -> Any: ...
@@ -94,6 +98,8 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots,
             settings.moldau_fetch_session_memory_bytes,
+        self.prepare: Prepare
+        """For a handler that must wait before it acts: the dispatcher's, once clients are served."""
             random.random_below,
             telemetry,
         )

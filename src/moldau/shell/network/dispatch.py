@@ -62,8 +62,6 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     function: str
     declaration: ApiVersionRange | None = None
     """Declares the request to decode; None for a raw handler."""
-    prepare: str | None = None
-    """A raw handler's `prepare` function, where it has one."""
 
 
 class _Entry:
@@ -203,7 +201,7 @@ class Dispatcher:
                 await wait()
                 return partial(act, context, memoryview(copy), position)
 
-            return self._prepare(entry, context, wait_first())
+            return self.prepare(context, wait_first())
         return connection.reserve()
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> Answer:
@@ -223,21 +221,8 @@ class Dispatcher:
         act: RawAct = partial(function, owner)
         if spec.declaration is not None:
             act = self._decoding(entry, spec.declaration.request, function)
-        elif spec.prepare is not None:
-            act = self._preparing(entry, act, partial(getattr(module, spec.prepare), owner))
         entry.act = act
         return act
-
-    def _preparing(self, entry: _Entry, act: RawAct, prepare: Callable[..., Any]) -> RawAct:
-        def prepare_or_act(
-            context: RequestContext, frame: memoryview, position: int
-        ) -> Answer | PendingResponse | None:
-            waiting = prepare(context, frame, position)
-            if waiting is None:
-                return act(context, frame, position)
-            return self._prepare(entry, context, waiting)
-
-        return prepare_or_act
 
     def _decoding(
         self,
@@ -288,9 +273,9 @@ class Dispatcher:
         except Exception as error:
             self._unforeseen(context.connection, entry.name, error)
 
-    def _prepare(
-        self, entry: _Entry, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]]
-    ) -> PendingResponse:
+    def prepare(self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]]) -> PendingResponse:
+        """For a raw act that must wait before it decides: `waiting` owns a copy of what it needs, and gives the act."""
+        name = self._entries[context.api_key].name
         connection = context.connection
         response = connection.reserve()
         connection.begin_prepare()
@@ -308,7 +293,7 @@ class Dispatcher:
                 else:
                     response.complete(result)
             except Exception as error:
-                self._unforeseen(connection, entry.name, error)
+                self._unforeseen(connection, name, error)
 
         self.spawn(run())
         return response

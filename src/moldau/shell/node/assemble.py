@@ -282,7 +282,7 @@ class Node:
         dispatcher = self._dispatcher = Dispatcher(
             broker,
             broker.loop,
-            handler_specs(are_records_validated=self.settings.moldau_record_validation == "full"),
+            handler_specs(),
             self.telemetry,
             self.log,
             on_invariant_broken=self._invariant_broken,
@@ -294,6 +294,7 @@ class Node:
             self.operations.serving(dispatcher)
         self.log.info(
             "node started",
+        broker.prepare = dispatcher.prepare
             f"node {self.node_id} of cluster {broker.cluster_id} serves {self.bootstrap_servers}, "
             f"broker epoch {broker.broker_epoch}, {sum(1 for _ in broker.partitions)} partitions",
         )

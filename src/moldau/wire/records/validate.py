@@ -16,6 +16,7 @@ Not here: the size limit (10, 18), producer state (45, 47), transactions (48): t
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 
 import msgspec
 
@@ -40,6 +41,9 @@ DEFAULT_TIMESTAMP_AFTER_MAX_MS = 3_600_000
 _MIN_INT64 = -0x8000000000000000
 _MIN_LENGTH = 14
 """The shortest length field that any message format ever had; less is damage, not an old format."""
+
+SLICE_RECORDS = 1_000
+"""Records walked between two yields of `walk_records`: about 1.5 ms."""
 
 BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The header's fields in the order of BatchHeader."""
@@ -218,11 +222,32 @@ def check_records(
 
     Raises INVALID_RECORD (87) for records that cannot be read, that expand past `expansion_limit`, whose count differs
     from the header's, whose offset deltas are not 0, 1, 2.., or, with `is_key_required` (a compacted topic), that have
-    no key; INVALID_TIMESTAMP (32) as the header is judged. Long: call it off the loop for compressed batches.
+    no key; INVALID_TIMESTAMP (32) as the header is judged. Long: `rewrite.BatchRewrite` does it in steps.
     """
+    payload = expand_records(buffer, header)
+    walk = walk_records(payload, header, now_ms=now_ms, limits=limits, is_key_required=is_key_required)
+    while True:
+        try:
+            next(walk)
+        except StopIteration as end:
+            largest: int = end.value
+            return largest
+
+
+def expand_records(buffer: Buffer, header: BatchHeader) -> bytes:
+    """The records, decompressed. Raises INVALID_RECORD where that cannot be, or goes too far."""
+    try:
+        return read_payload(buffer, header, expansion_limit(header.size))
+    except ProtocolError as error:
+        raise _invalid(str(error)) from None
+
+
+def walk_records(
+    payload: bytes, header: BatchHeader, *, now_ms: int, limits: BatchLimits, is_key_required: bool
+) -> Generator[None, None, int]:
+    """As `check_records`, yielding after each SLICE_RECORDS."""
     largest = -1
     try:
-        payload = read_payload(buffer, header, expansion_limit(header.size))
         for index, fields in enumerate(iterate_fields(payload, header.record_count)):
             if fields.offset_delta != index:
                 raise _invalid(f"record {index} has offset delta {fields.offset_delta}")
@@ -232,6 +257,8 @@ def check_records(
             if not limits.is_log_append_time and not is_timestamp_allowed(timestamp, now_ms, limits):
                 raise kafka_error("INVALID_TIMESTAMP", f"record {index}: timestamp {timestamp} is out of range")
             largest = max(largest, timestamp)
+            if index % SLICE_RECORDS == SLICE_RECORDS - 1:
+                yield
     except ProtocolError as error:
         raise _invalid(str(error)) from None
     return largest

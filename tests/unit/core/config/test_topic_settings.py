@@ -118,7 +118,6 @@ def test_what_kafka_takes_and_what_is_in_force_anyway_is_taken(name: str, text: 
     [
         ("cleanup.policy", "compact"),
         ("cleanup.policy", "compact,delete"),
-        ("compression.type", "zstd"),
         ("min.compaction.lag.ms", "10"),
     ],
 )

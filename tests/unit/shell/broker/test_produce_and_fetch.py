@@ -466,6 +466,43 @@ async def test_with_full_validation_compressed_records_are_read_off_the_loop(sta
     assert values_of(await client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a" * 1_000, b"plain"]
 
 
+async def test_a_topics_codec_is_put_on_while_the_node_serves_others(start_node: Any) -> None:
+    workers = GatedWorkers()
+    node = await start_node(workers=workers)
+    await node.create_topic("t", compression_type="zstd")
+    await node.create_topic("plain")
+    client, other = node.connect(), node.connect()
+    workers.gate.clear()
+    first, second = produce(b"a" * 1_000), produce(b"b")
+    client.feed(client.request(ApiKey.PRODUCE, 9, first) + client.request(ApiKey.PRODUCE, 9, second))
+    assert client.wire.is_read_paused
+    assert result_of(await other.ask(ApiKey.PRODUCE, 9, produce(b"c", topic="plain"))).error_code == 0
+    workers.gate.set()
+    await node.turns(30)
+    results = [result_of(answer) for answer in client.answers()]
+    assert [(result.error_code, result.base_offset) for result in results] == [(0, 0), (0, 1)]
+    answer = await client.ask(ApiKey.FETCH, 12, fetch(0))
+    assert values_of(answer) == [b"a" * 1_000, b"b"]
+    stored = answer.responses[0].partitions[0].records
+    assert [header.compression.name for _, header in iterate_batches(stored)] == ["ZSTD", "ZSTD"]
+
+
+@pytest.mark.parametrize("broken", [b"count", b"data"])
+async def test_a_topic_with_a_codec_refuses_what_its_records_show(start_node: Any, broken: bytes) -> None:
+    node = await start_node()
+    await node.create_topic("t", compression_type="gzip")
+    client = node.connect()
+    batch = bytearray(build_batch([(None, b"x" * 1_000, NOW_MS, ())] * 2, compression="lz4"))
+    if broken == b"count":
+        batch[23:27], batch[57:61] = (2).to_bytes(4, "big"), (3).to_bytes(4, "big")
+    else:
+        batch[70:80] = bytes(10)
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(batch)),)),)
+    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+    assert (result_of(answer).error_code, result_of(answer).base_offset) == (87, -1)
+
+
 async def test_full_validation_and_flush_messages_1_keep_the_order(start_node: Any) -> None:
     node = await start_node({"moldau.record.validation": "full"})
     await node.create_topic("t", flush_messages="1")

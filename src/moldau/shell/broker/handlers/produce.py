@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
+from moldau.core.log.appending import check_batch_size
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.traffic import (
@@ -18,11 +19,12 @@ from moldau.shell.broker.traffic import (
 )
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.types import Offset
+from moldau.types import Buffer, Offset
 from moldau.wire.protocol.fast_produce import decode_produce_request, encode_produce_response
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE
 from moldau.wire.records.compression import COMPRESSION_MASK
-from moldau.wire.records.validate import check_produced_batch, check_records, is_zstd
+from moldau.wire.records.rewrite import BatchRewrite
+from moldau.wire.records.validate import SLICE_RECORDS, check_produced_batch, is_zstd
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
@@ -35,42 +37,75 @@ OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 # topic, partition, error code, base offset, log append time, log start offset, error message
 Result = tuple[bytes, int, int, int, int, int, str | None]
+Entries = list[tuple[bytes, int, memoryview | None]]
 Act = Callable[[], Answer | PendingResponse | None]
-Checked = dict[tuple[bytes, int], KafkaError | None]
-"""What `prepare_produce` found out: the refusal of a batch, or None where its records are as they should be."""
+Prepared = dict[tuple[bytes, int], "KafkaError | Buffer"]
+"""What preparing made of a batch: what to append, or the refusal."""
 
 
-def prepare_produce(
-    broker: Broker, context: RequestContext, frame: memoryview, position: int
+def _prepare(
+    broker: Broker, context: RequestContext, frame: memoryview, position: int, entries: Entries
 ) -> Coroutine[object, object, Act] | None:
-    """With `moldau.record.validation=full`: reads compressed batches in Workers, on a copy of the frame. None where no
-    batch is compressed: those are walked by the append itself."""
-    entries = decode_produce_request(frame, position, context.api_version)[3]
-    if not any(records is not None and is_compressed(records) for _, _, records in entries):
-        return None
-    return _check_compressed(broker, context, bytearray(frame), position)
-
-
-async def _check_compressed(broker: Broker, context: RequestContext, frame: bytearray, position: int) -> Act:
-    entries = decode_produce_request(memoryview(frame), position, context.api_version)[3]
-    now_ms = broker.clock.now_ms()
-    checked: Checked = {}
+    """On a topic with a codec, a compacted one, or with `moldau.record.validation=full`: batches that are long
+    to read are read off the loop, on a copy of the frame. None if there are none; short ones the append walks."""
     for topic, index, records in entries:
-        if records is None or not is_compressed(records):
+        if records is not None and _is_rewritten(broker, topic, index, records, context.api_version):
+            return _rewrite_batches(broker, context, bytearray(frame), position)
+    return None
+
+
+def _is_rewritten(broker: Broker, topic: bytes, index: int, records: memoryview, version: int) -> bool:
+    partitions = broker.partitions
+    hosted = (partitions.by_id if version >= TOPIC_IDS_FROM else partitions.by_name).get(topic)
+    partition = None if hosted is None or hosted.topic_id not in partitions.rewritten else hosted.partitions.get(index)
+    if partition is None or len(records) < HEADER_SIZE:
+        return False
+    kind = records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK
+    target = partition.log.settings.target_compression
+    if kind or (target is not None and target.kind != kind):
+        return True
+    return int.from_bytes(records[HEADER_SIZE - 4 : HEADER_SIZE], "big") > SLICE_RECORDS
+
+
+async def _rewrite_batches(broker: Broker, context: RequestContext, frame: bytearray, position: int) -> Act:
+    view, version = memoryview(frame), context.api_version
+    prepared: Prepared = {}
+    for topic, index, records in decode_produce_request(view, position, version)[3]:
+        if records is None or not _is_rewritten(broker, topic, index, records, version):
             continue
         try:
-            partition = _writable_partition(broker, context, topic, index, context.api_version)
-            limits = partition.log.settings.batch_limits
-            header = check_produced_batch(records, now_ms=now_ms, limits=limits)
-            await broker.workers.run(partial(check_records, records, header, now_ms=now_ms, limits=limits))
-            checked[topic, index] = None
+            prepared[topic, index] = await _rewrite(broker, context, topic, index, records)
         except KafkaError as error:
-            checked[topic, index] = error
-    return partial(act_produce, broker, context, memoryview(frame), position, checked)
+            prepared[topic, index] = error
+    return partial(act_produce, broker, context, view, position, prepared)
+
+
+async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index: int, records: memoryview) -> Buffer:
+    """The batch to append for the one that came. Raises KafkaError."""
+    partition = _writable_partition(broker, context, topic, index, context.api_version)
+    if context.api_version < ZSTD_FROM and is_zstd(records):
+        raise _zstd_refusal()
+    settings, now_ms = partition.log.settings, broker.clock.now_ms()
+    check_batch_size(records, settings.max_message_bytes)
+    limits = settings.batch_limits
+    header = check_produced_batch(records, now_ms=now_ms, limits=limits)
+    rewrite = BatchRewrite(
+        records, header, limits, is_key_required=settings.is_compacted, target=settings.target_compression
+    )
+    await broker.workers.run(rewrite.expand)
+    for _ in rewrite.walk(now_ms):
+        await asyncio.sleep(0)
+    if rewrite.is_compression_changed:
+        await broker.workers.run(rewrite.pack)
+    return rewrite.finish()
+
+
+def _zstd_refusal() -> KafkaError:
+    return kafka_error("UNSUPPORTED_COMPRESSION_TYPE", "zstd needs Produce version 7")
 
 
 def act_produce(
-    broker: Broker, context: RequestContext, frame: memoryview, position: int, checked: Checked | None = None
+    broker: Broker, context: RequestContext, frame: memoryview, position: int, prepared: Prepared | None = None
 ) -> Answer | PendingResponse | None:
     """Versions 3-13. v3 record batches v2 (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 record errors (KIP-467),
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
@@ -90,6 +125,10 @@ def act_produce(
     if refusal is not None:
         results = [_failed(topic, index, refusal) for topic, index, _ in entries]
         return encode_produce_response(version, context.correlation_id, results)
+    if broker.partitions.rewritten and prepared is None:
+        waiting_act = _prepare(broker, context, frame, position, entries)
+        if waiting_act is not None:
+            return broker.prepare(context, waiting_act)
     repeated = _repeated(entries) if len(entries) > 1 else ()
     now_ms = broker.clock.now_ms()
     touched, waiters = broker.touched, broker.waits.by_number
@@ -100,13 +139,14 @@ def act_produce(
             partition = _writable_partition(broker, context, topic, index, version)
             if records is None:
                 raise kafka_error("INVALID_RECORD", "no record batch")
-            if version < ZSTD_FROM and is_zstd(records):
-                raise kafka_error("UNSUPPORTED_COMPRESSION_TYPE", "zstd needs Produce version 7")
-            if checked and (topic, index) in checked:
-                if (refusal := checked[topic, index]) is not None:
-                    raise refusal
-                appended = partition.append(records, now_ms, are_records_checked=True)
+            if prepared and (topic, index) in prepared:
+                batch = prepared[topic, index]
+                if isinstance(batch, KafkaError):
+                    raise batch
+                appended = partition.append(batch, now_ms, are_records_checked=True)
             else:
+                if version < ZSTD_FROM and is_zstd(records):
+                    raise _zstd_refusal()
                 appended = partition.append(records, now_ms)
         except KafkaError as error:
             _count_failed(broker, error.code, records)
@@ -170,11 +210,7 @@ def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, i
     return partition
 
 
-def is_compressed(records: memoryview) -> bool:
-    return len(records) >= HEADER_SIZE and bool(records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK)
-
-
-def _repeated(entries: list[tuple[bytes, int, memoryview | None]]) -> dict[tuple[bytes, int], None]:
+def _repeated(entries: Entries) -> dict[tuple[bytes, int], None]:
     """Partitions that stand more than once: Kafka appends the last and loses the others in silence, we append none."""
     seen: dict[tuple[bytes, int], None] = {}
     repeated: dict[tuple[bytes, int], None] = {}

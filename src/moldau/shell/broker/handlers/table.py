@@ -37,8 +37,8 @@ _ROWS: tuple[tuple[ApiKey, str, str], ...] = (
 )
 
 
-def handler_specs(*, are_records_validated: bool = False) -> dict[int, HandlerSpec]:
-    """The handlers of a broker's listener, by key. `are_records_validated`: moldau.record.validation=full."""
+def handler_specs() -> dict[int, HandlerSpec]:
+    """The handlers of a broker's listener, by key."""
     specs: dict[int, HandlerSpec] = {}
     for key, module, function in _ROWS:
         versions = API_VERSIONS[key]
@@ -51,6 +51,5 @@ def handler_specs(*, are_records_validated: bool = False) -> dict[int, HandlerSp
             module=_PACKAGE + module,
             function=function,
             declaration=None if key in _RAW else versions,
-            prepare="prepare_produce" if key is ApiKey.PRODUCE and are_records_validated else None,
         )
     return specs

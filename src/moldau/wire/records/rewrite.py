@@ -1,0 +1,98 @@
+"""A produced batch read to its last record and, where the topic has a codec of its own, compressed anew: one batch in,
+one batch out.
+
+In steps, because the first and the third are long and release the GIL (Workers), and the second is Python (slices,
+between which the event loop turns):
+
+    expand     decompress, bounded by `expansion_limit`
+    walk       every record: lengths, counts, offset deltas, keys, timestamps
+    pack       compress with the topic's codec and level
+    finish     header, the true maximum timestamp, CRC
+
+The records' bytes, base timestamp, producer id, epoch, sequence and the transactional bit stay as they were. As in
+Apache Kafka a batch that has the topic's codec already is not compressed again, whatever its level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from moldau.types import Buffer
+from moldau.wire.records.batch import BatchHeader, set_max_timestamp
+from moldau.wire.records.builder import assemble_batch
+from moldau.wire.records.compression import COMPRESSION_MASK, Compression, compress
+from moldau.wire.records.validate import BatchLimits, expand_records, walk_records
+
+
+class TargetCompression(msgspec.Struct, frozen=True):
+    """What a topic's `compression.type` asks for, with the level of that codec; None: the codec's usual one."""
+
+    kind: Compression
+    level: int | None = None
+
+
+class BatchRewrite:
+    """Of a batch that `check_produced_batch` took. `target` None: the producer's codec stays."""
+
+    def __init__(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        limits: BatchLimits,
+        *,
+        is_key_required: bool,
+        target: TargetCompression | None,
+    ) -> None:
+        self._batch = batch
+        self._header = header
+        self._limits = limits
+        self._is_key_required = is_key_required
+        self._target = target if target is not None and target.kind != header.compression else None
+        self._max_timestamp_ms = header.max_timestamp
+        self._payload = b""
+        self._packed = b""
+
+    @property
+    def is_compression_changed(self) -> bool:
+        return self._target is not None
+
+    def expand(self) -> None:
+        """Long, without the GIL. Raises INVALID_RECORD."""
+        self._payload = expand_records(self._batch, self._header)
+
+    def walk(self, now_ms: int) -> Iterator[None]:
+        """A slice of records from one yield to the next. Raises INVALID_RECORD, INVALID_TIMESTAMP."""
+        self._max_timestamp_ms = yield from walk_records(
+            self._payload, self._header, now_ms=now_ms, limits=self._limits, is_key_required=self._is_key_required
+        )
+
+    def pack(self) -> None:
+        """Long, without the GIL."""
+        if self._target is not None:
+            self._packed = compress(self._target.kind, self._payload, self._target.level)
+
+    def finish(self) -> Buffer:
+        """The batch to append: the one that came, if nothing about it changes."""
+        header, target = self._header, self._target
+        max_timestamp_ms = header.max_timestamp if self._limits.is_log_append_time else self._max_timestamp_ms
+        if target is None:
+            if header.max_timestamp == max_timestamp_ms:
+                return self._batch
+            corrected = bytearray(self._batch[: header.size])
+            set_max_timestamp(corrected, 0, header.size, max_timestamp_ms)
+            return corrected
+        return assemble_batch(
+            self._packed,
+            base_offset=0,
+            leader_epoch=header.partition_leader_epoch,
+            attributes=header.attributes & ~COMPRESSION_MASK | target.kind,
+            last_offset_delta=header.last_offset_delta,
+            base_timestamp=header.base_timestamp,
+            max_timestamp=max_timestamp_ms,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            record_count=header.record_count,
+        )

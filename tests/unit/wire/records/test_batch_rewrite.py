@@ -1,0 +1,102 @@
+"""A batch is compressed anew with the topic's codec, and its records stay what they were."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moldau.errors import KafkaError
+from moldau.types import Buffer
+from moldau.wire.records.batch import is_crc_valid, read_header, set_max_timestamp
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.compression import Compression
+from moldau.wire.records.record import read_records
+from moldau.wire.records.rewrite import BatchRewrite, TargetCompression
+from moldau.wire.records.validate import SLICE_RECORDS, BatchLimits
+
+NOW_MS = 1_800_000_000_000
+
+
+def rewrite(
+    batch: Buffer, target: TargetCompression | None, *, is_key_required: bool = False, is_log_append_time: bool = False
+) -> tuple[Buffer, int]:
+    """What is to be appended, and after how many slices."""
+    limits = BatchLimits(is_log_append_time=is_log_append_time)
+    work = BatchRewrite(batch, read_header(batch), limits, is_key_required=is_key_required, target=target)
+    work.expand()
+    slices = sum(1 for _ in work.walk(NOW_MS))
+    work.pack()
+    return work.finish(), slices
+
+
+values = st.one_of(st.none(), st.binary(max_size=200))
+records = st.lists(
+    st.tuples(values, values, st.integers(NOW_MS - 10_000, NOW_MS), st.just([("h", b"1")])), min_size=1, max_size=30
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(records, st.sampled_from(list(Compression)), st.sampled_from(list(Compression)))
+def test_the_records_stay_whatever_the_codecs(
+    given_records: list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]],
+    source: Compression,
+    kind: Compression,
+) -> None:
+    batch = build_batch(given_records, compression=source, producer_id=7, producer_epoch=1, base_sequence=4)
+    found, _ = rewrite(batch, TargetCompression(kind))
+    header, before = read_header(found), read_header(batch)
+    assert is_crc_valid(found, 0, header.size)
+    assert header.compression is kind
+    assert read_records(found) == read_records(batch)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, 4)
+    assert (header.base_timestamp, header.max_timestamp) == (before.base_timestamp, before.max_timestamp)
+
+
+@pytest.mark.parametrize("kind", list(Compression))
+def test_a_batch_of_the_topics_codec_stays_as_it_came(kind: Compression) -> None:
+    batch = build_batch([(b"k", b"v", NOW_MS, ())], compression=kind)
+    assert rewrite(batch, TargetCompression(kind, 1))[0] is batch
+    assert rewrite(batch, None)[0] is batch
+
+
+@pytest.mark.parametrize(
+    ("kind", "levels"), [(Compression.GZIP, (1, 9)), (Compression.LZ4, (1, 12)), (Compression.ZSTD, (-7, 3, 22))]
+)
+def test_a_higher_level_takes_less_room(kind: Compression, levels: tuple[int, ...]) -> None:
+    text = b" ".join(b"%d" % (number * number % 7919) for number in range(8_000))
+    batch = build_batch([(None, text, NOW_MS, ())])
+    sizes = [len(rewrite(batch, TargetCompression(kind, level))[0]) for level in levels]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1]
+
+
+@pytest.mark.parametrize("target", [None, TargetCompression(Compression.ZSTD)])
+def test_a_wrong_maximum_timestamp_is_corrected(target: TargetCompression | None) -> None:
+    batch = bytearray(build_batch([(b"k", b"v", NOW_MS, ()), (b"k", b"v", NOW_MS + 5, ())]))
+    set_max_timestamp(batch, 0, len(batch), NOW_MS + 100)
+    found, _ = rewrite(batch, target)
+    assert read_header(found).max_timestamp == NOW_MS + 5
+    assert is_crc_valid(found, 0, len(found))
+    stamped, _ = rewrite(batch, None, is_log_append_time=True)
+    assert stamped is batch
+
+
+def test_many_records_are_walked_in_slices() -> None:
+    batch = build_batch([(None, b"v", NOW_MS, ())] * (3 * SLICE_RECORDS + 1))
+    assert rewrite(batch, TargetCompression(Compression.GZIP))[1] == 3
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        build_batch([(None, b"v", NOW_MS, ())] * 2, offset_deltas=[0, 7], last_offset_delta=1),
+        build_batch([(None, bytes(17 << 20), NOW_MS, ())], compression="gzip"),
+        build_batch([(b"k", b"v", NOW_MS, ()), (None, b"v", NOW_MS, ())], compression="lz4"),
+    ],
+    ids=["offset deltas", "expands too far", "null key"],
+)
+def test_what_only_the_records_show_is_refused(batch: bytes) -> None:
+    with pytest.raises(KafkaError) as caught:
+        rewrite(batch, TargetCompression(Compression.SNAPPY), is_key_required=True)
+    assert caught.value.name == "INVALID_RECORD"
