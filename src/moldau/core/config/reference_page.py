@@ -1,0 +1,123 @@
+"""docs/reference/settings.md, written from the tables of settings: `python -m moldau.core.config.reference_page`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moldau.core.config.broker_alteration import CHANGED_BY_A_RESTART, REPLICATION_RATES
+from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS, HIDDEN_BROKER_SETTINGS
+from moldau.core.config.group_setting_rows import CLIENT_METRICS_ROWS, GROUP_SETTING_ROWS
+from moldau.core.config.setting import (
+    CLUSTER_WIDE,
+    HONOURED,
+    IGNORED,
+    NOT_SERVED,
+    PER_BROKER,
+    READ_ONLY,
+    SettingRow,
+    TopicSettingRow,
+)
+from moldau.core.config.topic_setting_rows import SERVED_CLEANUP_POLICIES, TOPIC_SETTING_ROWS
+
+_OWN = "moldau."
+_HEAD = """# Settings
+
+Written from the tables in `src/moldau/core/config`; a test fails where this page is old. To write it again:
+
+    python -m moldau.core.config.reference_page > docs/reference/settings.md
+
+Every setting of Apache Kafka 4.3 is known here by its name, type, default and range, and is one of these:
+
+- **honoured**: it acts as in Apache Kafka.
+- **ignored**: it is taken, stored and shown, and has no effect; the reason stands beside it.
+- **not served yet**: what it steers does not exist yet. In a file it is taken, with a notice at the start; a change
+  while the node runs is refused (42 for a broker, 40 for a topic), unless it asks for the value in force. Those of
+  groups and client metrics are stored and shown.
+- **refused**: not served yet, and to go on without it would lose data or open a door: the node does not start with it.
+
+The nearest place counts: a topic's own setting, then what was set for this broker while it ran, then what was set for
+all brokers while they ran, then the file or the command line, then the default. A change acts at once and survives a
+restart.
+
+*Changes*: "start": by a restart only; "all brokers": while running, for one or for all; "one broker": while running,
+for one.
+"""
+
+
+def settings_page() -> str:
+    """The whole page."""
+    topics = (row for row in TOPIC_SETTING_ROWS)
+    brokers = sorted(row for row in BROKER_SETTING_ROWS if not row[0].startswith(_OWN))
+    own = sorted(row for row in BROKER_SETTING_ROWS if row[0].startswith(_OWN))
+    policies = " and ".join(f"`{policy}`" for policy in SERVED_CLEANUP_POLICIES)
+    return "\n".join(
+        (
+            _HEAD,
+            f"## Topics ({len(TOPIC_SETTING_ROWS)})\n",
+            f"`cleanup.policy` may name {policies}, or nothing: keep for ever.\n",
+            *_topic_table(topics),
+            f"\n## Brokers: Kafka's ({len(brokers)})\n",
+            *_counts(brokers),
+            *_broker_table(brokers),
+            f"\n## Brokers: our own ({len(own)})\n",
+            *_broker_table(own),
+            f"\n## Groups ({len(GROUP_SETTING_ROWS)})\n",
+            *_topic_table(GROUP_SETTING_ROWS),
+            f"\n## Client metrics subscriptions ({len(CLIENT_METRICS_ROWS)})\n",
+            *_topic_table(CLIENT_METRICS_ROWS),
+            "",
+        )
+    )
+
+
+def _counts(rows: Iterable[SettingRow]) -> list[str]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row[5]] = counts.get(row[5], 0) + 1
+    return [", ".join(f"{counts[served]} {served}" for served in sorted(counts)) + ".\n"]
+
+
+def _topic_table(rows: Iterable[TopicSettingRow]) -> list[str]:
+    lines = ["| setting | type | default | valid | falls back to | here |", "|---|---|---|---|---|---|"]
+    for name, kind, default, valid, fallbacks, served, note in sorted(rows):
+        cells = (f"`{name}`", kind, _default(default), _cell(valid), ", ".join(fallbacks), _here(served, note))
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _broker_table(rows: Iterable[SettingRow]) -> list[str]:
+    lines = ["| setting | type | default | valid | changes | here |", "|---|---|---|---|---|---|"]
+    for name, kind, default, valid, scope, served, note in rows:
+        cells = (f"`{name}`", kind, _default(default), _cell(valid), _changes(name, scope), _here(served, note))
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _changes(name: str, scope: str) -> str:
+    if scope == READ_ONLY or name in CHANGED_BY_A_RESTART:
+        return "start (internal)" if name in HIDDEN_BROKER_SETTINGS else "start"
+    if name in REPLICATION_RATES:
+        return "all brokers"
+    return {CLUSTER_WIDE: "all brokers", PER_BROKER: "one broker"}[scope]
+
+
+def _here(served: str, note: str) -> str:
+    if served == HONOURED:
+        return f"honoured; {_cell(note)}" if note else "honoured"
+    if served in (IGNORED, NOT_SERVED):
+        return f"{served}: {_cell(note)}" if note else served
+    return f"**{served}**: {_cell(note)}" if note else f"**{served}**"
+
+
+def _default(default: str | None) -> str:
+    if default is None:
+        return "none"
+    return f"`{_cell(default)}`" if default else '""'
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(settings_page(), end="")  # noqa: T201 - the page goes where the caller points it
