@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench fuzz seeds lint ci oracle clients clean
+.PHONY: help demo test slow bench fuzz seeds lint ci oracle clients differential clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
+	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
 	@echo "make clients [AGAINST=HOST:PORT]   kafkajs, franz-go, Kafka's Java client (npm, go, a JDK)"
 
 .venv/.python:
@@ -57,6 +58,11 @@ lint: .venv/.lint
 AGAINST ?= moldau
 clients: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/pytest -m foreign --against $(AGAINST) tests/conformance
+
+# Random legal request sequences to Moldau and to Apache Kafka, compared.
+SEQ ?= 2000
+differential: .venv/.test
+	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/python -m tests.differential --sequences $(SEQ)
 
 bench: .venv/.test
 	$(BIN)/python -m benchmarks.run $(ARGS)

@@ -1,0 +1,136 @@
+"""An answer in plain values, without what two brokers cannot have in common: ids, addresses, the present time.
+
+Lists of structs are sorted: Kafka gives many of them in the order of a hash map.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from moldau.types import ZERO_UUID
+from moldau.wire.protocol.api_keys import API_VERSIONS
+from moldau.wire.protocol.messages.api_versions import ApiVersion
+from moldau.wire.protocol.schema import Array, Bytes, Nested, fields_of
+from moldau.wire.records.batch import HEADER_SIZE, iterate_batches
+from moldau.wire.records.record import read_records
+from tests.differential.steps import Bindings
+
+DROPPED = frozenset(
+    ("throttle_time_ms", "cluster_id", "host", "port", "total_bytes", "usable_bytes", "log_dir", "client_host")
+)
+"""Of the machine, the address, the moment. `partition_size` and offsets stay."""
+HOUR_MS = 3_600_000
+
+
+GROWING = {
+    "DescribeQuorumResponse": frozenset(("high_watermark", "log_end_offset", "leader_epoch")),
+    "ApiVersionsResponse": frozenset(("finalized_features_epoch",)),
+}
+"""Offsets of the metadata log: each broker writes into it what it likes."""
+OWNED = {"ListedGroup": "group_id", "ListedConfigResource": "resource_name"}
+"""Lists of all there is: what other sequences made is left out."""
+
+
+def plain(answer: Any, version: int, bindings: Bindings, prefix: str) -> Any:
+    """JSON values of what this version of the answer carries, in an order of its own. `prefix`: of the sequence."""
+    return _struct(answer, version, Words(bindings, prefix, GROWING.get(type(answer).__name__, frozenset())))
+
+
+class Words:
+    """What stands for a value that each broker makes up: the name under which the sequence knows it."""
+
+    def __init__(self, bindings: Bindings, prefix: str, dropped: frozenset[str]) -> None:
+        self.prefix = prefix
+        self.dropped = DROPPED | dropped
+        self.base_ms = bindings.base_ms
+        self.names: dict[object, str] = {ZERO_UUID: "none"}
+        for name, value in bindings.values.items():
+            kind, _, label = name.partition(":")
+            if kind == "topic":
+                self.names[value] = f"id of {label}"
+            elif kind in ("member", "producer"):
+                self.names[value[0]] = f"{kind} {label}"
+
+    def is_mine(self, item: Any) -> bool:
+        if isinstance(item, ApiVersion):
+            # what is not served is not advertised
+            return item.api_key in API_VERSIONS
+        name = OWNED.get(type(item).__name__)
+        return name is None or self.prefix in getattr(item, name)
+
+    def word(self, field: str, value: Any) -> Any:
+        if field in ("topic_id", "replica_directory_id"):
+            return self.names.get(value, "an id") if field == "topic_id" else "an id"
+        if field in ("member_id", "leader", "skipped_member") and isinstance(value, str):
+            return self.names.get(value, "a member" if value else "")
+        if field == "producer_id":
+            return self.names.get(value, value if value < 0 else "an id")
+        if field == "session_id":
+            return value != 0
+        if field in ("error_message", "documentation"):
+            return value is not None
+        if isinstance(value, int) and not isinstance(value, bool) and value > 1_000_000_000_000:
+            distance = value - self.base_ms
+            return f"base+{distance}" if 0 <= distance < HOUR_MS // 2 else "now" if distance < 3 * HOUR_MS else value
+        return value
+
+
+def _struct(message: msgspec.Struct, version: int, words: Words) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in fields_of(type(message)):
+        if field.name in words.dropped or not field.is_present(version):
+            continue
+        value = getattr(message, field.name)
+        if value is None:
+            found[field.name] = None
+        elif isinstance(field.type, Nested):
+            found[field.name] = _struct(value, version, words)
+        elif isinstance(field.type, Array):
+            is_nested = isinstance(field.type.element, Nested)
+            mine = [item for item in value if words.is_mine(item)]
+            items = [_struct(item, version, words) if is_nested else _value(item) for item in mine]
+            found[field.name] = sorted(items, key=json.dumps)
+        elif isinstance(field.type, Bytes) and field.type.is_view:
+            found[field.name] = _records(value, words)
+        else:
+            found[field.name] = _value(words.word(field.name, value))
+    return found
+
+
+def _value(value: Any) -> Any:
+    return bytes(value).hex() if isinstance(value, (bytes, bytearray, memoryview)) else value
+
+
+def _records(data: memoryview, words: Words) -> list[Any]:
+    """Each batch: what its header says, and its records. A batch that is cut at the end is left out."""
+    rows: list[Any] = []
+    for position, header in iterate_batches(data):
+        batch = bytes(data[position : position + header.size])
+        assert len(batch) > HEADER_SIZE
+        rows.append(
+            {
+                "base_offset": header.base_offset,
+                "attributes": header.attributes,
+                "leader_epoch": header.partition_leader_epoch,
+                "producer_id": words.word("producer_id", header.producer_id),
+                "base_sequence": header.base_sequence,
+                "max_timestamp": words.word("timestamp", header.max_timestamp),
+                "records": [
+                    [record.offset, words.word("timestamp", record.timestamp), _value(record.key), _value(record.value)]
+                    for record in read_records(batch)
+                ],
+            }
+        )
+    return rows
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> list[tuple[str, Any, Any]]:
+    """(path, ours, theirs) of every leaf that differs; list positions are left out of the path."""
+    if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
+        return [row for name in ours for row in differences(ours[name], theirs[name], f"{path}.{name}")]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        return [row for a, b in zip(ours, theirs, strict=True) for row in differences(a, b, path)]
+    return [] if ours == theirs else [(path, ours, theirs)]

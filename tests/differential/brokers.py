@@ -1,0 +1,63 @@
+"""A broker that is asked step after step, and the time it needs to know of its own changes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.conformance.bad_input.wire import Closed, RawConnection
+from tests.differential.answers import plain
+from tests.differential.steps import Bindings, Step, trimmed
+
+READY_S = 60.0
+LEADER_ON_ITS_WAY = (5, 6)
+
+
+class Broker:
+    """`settle_s`: Apache Kafka answers a change before its broker half knows of it; we do not."""
+
+    def __init__(self, bootstrap_servers: str, *, settle_s: float = 0.0) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.settle_s = settle_s
+        self._connection = RawConnection(bootstrap_servers)
+
+    def close(self) -> None:
+        self._connection.socket.close()
+
+    def wait_for_coordinator(self, *groups: str) -> None:
+        end = time.monotonic() + READY_S
+        request = FindCoordinatorRequest(coordinator_keys=groups)
+        while any(one.error_code for one in self._connection.ask(request, 6).coordinators):
+            assert time.monotonic() < end, "no coordinator"
+            time.sleep(0.1)
+
+    def take(self, step: Step, bindings: Bindings, prefix: str) -> Any:
+        """The answer in plain values, or the string "closed"."""
+        request = trimmed(step.make(bindings), step.version)
+        try:
+            answer = self._connection.ask(request, step.version, client_id="differential")
+        except Closed:
+            self._connection = RawConnection(self.bootstrap_servers)
+            return "closed"
+        if step.learn is not None:
+            step.learn(bindings, answer)
+        if step.changes:
+            self._learn_topics(step, bindings)
+        return {"api": ApiKey(step.key).name, "version": step.version, **plain(answer, step.version, bindings, prefix)}
+
+    def _learn_topics(self, step: Step, bindings: Bindings) -> None:
+        """Their ids, once the broker half agrees with what the controller answered."""
+        time.sleep(self.settle_s)
+        for name in step.names:
+            request = MetadataRequest((MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
+            end = time.monotonic() + READY_S
+            while True:
+                (topic,) = self._connection.ask(request, 12, client_id="differential").topics
+                is_on_its_way = topic.error_code in LEADER_ON_ITS_WAY or any(p.error_code for p in topic.partitions)
+                if not is_on_its_way or time.monotonic() > end:
+                    break
+            if topic.error_code == 0:
+                bindings.values[f"topic:{name}"] = topic.topic_id

@@ -1,0 +1,53 @@
+"""What Apache Kafka 4.3.1 answered to every version of every API that we serve: recorded once, compared everywhere.
+
+Record anew after a change of steps.py: `MOLDAU_KAFKA_LIBS=... python -m tests.differential.exchanges`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.differential.brokers import Broker
+from tests.differential.oracle import running_kafka
+from tests.differential.steps import ROUNDS, Bindings, Sequence, Step
+
+RECORDED = Path(__file__).parent / "exchanges.json.gz"
+BASE_BEFORE_NOW_MS = 3_600_000
+SETTLE_S = 0.1
+
+
+def round_of(number: int, *, prefix: str = "") -> tuple[Sequence, list[Step]]:
+    sequence = Sequence(number, prefix or f"round{number}")
+    return sequence, sequence.covering_steps(number)
+
+
+def answers_of(broker: Broker, number: int) -> list[Any]:
+    sequence, steps = round_of(number)
+    bindings = Bindings(int(time.time() * 1000) - BASE_BEFORE_NOW_MS)
+    return [broker.take(step, bindings, sequence.prefix) for step in steps]
+
+
+def recorded() -> list[list[Any]]:
+    """The answers of each round, in the order of its steps."""
+    rounds: list[list[Any]] = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    return rounds
+
+
+def main() -> int:
+    with running_kafka(sys.argv[1] if len(sys.argv) > 1 else None) as bootstrap_servers:
+        broker = Broker(bootstrap_servers, settle_s=SETTLE_S)
+        broker.wait_for_coordinator("any")
+        rounds = [answers_of(broker, number) for number in range(ROUNDS)]
+    # without the time of day, so that recording the same again gives the same file
+    RECORDED.write_bytes(gzip.compress(json.dumps(rounds).encode(), mtime=0))
+    print(f"{sum(len(answers) for answers in rounds)} answers in {RECORDED.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
