@@ -5,9 +5,39 @@
     with Cluster() as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
-With pytest, the fixture `moldau_cluster` gives a started Cluster that the whole session shares.
+With pytest, the fixture `moldau_cluster` gives a started Cluster that the whole session shares. docs/use/testing.md
+shows the rest: faults, time travel, records, lag.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from moldau.testing.cluster import Cluster
 
-__all__ = ["Cluster"]
+if TYPE_CHECKING:
+    from moldau.testing.faults import Fault, Faults, Happened, Script
+    from moldau.testing.inside import GroupView, Record
+    from moldau.testing.waiting import NotReachedError
+
+__all__ = ["Cluster", "Fault", "Faults", "GroupView", "Happened", "NotReachedError", "Record", "Script"]
+
+_MODULES = {
+    "Fault": "faults",
+    "Faults": "faults",
+    "GroupView": "inside",
+    "Happened": "faults",
+    "NotReachedError": "waiting",
+    "Record": "inside",
+    "Script": "faults",
+}
+
+
+def __getattr__(name: str) -> object:
+    """What a first test seldom needs is imported when it is asked for: the broker is there sooner."""
+    import importlib
+
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'moldau.testing' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"moldau.testing.{module}"), name)

@@ -247,7 +247,22 @@ class Cluster:
 
             self._ask(look)
 
+    def revive(self) -> None:
+        """Starts the broker again after it was killed, or has stopped by itself."""
+        with self._life:
+            self._check_started()
+            runtime, self._runtime = self._runtime, None
+            if runtime is not None:
+                runtime.kill()
+                self._crash_disk()
+            self._boot()
+
     # -- faults
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether `faults` was ever used."""
+        return self._faults is not None
 
     @property
     def faults(self) -> Faults:
@@ -363,12 +378,16 @@ class Cluster:
                 await broker.topic_creation.create(topic)
             count = len(await topic_sizes(broker, topic))
             by_partition: dict[int, list[Any]] = {}
+            indexes: list[int] = []
             for number, value in enumerate(values):
                 index = partition
                 if index is None:
                     index = number % count if key_bytes is None else partition_for_key(key_bytes, count)
+                indexes.append(index)
                 by_partition.setdefault(index, []).append((key_bytes, _encoded(value), at_ms, all_headers))
-            return await append_records(broker, topic, list(by_partition.items()))
+            written = await append_records(broker, topic, list(by_partition.items()))
+            of_partition = {index: iter([one for one in written if one.partition == index]) for index in by_partition}
+            return [next(of_partition[index]) for index in indexes]
 
         return self._ask(append)
 

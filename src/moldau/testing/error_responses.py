@@ -94,15 +94,13 @@ class _Maker:
             return self._name
         if isinstance(field.type, Array):
             return self._array(field, field.type.element, asked)
+        is_number = isinstance(field.type, Primitive) and field.type.format in "ihq"
+        if is_number and field.name.endswith(_UNKNOWN_WHEN_REFUSED):
+            return -1
         found = _echo(field, asked)
         if found is not None:
             return found
-        if field.is_nullable(self._version):
-            return None
-        is_number = isinstance(field.type, Primitive) and field.type.format in "ihq"
-        if is_number and field.default == 0 and field.name.endswith(_UNKNOWN_WHEN_REFUSED):
-            return -1
-        return field.default
+        return None if field.is_nullable(self._version) else field.default
 
     def _array(self, field: Field, element: FieldType, asked: object) -> object:
         """One element for each that was asked about; nothing where the elements say nothing of errors."""

@@ -148,11 +148,13 @@ class Runtime:
         async def run() -> None:
             try:
                 value = await work()
+            except asyncio.CancelledError:
+                if not result.done():
+                    result.set_exception(MoldauError("the cluster stopped meanwhile"))
+                raise
             except BaseException as error:
                 if not result.done():
                     result.set_exception(error)
-                if isinstance(error, asyncio.CancelledError):
-                    raise
             else:
                 if not result.done():
                     result.set_result(value)

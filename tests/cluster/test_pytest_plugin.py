@@ -1,0 +1,197 @@
+"""The pytest plugin in suites of users: each is a pytest of its own, with the runners and plugins that people have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+WRITE = """
+from confluent_kafka import Consumer, Producer
+
+def write(address, topic, value=b"v"):
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 0, "log_level": 0})
+    producer.produce(topic, value)
+    assert producer.flush(30) == 0
+"""
+
+SUITES = {
+    "plain": """
+import pytest
+from moldau.errors import MoldauError
+from helpers import write
+
+@pytest.mark.parametrize("number", range(20))
+def test_each_has_its_topic(moldau_cluster, moldau_topic, number):
+    write(moldau_cluster.bootstrap_servers, moldau_topic)
+    assert [record.value for record in moldau_cluster.records(moldau_topic)] == [b"v"]
+
+def test_leaves_faults_and_a_paused_broker(moldau_cluster):
+    moldau_cluster.faults.drop("Produce", times=None)
+    moldau_cluster.faults.disk_full()
+    moldau_cluster.pause()
+
+def test_finds_none_of_it(moldau_cluster, moldau_topic):
+    assert moldau_cluster.faults.log == ()
+    write(moldau_cluster.bootstrap_servers, moldau_topic)
+
+def test_leaves_it_dead(moldau_cluster, moldau_topic):
+    moldau_cluster.kill()
+
+def test_finds_it_alive(moldau_cluster, moldau_topic):
+    write(moldau_cluster.bootstrap_servers, moldau_topic)
+
+def test_has_one_to_itself(moldau_cluster, moldau_own_cluster):
+    moldau_own_cluster.produce("t", "1")
+    with pytest.raises(MoldauError):
+        moldau_cluster.records("t")
+""",
+    "asyncio": """
+import asyncio, pytest
+from aiokafka import AIOKafkaProducer
+
+@pytest.fixture
+async def producer(moldau_cluster):
+    async with AIOKafkaProducer(bootstrap_servers=moldau_cluster.bootstrap_servers) as producer:
+        yield producer
+
+async def test_writes(producer, moldau_cluster, moldau_topic):
+    await producer.send_and_wait(moldau_topic, b"v")
+    await moldau_cluster.wait_for_async(topic=moldau_topic, records=1)
+
+async def test_retries_beside_a_fault(producer, moldau_cluster, moldau_topic):
+    moldau_cluster.faults.error("Produce", "NOT_LEADER_OR_FOLLOWER", topic=moldau_topic)
+    await producer.send_and_wait(moldau_topic, b"v")
+    assert moldau_cluster.faults.count("Produce", "error") == 1
+    assert len(list(moldau_cluster.records(moldau_topic))) == 1
+""",
+    "anyio": """
+import anyio, pytest
+from functools import partial
+from helpers import write
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.anyio
+async def test_writes(moldau_cluster, moldau_topic):
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(anyio.to_thread.run_sync, write, moldau_cluster.bootstrap_servers, moldau_topic))
+        await moldau_cluster.wait_for_async(topic=moldau_topic, records=1)
+""",
+    "unittest": """
+import unittest
+from moldau.testing import Cluster
+from helpers import write
+
+class OrdersTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = cls.enterClassContext(Cluster())
+
+    def setUp(self):
+        self.topic = self.cluster.topic("orders")
+        self.addCleanup(self.cluster.faults.clear)
+
+    def test_writes(self):
+        write(self.cluster.bootstrap_servers, self.topic)
+        self.assertEqual(len(list(self.cluster.records(self.topic))), 1)
+
+    def test_once_more(self):
+        self.assertEqual(list(self.cluster.records(self.topic)), [])
+""",
+    "forked": """
+import multiprocessing, os
+from helpers import write
+
+def test_children_write_to_the_parents_broker(moldau_cluster, moldau_topic):
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=write, args=(moldau_cluster.bootstrap_servers, moldau_topic)) for _ in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+    moldau_cluster.wait_for(topic=moldau_topic, records=2)
+    write(moldau_cluster.bootstrap_servers, moldau_topic)
+
+def test_an_address_is_good_in_a_child(moldau_cluster):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if moldau_cluster.bootstrap_servers.startswith("127.0.0.1:") else 1)
+    assert os.waitpid(child, 0)[1] == 0
+""",
+    "broken": """
+from moldau.errors import InvariantError
+from helpers import write
+
+def test_breaks_a_rule(moldau_cluster):
+    node = moldau_cluster._runtime.node
+
+    async def break_a_rule():
+        raise InvariantError("offsets out of order")
+
+    moldau_cluster._runtime.call(lambda: node.broker.spawn(break_a_rule()))
+    moldau_cluster.wait_for(lambda: not moldau_cluster.is_running)
+
+def test_is_the_next(moldau_cluster, moldau_topic):
+    write(moldau_cluster.bootstrap_servers, moldau_topic)
+""",
+}
+
+
+def run_suite(directory: Path, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (directory / "helpers.py").write_text(WRITE)
+    (directory / f"test_{name}.py").write_text(SUITES[name])
+    (directory / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\npythonpath = .\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(directory)]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+
+
+def passes(directory: Path, name: str, passed: int, *options: str) -> None:
+    result = run_suite(directory, name, *options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{passed} passed" in result.stdout, result.stdout
+
+
+def test_a_plain_suite(tmp_path: Path) -> None:
+    passes(tmp_path, "plain", 25)
+
+
+def test_four_workers_of_xdist(tmp_path: Path) -> None:
+    passes(tmp_path, "plain", 25, "-n", "4")
+
+
+def test_pytest_asyncio(tmp_path: Path) -> None:
+    passes(tmp_path, "asyncio", 2)
+
+
+def test_anyio(tmp_path: Path) -> None:
+    passes(tmp_path, "anyio", 1, "-p", "no:asyncio")
+
+
+def test_unittest_in_pytest_and_alone(tmp_path: Path) -> None:
+    passes(tmp_path, "unittest", 2)
+    alone = subprocess.run(
+        [sys.executable, "-m", "unittest", "-q", "test_unittest"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert alone.returncode == 0, alone.stderr
+
+
+def test_forks(tmp_path: Path) -> None:
+    passes(tmp_path, "forked", 2)
+
+
+def test_a_broker_that_breaks_a_rule_fails_the_test_and_serves_the_next(tmp_path: Path) -> None:
+    result = run_suite(tmp_path, "broken")
+    assert result.returncode == 1
+    assert "2 passed, 1 error" in result.stdout, result.stdout
+    assert "InvariantError: offsets out of order" in result.stdout
+    assert "raise InvariantError" in result.stdout  # the line of the trace that shows where
+    assert "ERROR at teardown of test_breaks_a_rule" in result.stdout
