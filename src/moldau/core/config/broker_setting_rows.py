@@ -70,7 +70,7 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("max.connections.per.ip", "int", "2147483647", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),
     ("max.connections.per.ip.overrides", "string", "", "", CLUSTER_WIDE, REFUSED, ""),
     ("max.incremental.fetch.session.cache.slots", "int", "1000", "[0,...]", READ_ONLY, HONOURED, ""),
-    ("max.request.partition.size.limit", "int", "2000", "[1,...]", READ_ONLY, NOT_SERVED, ""),
+    ("max.request.partition.size.limit", "int", "2000", "[1,...]", READ_ONLY, HONOURED, ""),
     ("num.io.threads", "int", "8", "[1,...]", CLUSTER_WIDE, IGNORED, "requests are handled on one event loop"),
     ("num.network.threads", "int", "3", "[1,...]", CLUSTER_WIDE, IGNORED, "requests are handled on one event loop"),
     ("producer.purgatory.purge.interval.requests", "int", "1000", "", READ_ONLY,

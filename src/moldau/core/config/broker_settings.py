@@ -56,6 +56,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     connections_max_idle_ms: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int
     socket_request_max_bytes: int

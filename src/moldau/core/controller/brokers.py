@@ -10,6 +10,7 @@ A change of many partitions is cut into batches: each decision does one, and is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.configs import min_insync_replicas
@@ -28,7 +29,11 @@ from moldau.wire.protocol.messages.metadata_records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    UnregisterBrokerRecord,
 )
+
+if TYPE_CHECKING:
+    from moldau.wire.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 MAX_CHANGES_PER_STEP = 9_000
 """Partition changes in one batch; a batch of `__cluster_metadata` holds at most 10,000 records."""
@@ -115,6 +120,31 @@ def shut_down_broker(
     if not records:
         return [BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=FENCED)], Step(True, broker.epoch)
     return records, Step(False, broker.epoch)
+
+
+def unregister_broker(
+    image: MetadataImage, settings: BrokerSettings, request: UnregisterBrokerRequest
+) -> tuple[list[MetadataRecord], UnregisterBrokerResponse]:
+    """Forgets a broker that is gone. One that serves is refused: Apache Kafka forgets it too, and a cluster whose only
+    broker was forgotten serves nobody until that broker is started again.
+
+    Raises BROKER_ID_NOT_REGISTERED, INVALID_REQUEST, REQUEST_TIMED_OUT (too many partitions for one batch: again).
+    """
+    from moldau.wire.protocol.messages.cluster import UnregisterBrokerResponse
+
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        raise kafka_error("BROKER_ID_NOT_REGISTERED", f"Broker ID {request.broker_id} is not currently registered")
+    if broker.is_active:
+        raise kafka_error(
+            "INVALID_REQUEST", f"Broker {request.broker_id} is serving: stop it before it is unregistered."
+        )
+    changes = _Changes(image, settings, request.broker_id)
+    records = changes.leave()
+    if not changes.is_complete:
+        raise kafka_error("REQUEST_TIMED_OUT", "too many partitions for one batch")
+    records.append(UnregisterBrokerRecord(broker.broker_id, broker.epoch))
+    return records, UnregisterBrokerResponse()
 
 
 def _registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:

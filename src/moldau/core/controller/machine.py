@@ -49,6 +49,8 @@ class ControllerMachine:
         self._cluster_id = cluster_id
         self._settings = settings
         self._random = random
+        self.kraft_version = 0
+        """What the control records of the log say; set by who reads them."""
 
     def new_state(self) -> MetadataFold:
         return MetadataFold(self._cluster_id)
@@ -85,6 +87,10 @@ class ControllerMachine:
                 return register_controller(request), ControllerReady()
             case ActivateController():
                 return self._activate(state, request), ControllerReady()
+            case _:
+                from moldau.core.controller.administration import administer
+
+                return administer(state, self._settings, self._random, self.kraft_version, request)
 
     def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
         """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 import msgspec
 
 from moldau.core.metadata.fold import MetadataRecord
@@ -19,6 +21,22 @@ from moldau.wire.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+
+if TYPE_CHECKING:
+    from moldau.wire.protocol.messages.cluster import (
+        UnregisterBrokerRequest,
+        UnregisterBrokerResponse,
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+    )
+    from moldau.wire.protocol.messages.partitions import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+        ElectLeadersRequest,
+        ElectLeadersResponse,
+    )
 
 
 class ActivateController(msgspec.Struct, frozen=True):
@@ -87,11 +105,36 @@ class ProducerIdBlock(msgspec.Struct, frozen=True):
     count: int
 
 
+class QuorumDescription(msgspec.Struct, frozen=True):
+    """The quorum of one voter, as its leader sees it. `directory_id` is zero where the voters are configured, not kept
+    in the log."""
+
+    leader_id: BrokerId
+    leader_epoch: int
+    high_watermark: int
+    log_end_offset: int
+    directory_id: Uuid
+    listeners: tuple[BrokerListener, ...]
+
+
 class ControllerReady(msgspec.Struct, frozen=True):
     """The answer to ActivateController and RegisterController."""
 
 
-ControllerRequest = (
+# names of types only: their modules are imported with the first request of theirs
+AdministrationRequest: TypeAlias = (
+    "CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
+    " | UpdateFeaturesRequest | UnregisterBrokerRequest"
+)
+AdministrationResponse: TypeAlias = (
+    "CreatePartitionsResponse | ElectLeadersResponse | AlterPartitionReassignmentsResponse"
+    " | UpdateFeaturesResponse | UnregisterBrokerResponse"
+)
+
+ControllerRequest: TypeAlias = "CoreRequest | AdministrationRequest"
+ControllerResponse: TypeAlias = "CoreResponse | AdministrationResponse"
+
+CoreRequest = (
     CreateTopicsRequest
     | DeleteTopicsRequest
     | AlterConfigsRequest
@@ -103,7 +146,7 @@ ControllerRequest = (
     | RegisterController
     | ActivateController
 )
-ControllerResponse = (
+CoreResponse = (
     CreateTopicsResponse
     | DeleteTopicsResponse
     | AlterConfigsResponse

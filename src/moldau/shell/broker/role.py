@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
-from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
+from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, QuorumDescription
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
@@ -55,6 +55,8 @@ Prepare = Callable[[RequestContext, Coroutine[Any, Any, Callable[[], Any]]], Pen
     """What the broker asks of the active controller."""
 
     async def submit(self, request: Any) -> Any: ...
+
+    def describe(self) -> QuorumDescription: ...
 
 
 class Broker:

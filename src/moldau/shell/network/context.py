@@ -33,6 +33,9 @@ class Resource:
 
 
 CLUSTER_NAME = "kafka-cluster"
+TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
+"""What a principal may do to a topic: bits of an answer's authorized operations (KIP-430)."""
+CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
 
 
 class Authorizer(Protocol):

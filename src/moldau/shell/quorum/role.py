@@ -24,6 +24,7 @@ from moldau.core.controller.requests import (
     ActivateController,
     ControllerRequest,
     ControllerResponse,
+    QuorumDescription,
     RegisterBroker,
     RegisterController,
     ShutDownBroker,
@@ -64,7 +65,7 @@ from moldau.shell.quorum.metadata_log import (
 )
 from moldau.shell.quorum.quorum_state import QuorumError, QuorumState, read_quorum_state, write_quorum_state
 from moldau.shell.quorum.snapshots import SnapshotWriter, remove_unfinished
-from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, BrokerId, Offset, TopicPartition, Uuid
+from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, LeaderChangeMessageVoter
 from moldau.wire.records.control import ControlType, build_control_batch
@@ -168,6 +169,23 @@ class QuorumRole:
         if self.image.end_offset:
             subscriber(self.image, delta_of(self.image))
 
+    def describe(self) -> QuorumDescription:
+        """For DescribeQuorum; after `start`."""
+        voters = self._control.voters
+        listener = self.identity.controller_listener
+        listeners: tuple[BrokerListener, ...] = (listener,)
+        if voters is not None:
+            points = next(iter(voters.voters)).endpoints
+            listeners = tuple(BrokerListener(point.name, point.host, point.port) for point in points)
+        return QuorumDescription(
+            leader_id=self.identity.node_id,
+            leader_epoch=self.leader_epoch,
+            high_watermark=self.high_watermark,
+            log_end_offset=self.log.log_end_offset,
+            directory_id=ZERO_UUID if voters is None else self.identity.directory_id,
+            listeners=listeners,
+        )
+
     # start and stop
 
     async def start(self) -> None:
@@ -242,6 +260,7 @@ class QuorumRole:
         if host.stopped is not None:
             raise QuorumError(host.stopped)
         self._control = replay.control
+        self._machine.kraft_version = replay.control.kraft_version
         self._snapshots.started(log.size_bytes - replay.bytes_read)
         return host, fold
 

@@ -182,28 +182,28 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _api(2, 4, 4, "leader_epochs", "OffsetForLeaderEpoch"),
     ApiKey.DESCRIBE_CONFIGS: _api(1, 4, 4, "configs", "DescribeConfigs"),
     ApiKey.ALTER_CONFIGS: _api(0, 2, 2, "configs", "AlterConfigs"),
+    ApiKey.CREATE_PARTITIONS: _api(0, 3, 2, "partitions", "CreatePartitions"),
+    ApiKey.ELECT_LEADERS: _api(0, 2, 2, "partitions", "ElectLeaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _api(0, 1, 1, "configs", "IncrementalAlterConfigs"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _api(0, 1, 0, "partitions", "AlterPartitionReassignments"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _api(0, 0, 0, "partitions", "ListPartitionReassignments"),
+    ApiKey.DESCRIBE_QUORUM: _api(0, 2, 0, "cluster", "DescribeQuorum"),
+    ApiKey.UPDATE_FEATURES: _api(0, 2, 0, "cluster", "UpdateFeatures"),
+    ApiKey.DESCRIBE_CLUSTER: _api(0, 2, 0, "cluster", "DescribeCluster"),
     ApiKey.DESCRIBE_PRODUCERS: _api(0, 0, 0, "producer_ids", "DescribeProducers"),
+    ApiKey.UNREGISTER_BROKER: _api(0, 0, 0, "cluster", "UnregisterBroker"),
     ApiKey.LIST_CONFIG_RESOURCES: _api(0, 1, 0, "configs", "ListConfigResources"),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api(0, 0, 0, "partitions", "DescribeTopicPartitions"),
 }
 """In the order of their keys, which is the order in which ApiVersions tells them."""
 
 DECLARED: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: _api(1, 2, 2, "log_dirs", "AlterReplicaLogDirs"),
     ApiKey.DESCRIBE_LOG_DIRS: _api(1, 5, 2, "log_dirs", "DescribeLogDirs"),
-    ApiKey.CREATE_PARTITIONS: _api(0, 3, 2, "partitions", "CreatePartitions"),
     ApiKey.DELETE_GROUPS: _api(0, 2, 2, "group_admin", "DeleteGroups"),
-    ApiKey.ELECT_LEADERS: _api(0, 2, 2, "partitions", "ElectLeaders"),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _api(0, 1, 0, "partitions", "AlterPartitionReassignments"),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _api(0, 0, 0, "partitions", "ListPartitionReassignments"),
     ApiKey.OFFSET_DELETE: _api(0, 0, NEVER, "group_admin", "OffsetDelete"),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _api(0, 1, 1, "client_quotas", "DescribeClientQuotas"),
     ApiKey.ALTER_CLIENT_QUOTAS: _api(0, 1, 1, "client_quotas", "AlterClientQuotas"),
-    ApiKey.DESCRIBE_QUORUM: _api(0, 2, 0, "cluster", "DescribeQuorum"),
-    ApiKey.UPDATE_FEATURES: _api(0, 2, 0, "cluster", "UpdateFeatures"),
-    ApiKey.DESCRIBE_CLUSTER: _api(0, 2, 0, "cluster", "DescribeCluster"),
-    ApiKey.UNREGISTER_BROKER: _api(0, 0, 0, "cluster", "UnregisterBroker"),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api(0, 0, 0, "partitions", "DescribeTopicPartitions"),
 }
 """Messages that clients of ours may send and that no handler serves yet; a row moves up with its handler."""
 

@@ -30,10 +30,19 @@ _ROWS: tuple[tuple[ApiKey, str, str], ...] = (
     (ApiKey.INIT_PRODUCER_ID, "producer_ids", "act_init_producer_id"),
     (ApiKey.DESCRIBE_CONFIGS, "configs", "act_describe_configs"),
     (ApiKey.ALTER_CONFIGS, "configs", "act_alter_configs"),
+    (ApiKey.CREATE_PARTITIONS, "partitions", "act_create_partitions"),
+    (ApiKey.ELECT_LEADERS, "partitions", "act_elect_leaders"),
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, "configs", "act_incremental_alter_configs"),
+    (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "partitions", "act_alter_partition_reassignments"),
+    (ApiKey.LIST_PARTITION_REASSIGNMENTS, "partitions", "act_list_partition_reassignments"),
+    (ApiKey.DESCRIBE_QUORUM, "cluster", "act_describe_quorum"),
+    (ApiKey.UPDATE_FEATURES, "cluster", "act_update_features"),
+    (ApiKey.DESCRIBE_CLUSTER, "cluster", "act_describe_cluster"),
+    (ApiKey.UNREGISTER_BROKER, "cluster", "act_unregister_broker"),
     (ApiKey.LIST_CONFIG_RESOURCES, "configs", "act_list_config_resources"),
     (ApiKey.OFFSET_FOR_LEADER_EPOCH, "leader_epochs", "act_offset_for_leader_epoch"),
     (ApiKey.DESCRIBE_PRODUCERS, "producers", "act_describe_producers"),
+    (ApiKey.DESCRIBE_TOPIC_PARTITIONS, "partitions", "act_describe_topic_partitions"),
 )
 
 

@@ -1,0 +1,65 @@
+"""Replicas that a request names itself, and the record of a partition that begins with them."""
+
+from __future__ import annotations
+
+from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY
+from moldau.core.metadata.image import MetadataImage
+from moldau.errors import KafkaError, kafka_error
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.metadata_records import PartitionRecord
+
+
+def bad_assignment(message: str) -> KafkaError:
+    return kafka_error("INVALID_REPLICA_ASSIGNMENT", message)
+
+
+def check_assignment(image: MetadataImage, broker_ids: tuple[int, ...], expected: int | None) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT unless each broker is registered and stands there once; `expected`: how many
+    the partitions before have."""
+    if not broker_ids:
+        raise bad_assignment("The manual partition assignment includes an empty replica list.")
+    in_order = sorted(broker_ids)
+    for position, broker_id in enumerate(in_order):
+        if broker_id not in image.brokers:
+            raise bad_assignment(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+            )
+        if position and in_order[position - 1] == broker_id:
+            raise bad_assignment(f"The manual partition assignment includes the broker {broker_id} more than once.")
+    if expected is not None and len(broker_ids) != expected:
+        raise bad_assignment(
+            f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {expected} replica(s)."
+        )
+
+
+def check_active(image: MetadataImage, broker_ids: tuple[int, ...], partition_id: int) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT where none of the brokers may lead the partition."""
+    if not any(image.brokers[broker_id].is_active for broker_id in broker_ids):
+        raise bad_assignment(
+            "All brokers specified in the manual partition assignment for partition "
+            f"{partition_id} are fenced or in controlled shutdown."
+        )
+
+
+def new_partition(
+    image: MetadataImage, topic_id: Uuid, partition_id: int, replicas: tuple[int, ...]
+) -> PartitionRecord:
+    """A partition's first record: led by the first replica that is active, in sync with all that are."""
+    isr = tuple(replica for replica in replicas if image.brokers[replica].is_active)
+    return PartitionRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        leader=isr[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=tuple(default_directory(image, replica) for replica in replicas),
+    )
+
+
+def default_directory(image: MetadataImage, broker_id: int) -> Uuid:
+    """The only log directory of a broker; with several it chooses itself, and tells later (KIP-858)."""
+    directories = image.brokers[broker_id].log_directories
+    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY

@@ -1,0 +1,115 @@
+"""Leaders chosen on request (KIP-183, 460): the preferred one, or, at the price of records, any that is alive."""
+
+from __future__ import annotations
+
+import enum
+
+from moldau.core.controller.partitions import MAX_PARTITIONS_PER_REQUEST
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, MetadataImage, PartitionImage
+from moldau.errors import KafkaError, kafka_error
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
+from moldau.wire.protocol.messages.partitions import (
+    ElectionPartitionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ReplicaElectionResult,
+)
+
+
+class ElectionType(enum.IntEnum):
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def elect_leaders(
+    image: MetadataImage, request: ElectLeadersRequest
+) -> tuple[list[MetadataRecord], ElectLeadersResponse]:
+    """The records of the elections that take place, and the answer for each partition. Asked of all topics, only what
+    is not "not needed" is told."""
+    if request.timeout_ms <= 0:
+        return [], refused(request, kafka_error("REQUEST_TIMED_OUT"))
+    if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
+        return [], refused(request, kafka_error("INVALID_REQUEST", f"Unknown election type {request.election_type}"))
+    if request.topic_partitions is None:
+        asked = [(name, tuple(topic.partitions)) for name, topic in sorted(image.topics_by_name.items())]
+    else:
+        asked = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    records: list[MetadataRecord] = []
+    results: list[ReplicaElectionResult] = []
+    elected: dict[tuple[str, int], None] = {}
+    not_needed = kafka_error("ELECTION_NOT_NEEDED", "Leader election not needed for topic partition.")
+    for name, partitions in asked:
+        answers: list[ElectionPartitionResult] = []
+        for partition_id in partitions:
+            try:
+                if (name, partition_id) in elected:
+                    raise not_needed
+                if len(records) == MAX_PARTITIONS_PER_REQUEST:
+                    raise kafka_error("REQUEST_TIMED_OUT", "the rest of the elections has to be asked for again")
+                records.append(_election(image, name, partition_id, request.election_type, not_needed))
+            except KafkaError as error:
+                if request.topic_partitions is not None or error is not not_needed:
+                    answers.append(ElectionPartitionResult(partition_id, error.code, error.message))
+                continue
+            elected[name, partition_id] = None
+            answers.append(ElectionPartitionResult(partition_id, 0, None))
+        results.append(ReplicaElectionResult(name, tuple(answers)))
+    return records, ElectLeadersResponse(replica_election_results=tuple(results))
+
+
+def refused(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+    """`error` for the whole and for each partition named."""
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=tuple(
+            ReplicaElectionResult(
+                topic.topic,
+                tuple(ElectionPartitionResult(index, error.code, error.message) for index in topic.partitions),
+            )
+            for topic in request.topic_partitions or ()
+        ),
+    )
+
+
+def _election(
+    image: MetadataImage, name: str, partition_id: int, election_type: int, not_needed: KafkaError
+) -> PartitionChangeRecord:
+    topic = image.topics_by_name.get(name)
+    if topic is None:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"No such topic as {name}")
+    old = topic.partitions.get(partition_id)
+    if old is None:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"No such partition as {name}-{partition_id}")
+    if election_type == ElectionType.PREFERRED:
+        preferred = old.replicas[0]
+        if old.leader == preferred:
+            raise not_needed
+        if preferred not in old.isr or not _is_active(image, preferred):
+            raise kafka_error("PREFERRED_LEADER_NOT_AVAILABLE", "The preferred leader was not available.")
+        return PartitionChangeRecord(partition_id=partition_id, topic_id=topic.topic_id, leader=preferred)
+    if old.leader != NO_LEADER:
+        raise not_needed
+    return _unclean(image, topic.topic_id, partition_id, old)
+
+
+def _unclean(image: MetadataImage, topic_id: Uuid, partition_id: int, old: PartitionImage) -> PartitionChangeRecord:
+    for replica in old.replicas:
+        if _is_active(image, replica):
+            is_clean = replica in old.isr or replica in old.eligible_leader_replicas
+            return PartitionChangeRecord(
+                partition_id=partition_id,
+                topic_id=topic_id,
+                isr=old.isr if replica in old.isr else (replica,),
+                leader=replica,
+                leader_recovery_state=-1 if is_clean else LeaderRecoveryState.RECOVERING,
+                eligible_leader_replicas=() if old.eligible_leader_replicas else None,
+                last_known_elr=() if old.last_known_elr else None,
+            )
+    raise kafka_error("ELIGIBLE_LEADERS_NOT_AVAILABLE", "Eligible topic partition leaders are not available.")
+
+
+def _is_active(image: MetadataImage, broker_id: int) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.is_active

@@ -1,0 +1,102 @@
+"""More partitions for a topic (KIP-195): every answer of Apache Kafka, but one. More than 10,000 new partitions in one
+request are refused before anything is added; Apache Kafka answers -1 and adds some all the same."""
+
+from __future__ import annotations
+
+from moldau.core.controller.assignments import bad_assignment, check_active, check_assignment, new_partition
+from moldau.core.controller.placement import place_replicas
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.image import MetadataImage, TopicImage
+from moldau.errors import KafkaError, kafka_error
+from moldau.ports import Random
+from moldau.wire.protocol.messages.partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+
+
+def create_partitions(
+    image: MetadataImage, random: Random, request: CreatePartitionsRequest
+) -> tuple[list[MetadataRecord], CreatePartitionsResponse]:
+    """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
+    counts: dict[str, int] = {}
+    for topic in request.topics:
+        counts[topic.name] = counts.get(topic.name, 0) + 1
+    duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
+    results = [refused(name, duplicate) for name, count in counts.items() if count > 1]
+    asked = [topic for topic in request.topics if counts[topic.name] == 1]
+    refusal = _refusal_of_all(image, asked, request.timeout_ms)
+    if refusal is not None:
+        return [], CreatePartitionsResponse(results=(*results, *(refused(topic.name, refusal) for topic in asked)))
+    records: list[MetadataRecord] = []
+    for topic in asked:
+        try:
+            records += _added(image, random, topic)
+        except KafkaError as error:
+            results.append(refused(topic.name, error))
+        else:
+            results.append(CreatePartitionsTopicResult(topic.name))
+    return [] if request.validate_only else records, CreatePartitionsResponse(results=tuple(results))
+
+
+def refused(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name, error.code, error.message)
+
+
+def added_partitions(image: MetadataImage, topics: list[CreatePartitionsTopic]) -> int:
+    """How many partitions `topics` ask for beyond those that are there."""
+    added = 0
+    for asked in topics:
+        topic = image.topics_by_name.get(asked.name)
+        if topic is not None:
+            added += max(0, asked.count - len(topic.partitions))
+    return added
+
+
+def _refusal_of_all(image: MetadataImage, topics: list[CreatePartitionsTopic], timeout_ms: int) -> KafkaError | None:
+    if timeout_ms <= 0:
+        return kafka_error("REQUEST_TIMED_OUT")
+    if added_partitions(image, topics) > MAX_PARTITIONS_PER_REQUEST:
+        return kafka_error("POLICY_VIOLATION", "Excessively large number of partitions per request.")
+    return None
+
+
+def _added(image: MetadataImage, random: Random, asked: CreatePartitionsTopic) -> list[MetadataRecord]:
+    """The records of one topic's new partitions. Raises KafkaError for the first thing that is wrong."""
+    topic = image.topics_by_name.get(asked.name)
+    if topic is None:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+    current = len(topic.partitions)
+    if asked.count == current:
+        raise kafka_error("INVALID_PARTITIONS", f"Topic already has {current} partition(s).")
+    if asked.count < current:
+        raise kafka_error(
+            "INVALID_PARTITIONS",
+            f"The topic {asked.name} currently has {current} partition(s); {asked.count} would not be an increase.",
+        )
+    if asked.assignments is None:
+        brokers = list(image.brokers.values())
+        placements = place_replicas(asked.count - current, topic.replication_factor, brokers, random)
+    else:
+        placements = _assigned(image, topic, asked)
+    return [
+        new_partition(image, topic.topic_id, current + index, replicas) for index, replicas in enumerate(placements)
+    ]
+
+
+def _assigned(image: MetadataImage, topic: TopicImage, asked: CreatePartitionsTopic) -> list[tuple[int, ...]]:
+    assignments = asked.assignments or ()
+    current = len(topic.partitions)
+    if len(assignments) != asked.count - current:
+        raise bad_assignment(
+            f"Attempted to add {asked.count - current} additional partition(s), but only {len(assignments)} "
+            "assignment(s) were specified."
+        )
+    for index, assignment in enumerate(assignments):
+        check_assignment(image, assignment.broker_ids, topic.replication_factor)
+        check_active(image, assignment.broker_ids, current + index)
+    return [assignment.broker_ids for assignment in assignments]

@@ -1,0 +1,173 @@
+"""Moving replicas (KIP-455, 860): what is asked, what is under way, what is taken back.
+
+A reassignment begins with both sets of replicas; one that only takes replicas away is complete at once. New replicas
+join the in-sync set when they have caught up, which needs replication between brokers.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.core.controller.assignments import check_assignment, default_directory
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
+from moldau.errors import KafkaError, kafka_error
+from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
+from moldau.wire.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
+
+MAX_RECORDS_PER_REQUEST = 10_000
+
+
+def alter_partition_reassignments(
+    image: MetadataImage, request: AlterPartitionReassignmentsRequest
+) -> tuple[list[MetadataRecord], AlterPartitionReassignmentsResponse]:
+    """The records of what begins, ends or is taken back, and the answer for each partition."""
+    answer = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None if request.topics else "",
+    )
+    if request.timeout_ms <= 0:
+        return [], refused(request, kafka_error("REQUEST_TIMED_OUT"))
+    records: list[MetadataRecord] = []
+    changed: dict[tuple[str, int], None] = {}
+    responses: list[ReassignableTopicResponse] = []
+    for topic in request.topics:
+        partitions: list[ReassignablePartitionResponse] = []
+        for asked in topic.partitions:
+            key = (topic.name, asked.partition_index)
+            try:
+                record = _change(image, topic.name, asked, request.allow_replication_factor_change)
+                if record is not None and key in changed:
+                    raise kafka_error("INVALID_REQUEST", "The partition stands twice in the request.")
+            except KafkaError as error:
+                partitions.append(ReassignablePartitionResponse(asked.partition_index, error.code, error.message))
+                continue
+            if record is not None:
+                records.append(record)
+                changed[key] = None
+            partitions.append(ReassignablePartitionResponse(asked.partition_index, 0, None))
+        responses.append(ReassignableTopicResponse(topic.name, tuple(partitions)))
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+        return [], refused(request, too_large)
+    return records, msgspec.structs.replace(answer, responses=tuple(responses))
+
+
+def refused(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
+    """`error` for the whole and for each partition."""
+
+    def each(topic: ReassignableTopic) -> ReassignableTopicResponse:
+        rows = (
+            ReassignablePartitionResponse(row.partition_index, error.code, error.message) for row in topic.partitions
+        )
+        return ReassignableTopicResponse(topic.name, tuple(rows))
+
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=error.code,
+        error_message=error.message,
+        responses=tuple(each(topic) for topic in request.topics),
+    )
+
+
+def _change(
+    image: MetadataImage, name: str, asked: ReassignablePartition, may_change_factor: bool
+) -> PartitionChangeRecord | None:
+    """What has to be written, None if all is as asked. Raises 3, 38, 39, 85."""
+    topic = image.topics_by_name.get(name)
+    if topic is None:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"Unable to find a topic named {name}.")
+    partition = topic.partitions.get(asked.partition_index)
+    if partition is None:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"Unable to find partition {name}:{asked.partition_index}.")
+    if asked.replicas is None:
+        if not _is_moving(partition):
+            raise kafka_error("NO_REASSIGNMENT_IN_PROGRESS")
+        return _written(image, topic, asked.partition_index, partition, _settled(partition))
+    check_assignment(image, asked.replicas, None)
+    current = _settled(partition)
+    if not may_change_factor and len(asked.replicas) != len(current):
+        raise kafka_error(
+            "INVALID_REPLICATION_FACTOR",
+            f"The replication factor is changed from {len(current)} to {len(asked.replicas)}",
+        )
+    return _written(image, topic, asked.partition_index, partition, asked.replicas)
+
+
+def _is_moving(partition: PartitionImage) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def _settled(partition: PartitionImage) -> tuple[int, ...]:
+    """The replicas that the partition has, without those that a reassignment only wants to add."""
+    return tuple(replica for replica in partition.replicas if replica not in partition.adding_replicas)
+
+
+def _written(
+    image: MetadataImage, topic: TopicImage, partition_id: int, old: PartitionImage, target: tuple[int, ...]
+) -> PartitionChangeRecord | None:
+    """The record that moves the partition towards `target`, all the way where no replica has to catch up first."""
+    settled = _settled(old)
+    adding = tuple(sorted(replica for replica in target if replica not in settled))
+    removing = tuple(sorted(replica for replica in settled if replica not in target))
+    replicas = (*target, *removing)
+    isr = tuple(replica for replica in old.isr if replica in replicas)
+    if all(replica in old.isr for replica in adding) and any(replica in target for replica in isr):
+        replicas, adding, removing = target, (), ()
+        isr = tuple(replica for replica in old.isr if replica in target)
+    leader: int = old.leader
+    if leader not in isr and leader >= 0:
+        leader = next((replica for replica in replicas if replica in isr and image.brokers[replica].is_active), -1)
+    new = (replicas, isr, adding, removing, leader)
+    if new == (old.replicas, old.isr, old.adding_replicas, old.removing_replicas, old.leader):
+        return None
+    known = dict(zip(old.replicas, old.directories, strict=False))
+    return PartitionChangeRecord(
+        partition_id=partition_id,
+        topic_id=topic.topic_id,
+        isr=isr if isr != old.isr else None,
+        leader=leader if leader != old.leader else -2,
+        replicas=replicas if replicas != old.replicas else None,
+        removing_replicas=removing if removing != old.removing_replicas else None,
+        adding_replicas=adding if adding != old.adding_replicas else None,
+        directories=tuple(known.get(replica) or default_directory(image, replica) for replica in replicas)
+        if replicas != old.replicas
+        else None,
+    )
+
+
+def list_partition_reassignments(
+    image: MetadataImage, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """What is under way, of all topics or of those asked; what does not exist is left out, as in Kafka."""
+    if request.topics is None:
+        asked = [(topic, tuple(topic.partitions)) for _, topic in sorted(image.topics_by_name.items())]
+    else:
+        asked = [
+            (topic, row.partition_indexes)
+            for row in request.topics
+            if (topic := image.topics_by_name.get(row.name)) is not None
+        ]
+    topics: list[OngoingTopicReassignment] = []
+    for topic, indexes in asked:
+        moving = tuple(
+            OngoingPartitionReassignment(
+                index, partition.replicas, partition.adding_replicas, partition.removing_replicas
+            )
+            for index in indexes
+            if (partition := topic.partitions.get(index)) is not None and _is_moving(partition)
+        )
+        if moving:
+            topics.append(OngoingTopicReassignment(topic.name, moving))
+    return ListPartitionReassignmentsResponse(error_message=None, topics=tuple(topics))

@@ -1,0 +1,193 @@
+"""The cluster itself: its brokers, its quorum, its features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.core.controller import features
+from moldau.core.controller.requests import QuorumDescription
+from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
+from moldau.core.metadata.image import BrokerImage
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.network.context import CLUSTER_NAME, CLUSTER_OPERATIONS, Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    QuorumListener,
+    QuorumNode,
+    QuorumPartition,
+    QuorumReplicaState,
+    QuorumTopic,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from moldau.shell.broker.role import Broker
+
+BROKER_ENDPOINTS = 1
+CONTROLLER_ENDPOINTS = 2
+RESULTS_UNTIL = 1
+DIRECTORY_IDS_FROM = 2
+NODES_FROM = 2
+NO_OPERATIONS = -(1 << 31)
+CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
+MISMATCHED_ENDPOINT_TYPE = ERROR_CODES["MISMATCHED_ENDPOINT_TYPE"]
+UNSUPPORTED_ENDPOINT_TYPE = ERROR_CODES["UNSUPPORTED_ENDPOINT_TYPE"]
+UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+def act_describe_cluster(
+    broker: Broker, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """Versions 0-2. KIP-700; v1 endpoint types (KIP-919), v2 fenced brokers (KIP-1073).
+
+    Controllers are asked for on a controller's listener only: 114 here. Ignored on purpose: nothing.
+    """
+    throttle_time_ms = context.throttle()
+    endpoint_type = request.endpoint_type
+    if endpoint_type == CONTROLLER_ENDPOINTS:
+        code, message = (
+            MISMATCHED_ENDPOINT_TYPE,
+            ("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"),
+        )
+        return DescribeClusterResponse(throttle_time_ms, code, message)
+    if endpoint_type != BROKER_ENDPOINTS:
+        message = f"Unsupported endpoint type {endpoint_type}"
+        return DescribeClusterResponse(throttle_time_ms, UNSUPPORTED_ENDPOINT_TYPE, message)
+    operations = NO_OPERATIONS
+    if request.include_cluster_authorized_operations:
+        operations = sum(
+            1 << code for code in CLUSTER_OPERATIONS if context.authorize(code, Resource.CLUSTER, CLUSTER_NAME)
+        )
+    described = (
+        _described(broker, context, registered)
+        for _, registered in sorted(broker.image.brokers.items())
+        if request.include_fenced_brokers or not registered.is_fenced
+    )
+    return DescribeClusterResponse(
+        throttle_time_ms=throttle_time_ms,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=tuple(row for row in described if row is not None),
+        cluster_authorized_operations=operations,
+    )
+
+
+def _described(broker: Broker, context: RequestContext, registered: BrokerImage) -> DescribeClusterBroker | None:
+    """A broker as this client reaches it; None for one that has no listener of that name."""
+    if registered.broker_id == broker.node_id:
+        host, port = broker.address_for(context)
+    else:
+        listener = next((point for point in registered.listeners if point.name == context.listener_name), None)
+        if listener is None:
+            return None
+        host, port = listener.host, listener.port
+    return DescribeClusterBroker(registered.broker_id, host, port, registered.rack, registered.is_fenced)
+
+
+def act_describe_quorum(
+    broker: Broker, context: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
+    """Versions 0-2. KIP-595; v1 times of the last fetch (KIP-836), v2 directory ids and nodes (KIP-853).
+
+    Only `__cluster_metadata`, partition 0, alone, has an answer; the leader has always just fetched.
+    Ignored on purpose: the throttle time, which this answer has no field for.
+    """
+    context.throttle()
+    if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        return DescribeQuorumResponse(CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+    asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics]
+    if asked != [(CLUSTER_METADATA_TOPIC, [0])]:
+        message = "This server does not host this topic-partition."
+        return DescribeQuorumResponse(
+            topics=tuple(
+                QuorumTopic(
+                    name,
+                    tuple(QuorumPartition(index, UNKNOWN_TOPIC_OR_PARTITION, message) for index in indexes),
+                )
+                for name, indexes in asked
+            )
+        )
+    quorum = broker.controller.describe()
+    nodes = (
+        QuorumNode(
+            quorum.leader_id,
+            tuple(QuorumListener(point.name, point.host, point.port) for point in quorum.listeners),
+        ),
+    )
+    return DescribeQuorumResponse(
+        topics=(QuorumTopic(CLUSTER_METADATA_TOPIC, (_quorum_partition(broker, context, quorum),)),),
+        nodes=nodes if context.api_version >= NODES_FROM else (),
+    )
+
+
+def _quorum_partition(broker: Broker, context: RequestContext, quorum: QuorumDescription) -> QuorumPartition:
+    now_ms = broker.clock.now_ms()
+    voter = QuorumReplicaState(
+        replica_id=quorum.leader_id,
+        log_end_offset=quorum.log_end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    if context.api_version >= DIRECTORY_IDS_FROM:
+        voter = msgspec.structs.replace(voter, replica_directory_id=quorum.directory_id)
+    return QuorumPartition(
+        leader_id=quorum.leader_id,
+        leader_epoch=quorum.leader_epoch,
+        high_watermark=quorum.high_watermark,
+        current_voters=(voter,),
+    )
+
+
+def act_update_features(
+    broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse | Coroutine[object, object, UpdateFeaturesResponse]:
+    """Versions 0-2. KIP-584; v1 kinds of downgrade and validation only (KIP-584 as amended), v2 one result for all
+    (KIP-1022).
+
+    Ignored on purpose: the timeout (one node decides at once), and `allow_downgrade` of v0, which Kafka 4 ignores too.
+    """
+    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        refused = features.refused(kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed."))
+        return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
+
+    async def finish() -> UpdateFeaturesResponse:
+        try:
+            response: UpdateFeaturesResponse = await broker.controller.submit(request)
+        except KafkaError as error:
+            response = features.refused(error)
+        results = response.results if context.api_version <= RESULTS_UNTIL else ()
+        return msgspec.structs.replace(response, throttle_time_ms=context.throttle(), results=results)
+
+    return finish()
+
+
+def act_unregister_broker(
+    broker: Broker, context: RequestContext, request: UnregisterBrokerRequest
+) -> UnregisterBrokerResponse | Coroutine[object, object, UnregisterBrokerResponse]:
+    """Versions 0-0. KIP-631.
+
+    A broker that serves gets 42, where Apache Kafka forgets it. Ignored on purpose: nothing.
+    """
+    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        code, message = CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+        return UnregisterBrokerResponse(context.throttle(), code, message)
+
+    async def finish() -> UnregisterBrokerResponse:
+        try:
+            response: UnregisterBrokerResponse = await broker.controller.submit(request)
+        except KafkaError as error:
+            response = UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+        return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
+
+    return finish()

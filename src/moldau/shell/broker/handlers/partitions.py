@@ -1,0 +1,224 @@
+"""Partitions after the creation of their topic: more of them, where they are, who leads them, who holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.core.config.topic_settings import INTERNAL_TOPICS
+from moldau.core.controller import leader_elections, partitions, reassignments
+from moldau.core.controller.topic_names import topic_name_fault
+from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.network.context import CLUSTER_NAME, TOPIC_OPERATIONS, Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+    DescribeTopicPartitionsCursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from moldau.shell.broker.role import Broker
+
+LEADER_NOT_AVAILABLE = ERROR_CODES["LEADER_NOT_AVAILABLE"]
+UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
+INVALID_TOPIC_EXCEPTION = ERROR_CODES["INVALID_TOPIC_EXCEPTION"]
+INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
+TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
+
+
+def act_create_partitions(
+    broker: Broker, context: RequestContext, request: CreatePartitionsRequest
+) -> Coroutine[object, object, CreatePartitionsResponse]:
+    """Versions 0-3. KIP-195; v2 flexible (KIP-482), v3 may be answered 89 (KIP-599).
+
+    Answered once the records are committed and this broker serves the partitions. More than 10,000 new ones get 44
+    before anything is added. Ignored on purpose: the timeout beyond its sign (one node decides at once).
+    """
+    allowed = [topic for topic in request.topics if context.authorize(Operation.ALTER, Resource.TOPIC, topic.name)]
+    names = dict.fromkeys(topic.name for topic in request.topics if topic not in allowed)
+    unauthorized = tuple(CreatePartitionsTopicResult(name, TOPIC_AUTHORIZATION_FAILED) for name in names)
+    return _create(broker, context, msgspec.structs.replace(request, topics=tuple(allowed)), unauthorized)
+
+
+async def _create(
+    broker: Broker,
+    context: RequestContext,
+    request: CreatePartitionsRequest,
+    unauthorized: tuple[CreatePartitionsTopicResult, ...],
+) -> CreatePartitionsResponse:
+    try:
+        response: CreatePartitionsResponse = await broker.controller.submit(request)
+    except KafkaError as error:
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        response = CreatePartitionsResponse(results=tuple(partitions.refused(name, error) for name in names))
+    await broker.partitions.wait_settled()
+    return msgspec.structs.replace(
+        response, throttle_time_ms=context.throttle(), results=(*response.results, *unauthorized)
+    )
+
+
+def act_describe_topic_partitions(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Versions 0-0. KIP-966: a page of partitions with their eligible leader replicas, and where the next one begins.
+
+    A page holds at most `max.request.partition.size.limit` partitions. Ignored on purpose: nothing.
+    """
+    cursor = request.cursor
+    is_for_all = not request.topics
+    names = sorted(broker.image.topics_by_name) if is_for_all else sorted({topic.name for topic in request.topics})
+    is_misplaced = cursor is not None and not is_for_all and cursor.topic_name not in names
+    if cursor is not None and (cursor.partition_index < 0 or is_misplaced):
+        refused = tuple(_no_topic(topic.name, INVALID_REQUEST) for topic in request.topics)
+        return DescribeTopicPartitionsResponse(throttle_time_ms=context.throttle(), topics=refused)
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    allowed = [name for name in names if context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)]
+    unauthorized = () if is_for_all else tuple(name for name in names if name not in allowed)
+    limit = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
+    topics, next_cursor = _page(broker.image, context, allowed, cursor, limit)
+    return DescribeTopicPartitionsResponse(
+        throttle_time_ms=context.throttle(),
+        topics=(*topics, *(_no_topic(name, TOPIC_AUTHORIZATION_FAILED) for name in unauthorized)),
+        next_cursor=next_cursor,
+    )
+
+
+def _page(
+    image: MetadataImage,
+    context: RequestContext,
+    names: Sequence[str],
+    cursor: DescribeTopicPartitionsCursor | None,
+    limit: int,
+) -> tuple[list[DescribeTopicPartitionsResponseTopic], DescribeTopicPartitionsCursor | None]:
+    """The topics of one page, and where the next one begins; the cursor's partition counts for the cursor's topic."""
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if limit == 0:
+            return topics, DescribeTopicPartitionsCursor(name, 0)
+        topic = image.topics_by_name.get(name)
+        if topic is None:
+            code = UNKNOWN_TOPIC_OR_PARTITION if topic_name_fault(name) is None else INVALID_TOPIC_EXCEPTION
+            topics.append(_no_topic(name, code, _operations(context, name)))
+            continue
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        end = min(len(topic.partitions), first + limit)
+        described = tuple(_described(image, topic, index) for index in range(first, end))
+        limit -= len(described)
+        topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                is_internal=name in INTERNAL_TOPICS,
+                partitions=described,
+                topic_authorized_operations=_operations(context, name),
+            )
+        )
+        if end < len(topic.partitions):
+            return topics, DescribeTopicPartitionsCursor(name, end)
+    return topics, None
+
+
+def _described(image: MetadataImage, topic: TopicImage, index: int) -> DescribeTopicPartitionsResponsePartition:
+    partition: PartitionImage = topic.partitions[index]
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=0 if partition.leader >= 0 else LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=partition.eligible_leader_replicas,
+        last_known_elr=partition.last_known_elr,
+        offline_replicas=tuple(
+            replica
+            for replica in partition.replicas
+            if (holder := image.brokers.get(replica)) is None or holder.is_fenced
+        ),
+    )
+
+
+def _no_topic(name: str, code: int, operations: int = -(1 << 31)) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_authorized_operations=operations)
+
+
+def _operations(context: RequestContext, name: str) -> int:
+    return sum(1 << code for code in TOPIC_OPERATIONS if context.authorize(code, Resource.TOPIC, name))
+
+
+def act_elect_leaders(
+    broker: Broker, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse | Coroutine[object, object, ElectLeadersResponse]:
+    """Versions 0-2. KIP-183; v1 unclean elections and the error of the whole (KIP-460), v2 flexible (KIP-482).
+
+    Ignored on purpose: the timeout beyond its sign (one node decides at once).
+    """
+    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        refused = leader_elections.refused(request, _cluster_authorization_failed())
+        return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
+
+    async def finish() -> ElectLeadersResponse:
+        try:
+            response: ElectLeadersResponse = await broker.controller.submit(request)
+        except KafkaError as error:
+            response = leader_elections.refused(request, error)
+        return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
+
+    return finish()
+
+
+def act_alter_partition_reassignments(
+    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse | Coroutine[object, object, AlterPartitionReassignmentsResponse]:
+    """Versions 0-1. KIP-455; v1 the replication factor may be held (KIP-860).
+
+    With one node a reassignment to it is complete at once, and one to a broker that is registered and gone waits until
+    it is taken back. Ignored on purpose: the timeout beyond its sign (one node decides at once).
+    """
+    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        refused = reassignments.refused(request, _cluster_authorization_failed())
+        return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
+
+    async def finish() -> AlterPartitionReassignmentsResponse:
+        try:
+            response: AlterPartitionReassignmentsResponse = await broker.controller.submit(request)
+        except KafkaError as error:
+            response = reassignments.refused(request, error)
+        return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
+
+    return finish()
+
+
+def act_list_partition_reassignments(
+    broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Versions 0-0. KIP-455.
+
+    Ignored on purpose: the timeout (answered from the metadata that this broker has).
+    """
+    if context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+        response = reassignments.list_partition_reassignments(broker.image, request)
+    else:
+        error = _cluster_authorization_failed()
+        response = ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
+
+
+def _cluster_authorization_failed() -> KafkaError:
+    return kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
