@@ -68,11 +68,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     node_id: int
     process_roles: tuple[str, ...]
     auto_create_topics_enable: bool
-    delete_topic_enable: bool
     compression_gzip_level: int
     compression_lz4_level: int
     compression_type: str
     compression_zstd_level: int
+    delete_topic_enable: bool
     log_cleanup_policy: tuple[str, ...]
     log_dir: tuple[str, ...] | None
     log_dirs: tuple[str, ...] | None
@@ -108,10 +108,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     group_max_size: int
     group_min_session_timeout_ms: int
     offset_metadata_max_bytes: int
-    offsets_topic_num_partitions: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
     offsets_topic_compression_codec: int
+    offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     producer_id_expiration_ms: int

@@ -19,11 +19,15 @@ from moldau.core.groups.classic.membership import heartbeat, leave, session_expi
 from moldau.core.groups.classic.rebalance import join_phase_over, prepare
 from moldau.core.groups.classic.sync import sync, sync_phase_over
 from moldau.core.groups.describe import describe_group, list_groups
-from moldau.core.groups.offsets import commit_offsets, fetch_offsets, forget_topics
+from moldau.core.groups.expiry import continue_deletion, delete_group, delete_offsets, expire, forget_topics
+from moldau.core.groups.offsets import commit_offsets, fetch_offsets
 from moldau.core.groups.records import GroupRecord
 from moldau.core.groups.requests import (
     AnyGroupRequest,
+    ContinueDeletion,
+    DeleteGroup,
     DescribeGroup,
+    ExpireOffsets,
     FetchOffsets,
     ForgetTopics,
     GroupRequest,
@@ -36,6 +40,7 @@ from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_
 from moldau.core.groups.turn import GroupDecision, Turn
 from moldau.ports import Random
 from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.wire.protocol.messages.group_admin import OffsetDeleteRequest
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -70,14 +75,19 @@ class GroupMachine:
             sync_phase_over(turn, request)
         elif isinstance(request, ForgetTopics):
             forget_topics(turn, request)
+        elif isinstance(request, ExpireOffsets):
+            expire(turn, request)
+        elif isinstance(request, ContinueDeletion):
+            continue_deletion(turn, request)
         else:
             assert_never(request)
         return turn.decision()
 
     def decide_loaded(self, state: GroupsState, now_ms: int) -> GroupDecision:
-        """Every recorded member gets one session timeout to be heard of."""
+        """Every recorded member gets one session timeout to be heard of; what is too old ends at the first check."""
         turn = Turn(state, self._settings, self._random, now_ms, now_ms + self.wall_ahead_ms)
         state.is_loaded = True
+        turn.arm_expiry(self._settings.offsets_check_interval_ms, ExpireOffsets())
         for group in state.groups.values():
             for member in group.members.values():
                 turn.arm_session(group, member)
@@ -120,5 +130,9 @@ def _decide_message(turn: Turn, parked: Parked, request: GroupRequest) -> None:
         turn.reply(parked, describe_group(turn.state, message.group_id, parked.api_version))
     elif isinstance(message, ListGroupsRequest):
         turn.reply(parked, list_groups(turn.state, message))
+    elif isinstance(message, DeleteGroup):
+        delete_group(turn, parked, message)
+    elif isinstance(message, OffsetDeleteRequest):
+        delete_offsets(turn, parked, message)
     else:
         assert_never(message)

@@ -1,7 +1,7 @@
 """A group's positions: OffsetCommit v2-10, and the reading half of OffsetFetch v1-10.
 
 Topics come here by name and are known to exist (offset_topics.py). A commit is in force for readers once it is in the
-log. `retention_time_ms` (v2-4) is kept with the offset; offsets do not expire yet.
+log. How positions end: expiry.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from moldau.core.groups.classic.group import Group, GroupState, Parked
 from moldau.core.groups.records import OffsetRecord
 from moldau.core.groups.refusals import refused_commit
-from moldau.core.groups.requests import FetchOffsets, ForgetTopics
+from moldau.core.groups.requests import FetchOffsets
 from moldau.core.groups.state import CommittedOffset, GroupsState, is_offset_pending
 from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
@@ -25,9 +25,6 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-
-MAX_TOMBSTONES = 1_000
-"""In one batch: with the longest topic names and reasonable group ids they stay below 1 MiB."""
 
 _OFFSET_METADATA_TOO_LARGE = ERROR_CODES["OFFSET_METADATA_TOO_LARGE"]
 _UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
@@ -155,18 +152,6 @@ def _fetched_topic(
 def _is_of_other_topic(committed: CommittedOffset, topic_id: Uuid) -> bool:
     """An offset of a deleted topic of the same name."""
     return ZERO_UUID not in (topic_id, committed.topic_id) and committed.topic_id != topic_id
-
-
-def forget_topics(turn: Turn, request: ForgetTopics) -> None:
-    """Tombstones for the offsets of deleted topics, so that a new topic of the same name begins without any."""
-    for group_id, topics in turn.state.offsets.items():
-        for topic in request.topics:
-            for partition in topics.get(topic, {}):
-                if len(turn.records) == MAX_TOMBSTONES:
-                    turn.continue_forgetting(request)
-                    return
-                key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-                turn.records.append(OffsetRecord(key, None))
 
 
 def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:

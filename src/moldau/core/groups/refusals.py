@@ -6,8 +6,13 @@ there is none, and what `append_error` makes of a failed append.
 
 from __future__ import annotations
 
-from moldau.core.groups.requests import DescribeGroup, FetchOffsets, GroupRequest, GroupResponse
+from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets, GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, StorageFullError
+from moldau.wire.protocol.messages.group_admin import (
+    DeletableGroupResult,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+)
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     HeartbeatRequest,
@@ -83,6 +88,10 @@ def refusal(request: GroupRequest, error_code: int) -> GroupResponse:
         return _refused_fetch(message, error_code, request.api_version)
     if isinstance(message, DescribeGroup):
         return DescribedGroup(group_id=message.group_id, error_code=error_code)
+    if isinstance(message, DeleteGroup):
+        return DeletableGroupResult(message.group_id, error_code)
+    if isinstance(message, OffsetDeleteRequest):
+        return OffsetDeleteResponse(error_code=error_code)
     return ListGroupsResponse(error_code=error_code)
 
 

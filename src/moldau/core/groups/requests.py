@@ -10,10 +10,13 @@ A request from a client is `GroupRequest(message, api_version, client_id, client
     FetchOffsets          -> OffsetFetchResponseGroup
     DescribeGroup         -> DescribedGroup
     ListGroupsRequest     -> ListGroupsResponse     (this shard's part of the list)
+    DeleteGroup           -> DeletableGroupResult   (may be parked)
+    OffsetDeleteRequest   -> OffsetDeleteResponse   (topics that exist)
 
-OffsetFetch, DescribeGroups and ListGroups may touch several shards: their handler asks each shard and joins the parts.
-When topics are deleted, each shard is given `ForgetTopics`. Timers fire as `SessionExpired`, `JoinPhaseOver` and
-`SyncPhaseOver`. Nobody waits for a reply to these: they come under NO_REQUEST_ID.
+OffsetFetch, DescribeGroups, ListGroups and DeleteGroups may touch several shards: their handler asks each shard and
+joins the parts. When topics are deleted, each shard is given `ForgetTopics`. Timers fire as `SessionExpired`,
+`JoinPhaseOver`, `SyncPhaseOver`, `ExpireOffsets` and `ContinueDeletion`. Nobody waits for a reply to these: they come
+under NO_REQUEST_ID.
 """
 
 from __future__ import annotations
@@ -21,6 +24,12 @@ from __future__ import annotations
 import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.groups.classic.group import Parked
+from moldau.wire.protocol.messages.group_admin import (
+    DeletableGroupResult,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+)
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     HeartbeatRequest,
@@ -41,6 +50,8 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchResponseGroup,
 )
 
+_MINUTE_MS = 60_000
+
 
 class FetchOffsets(msgspec.Struct, frozen=True):
     """The offsets of one group, in the shape that OffsetFetch has since v8; topics by name, None for all of them.
@@ -56,6 +67,12 @@ class DescribeGroup(msgspec.Struct, frozen=True):
     group_id: str
 
 
+class DeleteGroup(msgspec.Struct, frozen=True):
+    """One group of a DeleteGroups."""
+
+    group_id: str
+
+
 GroupMessage = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -65,6 +82,8 @@ GroupMessage = (
     | FetchOffsets
     | DescribeGroup
     | ListGroupsRequest
+    | DeleteGroup
+    | OffsetDeleteRequest
 )
 
 GroupResponse = (
@@ -76,6 +95,8 @@ GroupResponse = (
     | OffsetFetchResponseGroup
     | DescribedGroup
     | ListGroupsResponse
+    | DeletableGroupResult
+    | OffsetDeleteResponse
 )
 
 
@@ -120,7 +141,22 @@ class ForgetTopics(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]
 
 
-AnyGroupRequest = GroupRequest | SessionExpired | JoinPhaseOver | SyncPhaseOver | ForgetTopics
+class ExpireOffsets(msgspec.Struct, frozen=True):
+    """The time to look for what is too old. `group_ids`: the groups still to be looked at; None: all."""
+
+    group_ids: tuple[str, ...] | None = None
+
+
+class ContinueDeletion(msgspec.Struct, frozen=True):
+    """The rest of a DeleteGroup whose group had more positions than fit one batch; `parked` waits for the answer."""
+
+    group_id: str
+    parked: Parked
+
+
+AnyGroupRequest = (
+    GroupRequest | SessionExpired | JoinPhaseOver | SyncPhaseOver | ForgetTopics | ExpireOffsets | ContinueDeletion
+)
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +168,8 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     max_groups: int = 100_000
+    offsets_retention_ms: int = 604_800_000
+    offsets_check_interval_ms: int = 600_000
 
     @classmethod
     def from_broker(cls, settings: BrokerSettings) -> GroupSettings:
@@ -142,4 +180,6 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
             max_size=settings.group_max_size,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             max_groups=settings.moldau_groups,
+            offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
+            offsets_check_interval_ms=settings.offsets_retention_check_interval_ms,
         )

@@ -9,6 +9,8 @@ from moldau.core.groups.classic.group import Group, Member, Parked
 from moldau.core.groups.records import GroupRecord
 from moldau.core.groups.requests import (
     AnyGroupRequest,
+    ContinueDeletion,
+    ExpireOffsets,
     ForgetTopics,
     GroupResponse,
     GroupSettings,
@@ -78,6 +80,15 @@ class Turn:
     def continue_forgetting(self, firing: ForgetTopics) -> None:
         """At once, as a decision of its own: one decision is one batch, and batches have a size."""
         key = ("forget", firing.topics)
+        self._timers[key] = Timer(key, self.now_ms, firing)
+
+    def arm_expiry(self, delay_ms: int, firing: ExpireOffsets) -> None:
+        key = ("expire",)
+        self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
+
+    def continue_deletion(self, firing: ContinueDeletion) -> None:
+        """As `continue_forgetting`; the request that began it stays parked."""
+        key = ("delete", firing.group_id, firing.parked.request_id)
         self._timers[key] = Timer(key, self.now_ms, firing)
 
     def _cancel(self, key: Hashable) -> None:

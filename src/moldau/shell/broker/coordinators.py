@@ -18,7 +18,13 @@ from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRec
 from moldau.core.coordination.machine import NO_REQUEST_ID
 from moldau.core.groups.group_partitions import partition_for_group
 from moldau.core.groups.machine import GroupMachine
-from moldau.core.groups.records import GroupRecord, decode_group_record, encode_group_record
+from moldau.core.groups.records import (
+    GroupMetadataRecord,
+    GroupRecord,
+    OffsetRecord,
+    decode_group_record,
+    encode_group_record,
+)
 from moldau.core.groups.refusals import append_error, refusal
 from moldau.core.groups.requests import AnyGroupRequest, ForgetTopics, GroupRequest, GroupResponse, GroupSettings
 from moldau.core.groups.state import GroupsState, topics_with_offsets
@@ -31,6 +37,7 @@ from moldau.types import Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 from moldau.wire.records.builder import build_batch
+from moldau.wire.records.compression import Compression
 from moldau.wire.records.control import ControlType, decode_control_key
 from moldau.wire.records.record import read_records
 
@@ -41,6 +48,12 @@ LOAD_SLICE_BYTES = 1 << 20
 MAX_COLD_READS = 8
 CREATE_TIMEOUT_S = 15.0
 GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
+
+OFFSET_COMMITS = "moldau.group:type=GroupCoordinator,name=OffsetCommits"
+OFFSET_EXPIRATIONS = "moldau.group:type=GroupCoordinator,name=OffsetExpirations"
+OFFSET_DELETIONS = "moldau.group:type=GroupCoordinator,name=OffsetDeletions"
+REBALANCES = "moldau.group:type=GroupCoordinator,name=Rebalances"
+"""Generations whose assignment stands in the log."""
 
 Loaded = LoadedRecord[GroupRecord] | LoadedTransactionEnd
 
@@ -56,6 +69,7 @@ class GroupShard:
         self.host: CoordinatorHost[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord] = CoordinatorHost(
             self._machine, partition.topic_partition
         )
+        self._compression = Compression(broker.settings.offsets_topic_compression_codec)
         self._broker = broker
         self._deleted_topics: dict[str, None] = {}
         """Topics deleted while this shard was loading."""
@@ -65,6 +79,7 @@ class GroupShard:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline_ms = 0
         self.is_closed = False
+        self._is_firing = False
 
     # -- loading
 
@@ -156,18 +171,31 @@ class GroupShard:
         records = [(*encode_group_record(record), now_ms, ()) for record in output.records]
         partition = self.partition
         try:
-            appended = partition.append(bytearray(build_batch(records)), now_ms, AppendOrigin.COORDINATOR)
+            batch = bytearray(build_batch(records, compression=self._compression))
+            appended = partition.append(batch, now_ms, AppendOrigin.COORDINATOR)
         except StorageFailedError as error:
             self._deliver(self.host.append_failed(kafka_error("KAFKA_STORAGE_ERROR", str(error))))
             self._broker.directory_failed()
         except KafkaError as error:
             self._deliver(self.host.append_failed(error))
         else:
+            self._count(output.records)
             self._deliver(self.host.appended(appended.last_offset))
             if partition.waits_for_flush:
                 self._broker.flusher.request(partition)
             else:
                 self._broker.partition_appended(partition)
+
+    def _count(self, records: tuple[GroupRecord, ...]) -> None:
+        telemetry = self._broker.telemetry
+        commits = sum(1 for record in records if isinstance(record, OffsetRecord) and record.value is not None)
+        if commits:
+            telemetry.count(OFFSET_COMMITS, amount=commits)
+        if commits < len(records):
+            ends = sum(1 for record in records if isinstance(record, OffsetRecord) and record.value is None)
+            # what a timer ends has expired, or its topic is gone; what a request ends was deleted
+            telemetry.count(OFFSET_EXPIRATIONS if self._is_firing else OFFSET_DELETIONS, amount=ends)
+            telemetry.count(REBALANCES, amount=sum(1 for record in records if _is_generation(record)))
 
     def committed(self) -> None:
         """The high watermark moved."""
@@ -210,8 +238,10 @@ class GroupShard:
 
     def _fire(self) -> None:
         self._timer = None
+        self._is_firing = True
         while (output := self.host.fire(self._now_ms())) is not None:
             self._perform(output)
+        self._is_firing = False
         self._arm_timer()
 
     def close(self, error: KafkaError) -> None:
@@ -358,6 +388,10 @@ class Coordinators:
         shards, self._shards, self._by_number = self._shards, {}, {}
         for shard in shards.values():
             shard.close(error)
+
+
+def _is_generation(record: GroupRecord) -> bool:
+    return isinstance(record, GroupMetadataRecord) and record.value is not None and bool(record.value.members)
 
 
 def _decode_batch(batch: memoryview, header: BatchHeader) -> list[Loaded]:

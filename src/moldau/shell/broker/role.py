@@ -7,6 +7,7 @@ asks of the controller. It lives on one loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -27,8 +28,8 @@ from moldau.shell.broker.waits import PartitionWaits
 from moldau.shell.network.bounds import ResponseMemory
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.event_log import EventLog
-from moldau.telemetry import Telemetry
 from moldau.shell.network.pending_response import PendingResponse
+from moldau.telemetry import Telemetry
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.messages.topics import (
     CreateTopicsRequest,
@@ -48,10 +49,10 @@ if TYPE_CHECKING:
     )
 
 
-class Controller(Protocol):
 Prepare = Callable[[RequestContext, Coroutine[Any, Any, Callable[[], Any]]], PendingResponse]
 
 
+class Controller(Protocol):
     """What the broker asks of the active controller."""
 
     async def submit(self, request: Any) -> Any: ...
@@ -97,11 +98,11 @@ class Broker:
         self.max_parked_fetches = settings.moldau_parked_fetches
         self.parked_fetches = 0
         self.response_memory = ResponseMemory(settings.moldau_response_memory_bytes)
+        self.prepare: Prepare
+        """For a handler that must wait before it acts: the dispatcher's, once clients are served."""
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots,
             settings.moldau_fetch_session_memory_bytes,
-        self.prepare: Prepare
-        """For a handler that must wait before it acts: the dispatcher's, once clients are served."""
             random.random_below,
             telemetry,
         )
@@ -117,6 +118,7 @@ class Broker:
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.is_checkpoint_due = False
         self._coordinators: Coordinators | None = None
+        self._first_group_check: asyncio.TimerHandle | None = None
         self._on_invariant_broken = on_invariant_broken
         self._tasks: dict[asyncio.Task[None], None] = {}
 
@@ -137,8 +139,16 @@ class Broker:
         self.cluster_id = image.cluster_id
         self.dynamic_settings.apply(image, delta)
         self.partitions.apply(image, delta)
+        if self._first_group_check is None and OFFSETS_TOPIC in image.topics_by_name:
+            # positions expire also in groups that nobody asks about: what is not loaded by then is loaded for it
+            delay_s = self.settings.offsets_retention_check_interval_ms / 1000
+            self._first_group_check = self.loop.call_later(delay_s, self._load_all_groups)
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
+
+    def _load_all_groups(self) -> None:
+        with contextlib.suppress(KafkaError):
+            self.coordinators.all_shards()
 
     def address_for(self, context: RequestContext) -> tuple[str, int]:
         """Where the client that asks reaches us: what is advertised, else our end of its own connection."""
@@ -223,6 +233,8 @@ class Broker:
         """Nothing of this broker runs any more after this turn of the loop."""
         for task in list(self._tasks):
             task.cancel()
+        if self._first_group_check is not None:
+            self._first_group_check.cancel()
         if self._coordinators is not None:
             self._coordinators.close(kafka_error("NOT_COORDINATOR"))
 

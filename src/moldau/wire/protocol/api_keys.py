@@ -183,10 +183,12 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.DESCRIBE_CONFIGS: _api(1, 4, 4, "configs", "DescribeConfigs"),
     ApiKey.ALTER_CONFIGS: _api(0, 2, 2, "configs", "AlterConfigs"),
     ApiKey.CREATE_PARTITIONS: _api(0, 3, 2, "partitions", "CreatePartitions"),
+    ApiKey.DELETE_GROUPS: _api(0, 2, 2, "group_admin", "DeleteGroups"),
     ApiKey.ELECT_LEADERS: _api(0, 2, 2, "partitions", "ElectLeaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _api(0, 1, 1, "configs", "IncrementalAlterConfigs"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _api(0, 1, 0, "partitions", "AlterPartitionReassignments"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _api(0, 0, 0, "partitions", "ListPartitionReassignments"),
+    ApiKey.OFFSET_DELETE: _api(0, 0, NEVER, "group_admin", "OffsetDelete"),
     ApiKey.DESCRIBE_QUORUM: _api(0, 2, 0, "cluster", "DescribeQuorum"),
     ApiKey.UPDATE_FEATURES: _api(0, 2, 0, "cluster", "UpdateFeatures"),
     ApiKey.DESCRIBE_CLUSTER: _api(0, 2, 0, "cluster", "DescribeCluster"),
@@ -200,8 +202,6 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
 DECLARED: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: _api(1, 2, 2, "log_dirs", "AlterReplicaLogDirs"),
     ApiKey.DESCRIBE_LOG_DIRS: _api(1, 5, 2, "log_dirs", "DescribeLogDirs"),
-    ApiKey.DELETE_GROUPS: _api(0, 2, 2, "group_admin", "DeleteGroups"),
-    ApiKey.OFFSET_DELETE: _api(0, 0, NEVER, "group_admin", "OffsetDelete"),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _api(0, 1, 1, "client_quotas", "DescribeClientQuotas"),
     ApiKey.ALTER_CLIENT_QUOTAS: _api(0, 1, 1, "client_quotas", "AlterClientQuotas"),
 }

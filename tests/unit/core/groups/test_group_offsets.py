@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.coordination.host import LoadedRecord, LoadedTransactionEnd
-from moldau.core.groups import offsets as offsets_module
+from moldau.core.groups import expiry as expiry_module
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord, decode_group_record
 from moldau.core.groups.requests import DescribeGroup, FetchOffsets, ForgetTopics
 from moldau.core.groups.state import topics_with_offsets
@@ -137,7 +137,7 @@ def test_an_offset_of_a_topics_namesake_does_not_count(shard) -> None:
 
 
 def test_offsets_of_deleted_topics_end_in_batches_of_a_size(shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offsets_module, "MAX_TOMBSTONES", 3)
+    monkeypatch.setattr(expiry_module, "MAX_TOMBSTONES", 3)
     for partition in range(8):
         shard.ask(shard.committing(partition=partition))
     before = len(shard.log)

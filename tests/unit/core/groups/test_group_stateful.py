@@ -11,13 +11,21 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from moldau.core.groups.classic.group import GroupState
 from moldau.core.groups.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS
 from moldau.core.groups.records import decode_group_record
+from moldau.core.groups.requests import DeleteGroup
 from moldau.core.groups.state import GroupsState, fold_record
 from moldau.errors import MoldauError
 from moldau.types import NO_PRODUCER_ID, Offset
+from moldau.wire.protocol.messages.group_admin import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse, SyncGroupResponse
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
+RETENTION_MS = 30_000
+CHECK_MS = 12_000
 LONGEST_PARKED_MS = max(REBALANCE_MS + 1_000, NEW_MEMBER_JOIN_TIMEOUT_MS)
 
 members = st.integers(0, 5)
@@ -30,11 +38,14 @@ class GroupLife(RuleBasedStateMachine):
 
     def __init__(self, shard_class: Any) -> None:
         super().__init__()
-        self.shard = shard_class(initial_rebalance_delay_ms=3_000)
+        self.shard = shard_class(
+            initial_rebalance_delay_ms=3_000, offsets_retention_ms=RETENTION_MS, offsets_check_interval_ms=CHECK_MS
+        )
         self.known: list[tuple[str, str | None]] = []
         self.requests: dict[int, tuple[str, int, str]] = {}
         """What each request was: kind, generation, member."""
         self.seen = 0
+        self.group: object = None
         self.assigned: dict[tuple[int, str], bytes] = {}
         self.generations: dict[int, tuple[str, str | None]] = {}
 
@@ -93,6 +104,28 @@ class GroupLife(RuleBasedStateMachine):
         )
         self.shard.post(message, 9)
 
+    @rule()
+    def somebody_deletes_the_group(self) -> None:
+        self._look()
+        group = self.shard.state.groups.get("g")
+        may_go = group is not None and group.state is GroupState.EMPTY
+        reply = self.shard.reply(self.shard.post(DeleteGroup("g"), 2))
+        if not isinstance(reply, MoldauError):
+            assert reply.error_code == (0 if may_go else 69 if group is None else 68)
+        if may_go and not self.shard.is_append_failing:
+            assert "g" not in self.shard.state.groups
+            assert "g" not in self.shard.state.offsets
+        self._look()
+
+    @rule(partition=st.integers(0, 3))
+    def somebody_deletes_a_position(self, partition: int) -> None:
+        topics = (OffsetDeleteRequestTopic("t", (OffsetDeleteRequestPartition(partition),)),)
+        reply = self.shard.reply(self.shard.post(OffsetDeleteRequest("g", topics), 0))
+        if isinstance(reply, MoldauError) or reply.error_code:
+            return
+        if reply.topics[0].partitions[0].error_code == 0:
+            assert partition not in self.shard.state.offsets.get("g", {}).get("t", {})
+
     @rule(delay_ms=st.sampled_from([1, 500, 3_000, 9_000, 25_000]))
     def time_passes(self, delay_ms: int) -> None:
         self.shard.wait(delay_ms)
@@ -146,6 +179,14 @@ class GroupLife(RuleBasedStateMachine):
         self.generations = {key: value for key, value in self.generations.items() if key <= last}
         self.assigned = {key: value for key, value in self.assigned.items() if key[0] <= last}
 
+    def _notice_a_new_group(self) -> None:
+        """A group that ended and began anew counts its generations from 1 again."""
+        group = self.shard.state.groups.get("g")
+        if group is not self.group and (group is None or group.generation <= 1):
+            self.generations.clear()
+            self.assigned.clear()
+        self.group = group
+
     def _look(self) -> None:
         """Takes note of the replies that came since the last look."""
         for request_id in list(self.requests):
@@ -175,7 +216,20 @@ class GroupLife(RuleBasedStateMachine):
 
     @invariant()
     def replies_agree(self) -> None:
+        self._notice_a_new_group()
         self._look()
+
+    @invariant()
+    def nothing_outlives_its_time(self) -> None:
+        """Nobody but a reader keeps a position longer than its retention and two checks."""
+        group = self.shard.state.groups.get("g")
+        if group is None or group.state is not GroupState.EMPTY or self.shard.is_append_failing:
+            return
+        since_ms = group.state_timestamp_ms if group.protocol_type is not None else None
+        for partitions in self.shard.state.offsets.get("g", {}).values():
+            for offset in partitions.values():
+                age_ms = self.shard.now_ms - (offset.commit_timestamp_ms if since_ms is None else since_ms)
+                assert age_ms <= RETENTION_MS + 2 * CHECK_MS
 
     @invariant()
     def folding_the_log_gives_the_durable_state(self) -> None:

@@ -16,9 +16,13 @@ import enum
 
 import msgspec
 
+from moldau.core.groups.classic.subscription import subscribed_topics
 from moldau.errors import invariant, kafka_error
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequestProtocol, JoinGroupResponseMember
+
+CONSUMERS = "consumer"
+"""The protocol type of Kafka's consumers: of these alone it is known what their members read."""
 
 
 class GroupState(enum.Enum):
@@ -90,6 +94,8 @@ class Group(msgspec.Struct):
     awaiting_join_count: int = 0
     was_member_added: bool = False
     """A member came during the initial delay, which may therefore be prolonged."""
+    subscriptions: tuple[bytes, ...] | None = None
+    """What the members of the present generation said under its protocol; None before the first one."""
     replacement: Member | None = None
     """A static member's successor, taken in once the record that names it is in the log."""
 
@@ -174,6 +180,26 @@ class Group(msgspec.Struct):
 
     # questions
 
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    def is_of_consumers(self) -> bool:
+        return self.protocol_type == CONSUMERS
+
+    def subscribed_topics(self) -> dict[str, None] | None:
+        """The topics that any member of this generation reads; None if that cannot be told, and may be all."""
+        if not self.is_of_consumers():
+            return {}
+        if self.subscriptions is None:
+            return None
+        topics: dict[str, None] = {}
+        for metadata in self.subscriptions:
+            names = subscribed_topics(metadata)
+            if names is None:
+                return None
+            topics |= dict.fromkeys(names)
+        return topics
+
     def check_member(self, member_id: str, instance_id: str | None) -> None:
         """Raises 25 for a member that is not there, 82 where another one has taken over its instance id."""
         if instance_id is not None:
@@ -220,10 +246,12 @@ class Group(msgspec.Struct):
         self.generation += 1
         self.pending_sync.clear()
         if self.members:
-            self.protocol_name = select_protocol(tuple(self.members.values()))
+            name = self.protocol_name = select_protocol(tuple(self.members.values()))
+            self.subscriptions = tuple(member.metadata(name) for member in self.members.values())
             self.transition_to(GroupState.COMPLETING_REBALANCE, now_ms)
         else:
             self.protocol_name = None
+            self.subscriptions = ()
             self.transition_to(GroupState.EMPTY, now_ms)
 
 
@@ -264,6 +292,7 @@ def group_from_record(group_id: str, value: GroupMetadataValue) -> Group:
         protocol_type=value.protocol_type or None,
         protocol_name=value.protocol,
         leader_id=value.leader,
+        subscriptions=tuple(recorded.subscription for recorded in value.members),
     )
     for recorded in value.members:
         timeout_ms = recorded.session_timeout if recorded.rebalance_timeout == -1 else recorded.rebalance_timeout

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.handlers.throttled import throttled
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
@@ -63,8 +64,8 @@ def _ask(
     message: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
     is_allowed: bool,
 ) -> Answer:
-    context.throttle()
+    throttle_time_ms = context.throttle()
     request = GroupRequest(message, context.api_version, context.client_id, context.client_address)
     if not is_allowed:
-        return refusal(request, GROUP_AUTHORIZATION_FAILED)
-    return broker.coordinators.ask(message.group_id, request)
+        return throttled(refusal(request, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
+    return throttled(broker.coordinators.ask(message.group_id, request), throttle_time_ms)

@@ -11,6 +11,7 @@ from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import GroupRequest, GroupResponse
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.handlers.throttled import throttled
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.offsets import (
@@ -55,10 +56,14 @@ def act_offset_commit(
     """Versions 2-10. v6 leader epoch (KIP-320), v7 static members (KIP-345), v8 flexible, v9 member epoch (KIP-848),
     v10 topic ids (KIP-516).
 
-    Ignored on purpose: the retention time of v2-4 is kept with the offset and not acted on; an empty group id gets 24,
-    where Kafka accepts it.
+    Ignored on purpose: nothing; an empty group id gets 24, where Kafka accepts it.
     """
-    context.throttle()
+    return throttled(_commit(broker, context, request), context.throttle())
+
+
+def _commit(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Coroutine[object, object, OffsetCommitResponse]:
     whole = GroupRequest(request, context.api_version, context.client_id, context.client_address)
     if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
         return cast(OffsetCommitResponse, refusal(whole, GROUP_AUTHORIZATION_FAILED))
@@ -92,7 +97,12 @@ def act_offset_fetch(
 
     Ignored on purpose: nothing.
     """
-    context.throttle()
+    return throttled(_fetch(broker, context, request), context.throttle())
+
+
+def _fetch(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Coroutine[object, object, OffsetFetchResponse]:
     lookup = ImageLookup(broker.image)
 
     def may_describe(name: str) -> bool:

@@ -1,0 +1,205 @@
+"""Positions and groups that end: by age (KIP-211), by DeleteGroups v0-2 (KIP-229), by OffsetDelete v0 (KIP-496), and
+with the topics they belong to.
+
+When a position expires (`offsets.retention.minutes`):
+- a group that has had members and is empty: so long after it became empty, whenever the position was committed;
+- a stable group of consumers: so long after its commit, if no member subscribes to the topic;
+- a group that never had members (it only commits): so long after its commit;
+- one committed with a retention time (OffsetCommit v2-4): at that time, in any of these three states.
+A group that is rebalancing, or that has members of another protocol, keeps all. A position with an open transactional
+commit stays. A group without members and positions ends at the next check, however young it is.
+
+The check is a timer of each shard (`offsets.retention.check.interval.ms`). What ends is written as tombstones, as Kafka
+writes them: one for each position, then one for the group. Long lists take several decisions, each one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moldau.core.groups.classic.group import Group, GroupState, Parked
+from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord
+from moldau.core.groups.requests import ContinueDeletion, DeleteGroup, ExpireOffsets, ForgetTopics
+from moldau.core.groups.state import CommittedOffset, is_offset_pending
+from moldau.core.groups.turn import Turn
+from moldau.errors import ERROR_CODES
+from moldau.wire.protocol.messages.group_admin import (
+    DeletableGroupResult,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from moldau.wire.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey
+
+MAX_TOMBSTONES = 1_000
+"""In one batch: with the longest topic names and reasonable group ids they stay below 1 MiB."""
+MAX_POSITIONS_A_TURN = 5_000
+"""Looked at in one decision of the check, so that nobody waits longer than for a few milliseconds."""
+
+_GROUP_ID_NOT_FOUND = ERROR_CODES["GROUP_ID_NOT_FOUND"]
+_NON_EMPTY_GROUP = ERROR_CODES["NON_EMPTY_GROUP"]
+_GROUP_SUBSCRIBED_TO_TOPIC = ERROR_CODES["GROUP_SUBSCRIBED_TO_TOPIC"]
+_INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
+
+
+# -- by age
+
+
+def expire(turn: Turn, request: ExpireOffsets) -> None:
+    """One stretch of the check: as many groups as fit a decision; the rest follows at once."""
+    state = turn.state
+    group_ids = request.group_ids if request.group_ids is not None else tuple(state.groups)
+    looked_at = 0
+    for position, group_id in enumerate(group_ids):
+        if looked_at >= MAX_POSITIONS_A_TURN or len(turn.records) >= MAX_TOMBSTONES:
+            turn.arm_expiry(0, ExpireOffsets(group_ids[position:]))
+            return
+        group = state.groups.get(group_id)
+        if group is None or group_id in state.other_kinds:
+            continue
+        looked_at += 1 + sum(map(len, state.offsets.get(group_id, {}).values()))
+        if not _expire_group(turn, group):
+            turn.arm_expiry(0, ExpireOffsets(group_ids[position:]))
+            return
+    turn.arm_expiry(turn.settings.offsets_check_interval_ms, ExpireOffsets())
+
+
+def _expire_group(turn: Turn, group: Group) -> bool:
+    """Whether the group is done with: False if the batch is full before."""
+    is_anything_left = False
+    subscribed = _read_topics(turn, group)
+    for key, offset in _positions(turn, group.group_id):
+        is_read = subscribed is None or key.topic in subscribed
+        if is_read or not _is_expired(turn, group, key, offset):
+            is_anything_left = True
+        elif len(turn.records) >= MAX_TOMBSTONES:
+            return False
+        else:
+            turn.records.append(OffsetRecord(key, None))
+    if (
+        not is_anything_left
+        and group.is_empty()
+        and not group.pending_members
+        and not _has_open_transaction(turn, group.group_id)
+    ):
+        turn.records.append(_end_of(group))
+    return True
+
+
+def _is_expired(turn: Turn, group: Group, key: OffsetCommitKey, offset: CommittedOffset) -> bool:
+    if group.protocol_type is None:
+        since_ms = offset.commit_timestamp_ms
+    elif group.state is GroupState.EMPTY:
+        # records of old brokers do not say since when (-1)
+        since_ms = group.state_timestamp_ms if group.state_timestamp_ms >= 0 else offset.commit_timestamp_ms
+    elif group.state is GroupState.STABLE and group.is_of_consumers():
+        since_ms = offset.commit_timestamp_ms
+    else:
+        return False
+    if offset.expire_timestamp_ms >= 0:
+        is_old = turn.wall_ms >= offset.expire_timestamp_ms
+    else:
+        is_old = turn.wall_ms - since_ms >= turn.settings.offsets_retention_ms
+    return is_old and not is_offset_pending(turn.state, group.group_id, key.topic, key.partition)
+
+
+def _read_topics(turn: Turn, group: Group) -> dict[str, None] | None:
+    """Topics whose positions stay because a member reads them; None: all of them."""
+    if group.group_id not in turn.state.offsets:
+        return {}
+    return group.subscribed_topics()
+
+
+def _positions(turn: Turn, group_id: str) -> Iterator[tuple[OffsetCommitKey, CommittedOffset]]:
+    for topic, partitions in turn.state.offsets.get(group_id, {}).items():
+        for partition, offset in partitions.items():
+            yield OffsetCommitKey(group=group_id, topic=topic, partition=partition), offset
+
+
+def _has_open_transaction(turn: Turn, group_id: str) -> bool:
+    return any(group_id in groups for groups in turn.state.pending_offsets.values())
+
+
+def _end_of(group: Group) -> GroupMetadataRecord:
+    return GroupMetadataRecord(GroupMetadataKey(group=group.group_id), None)
+
+
+# -- by request
+
+
+def delete_group(turn: Turn, parked: Parked, request: DeleteGroup) -> None:
+    """68 for a group with members, 69 for one that is not there."""
+    group = turn.state.groups.get(request.group_id)
+    if group is None or request.group_id in turn.state.other_kinds:
+        turn.reply(parked, DeletableGroupResult(request.group_id, _GROUP_ID_NOT_FOUND))
+    elif not group.is_empty():
+        turn.reply(parked, DeletableGroupResult(request.group_id, _NON_EMPTY_GROUP))
+    else:
+        _delete(turn, parked, group)
+
+
+def continue_deletion(turn: Turn, firing: ContinueDeletion) -> None:
+    """The group has had too many positions for one batch. If somebody joined since, the rest stays, with answer 68."""
+    delete_group(turn, firing.parked, DeleteGroup(firing.group_id))
+
+
+def _delete(turn: Turn, parked: Parked, group: Group) -> None:
+    for key, _ in _positions(turn, group.group_id):
+        if len(turn.records) == MAX_TOMBSTONES:
+            turn.continue_deletion(ContinueDeletion(group.group_id, parked))
+            return
+        turn.records.append(OffsetRecord(key, None))
+    turn.records.append(_end_of(group))
+    turn.reply(parked, DeletableGroupResult(group.group_id))
+
+
+def delete_offsets(turn: Turn, parked: Parked, message: OffsetDeleteRequest) -> None:
+    """Positions of topics that exist, by name. 86 where a member subscribes to the topic; what is not there is done."""
+    code = _deletion_fault(turn, message.group_id)
+    if code:
+        turn.reply(parked, OffsetDeleteResponse(error_code=code))
+        return
+    group = turn.state.groups[message.group_id]
+    stored = turn.state.offsets.get(message.group_id, {})
+    topics = []
+    ended: dict[tuple[str, int], None] = {}
+    subscribed = group.subscribed_topics()
+    for topic in message.topics:
+        indexes = [partition.partition_index for partition in topic.partitions]
+        code = _GROUP_SUBSCRIBED_TO_TOPIC if subscribed is None or topic.name in subscribed else 0
+        if not code:
+            ended |= {(topic.name, index): None for index in indexes if index in stored.get(topic.name, {})}
+        partitions = tuple(OffsetDeleteResponsePartition(index, code) for index in indexes)
+        topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+    for name, index in ended:
+        turn.records.append(OffsetRecord(OffsetCommitKey(message.group_id, name, index), None))
+    turn.reply(parked, OffsetDeleteResponse(topics=tuple(topics)))
+
+
+def _deletion_fault(turn: Turn, group_id: str) -> int:
+    """Why no position of the group may be deleted; 0 if some may."""
+    if group_id == "":
+        return _INVALID_GROUP_ID
+    group = turn.state.groups.get(group_id)
+    if group is None or group_id in turn.state.other_kinds:
+        return _GROUP_ID_NOT_FOUND
+    if not group.is_empty() and not group.is_of_consumers():
+        # nobody here knows what its members read
+        return _NON_EMPTY_GROUP
+    return 0
+
+
+# -- with their topics
+
+
+def forget_topics(turn: Turn, request: ForgetTopics) -> None:
+    """Tombstones for the offsets of deleted topics, so that a new topic of the same name begins without any."""
+    for group_id, topics in turn.state.offsets.items():
+        for topic in request.topics:
+            for partition in topics.get(topic, {}):
+                if len(turn.records) == MAX_TOMBSTONES:
+                    turn.continue_forgetting(request)
+                    return
+                key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+                turn.records.append(OffsetRecord(key, None))
