@@ -1,0 +1,348 @@
+"""What stands between a client and a cluster, found out step by step: name, port, protocol, advertised addresses.
+
+A client connects twice: to the address that it was given, then to those that the brokers advertise. Most clusters that
+"do not work" answer the first and advertise something that leads nowhere from where the client is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.shell.network.client_connection import ClientConnection
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+Level = Literal["ok", "warning", "failed"]
+CLOCK_SKEW_MS = 5_000
+"""From here on timestamps and timeouts of clients and brokers begin to disagree visibly."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the report; `advice` is a sentence on what to set."""
+
+    step: str
+    level: Level
+    text: str
+    advice: str = ""
+
+
+class Diagnosis:
+    """Asks one cluster, and collects what it finds."""
+
+    def __init__(self, host: str, port: int, *, timeout_ms: int, tell: Callable[[Finding], None]) -> None:
+        self._host = host
+        self._port = port
+        self._timeout_ms = timeout_ms
+        self._tell = tell
+        self._cluster_id: str | None = None
+        self.findings: list[Finding] = []
+
+    @property
+    def has_failed(self) -> bool:
+        return any(finding.level == "failed" for finding in self.findings)
+
+    def _find(self, step: str, level: Level, text: str, advice: str = "") -> None:
+        finding = Finding(step, level, text, advice)
+        self.findings.append(finding)
+        self._tell(finding)
+
+    def run(self, *, round_trip: bool) -> None:
+        """All steps that the ones before leave possible."""
+        where = f"{self._host}:{self._port}"
+        if not self._resolves(self._host, self._port, "name", where) or not self._connects():
+            return
+        connection = self._speaks_kafka(where)
+        if connection is None:
+            return
+        with connection:
+            if not self._tells_versions(connection):
+                return
+            brokers = self._tells_metadata(connection)
+        reachable = [self._reaches(broker) for broker in brokers]
+        if round_trip and brokers and all(reachable):
+            self._round_trip(where)
+        elif not round_trip and not self.has_failed:
+            self._find("clock", "ok", "not compared, and nothing was written: --round-trip does both")
+
+    # -- name and port
+
+    def _resolves(self, host: str, port: int, step: str, whose: str) -> bool:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            advice = (
+                f"Use a name that this machine knows, or add {host} to its DNS or /etc/hosts."
+                if step == "name"
+                else _advertise_advice(self._host, self._port)
+            )
+            self._find(step, "failed", f"{whose}: the name {host} is not known here ({reason})", advice)
+            return False
+        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        if step == "name":
+            self._find(step, "ok", f"{host} is {', '.join(addresses)}")
+        return True
+
+    def _connects(self) -> bool:
+        problem = connect_problem(self._host, self._port, self._timeout_ms)
+        if problem is None:
+            self._find("port", "ok", f"{self._host}:{self._port} accepts connections")
+            return True
+        advice = (
+            f"Start the broker, or look at its listeners: something must listen on port {self._port} of an address that"
+            " this machine reaches. In a container listen on 0.0.0.0 and publish the port."
+            if "refused" in problem
+            else "A firewall, or a network that this machine is not in, swallows the packets: open the port."
+        )
+        self._find("port", "failed", f"{self._host}:{self._port}: {problem}", advice)
+        return False
+
+    # -- protocol
+
+    def _speaks_kafka(self, where: str) -> ClientConnection | None:
+        started = time.monotonic()
+        try:
+            connection = ClientConnection(
+                self._host,
+                self._port,
+                client_id="moldau-doctor",
+                connect_timeout_ms=self._timeout_ms,
+                request_timeout_ms=self._timeout_ms,
+            )
+        except MoldauError as error:
+            if speaks_tls(self._host, self._port, self._timeout_ms):
+                self._find(
+                    "protocol",
+                    "failed",
+                    f"{where} speaks TLS",
+                    "Set security.protocol=SSL (or SASL_SSL) in the client, or use a PLAINTEXT listener.",
+                )
+            else:
+                advice = "Something else than a Kafka broker listens there, or a listener that wants SASL or TLS first."
+                self._find("protocol", "failed", f"{where} does not answer ApiVersions: {error}", advice)
+            return None
+        self._find("protocol", "ok", f"answers ApiVersions in {(time.monotonic() - started) * 1000:.0f} ms")
+        return connection
+
+    def _tells_versions(self, connection: ClientConnection) -> bool:
+        response = connection.request(ApiKey.API_VERSIONS, ApiVersionsRequest("moldau", "1"), ApiVersionsResponse)
+        ranges = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        features = {feature.name: feature.max_version_level for feature in response.finalized_features}
+        level = f", metadata.version {features['metadata.version']}" if "metadata.version" in features else ""
+        self._find("versions", "ok", f"{len(ranges)} APIs{level}; {_ranges(ranges)}")
+        if int(ApiKey.PRODUCE) not in ranges or int(ApiKey.METADATA) not in ranges:
+            self._find(
+                "versions",
+                "failed",
+                "this listener takes no records",
+                "It is a controller's: clients need the address of a broker's listener (listeners, without the names of"
+                " controller.listener.names).",
+            )
+            return False
+        lacking = [API_VERSIONS[key].name for key in _CLIENT_APIS if not _overlaps(key, ranges)]
+        if lacking:
+            advice = "Clients that need them refuse this broker: it is older than Kafka 2.1, or newer than this moldau."
+            self._find("versions", "warning", f"no common version of {', '.join(lacking)}", advice)
+        return True
+
+    # -- what is advertised
+
+    def _tells_metadata(self, connection: ClientConnection) -> tuple[MetadataResponseBroker, ...]:
+        try:
+            answer = connection.request(ApiKey.METADATA, MetadataRequest(topics=()), MetadataResponse)
+        except MoldauError as error:
+            advice = "The listener may want authentication, or the broker is starting or in trouble: see its log."
+            self._find("metadata", "failed", f"no answer to Metadata: {error}", advice)
+            return ()
+        if not answer.brokers:
+            self._find("metadata", "failed", "the cluster names no broker", "Wait until it has started; see its log.")
+            return ()
+        self._cluster_id = answer.cluster_id
+        count = f"{len(answer.brokers)} broker{'s' if len(answer.brokers) > 1 else ''}"
+        self._find("metadata", "ok", f"cluster {answer.cluster_id}, {count}, controller {answer.controller_id}")
+        return answer.brokers
+
+    def _reaches(self, broker: MetadataResponseBroker) -> bool:
+        host, port = broker.host, broker.port
+        whose = f"broker {broker.node_id} advertises {host}:{port}"
+        if not self._resolves(host, port, "advertised", whose):
+            return False
+        problem = connect_problem(host, port, self._timeout_ms)
+        advice = _advertise_advice(self._host, self._port)
+        if problem is not None:
+            self._find("advertised", "failed", f"{whose}: {problem}", advice)
+            return False
+        other = self._other_cluster(host, port)
+        if other is not None:
+            self._find("advertised", "failed", f"{whose}: {other}", advice)
+            return False
+        if is_loopback(host) and not is_loopback(self._host):
+            text = f"{whose}, which is this machine to whoever asks; clients on other machines will not find it"
+            self._find("advertised", "warning", text, advice)
+        else:
+            self._find("advertised", "ok", f"{whose}, which is reached from here")
+        return True
+
+    def _other_cluster(self, host: str, port: int) -> str | None:
+        """Why what answers at an advertised address is not the cluster that advertised it; None if it is."""
+        timeout_ms = self._timeout_ms
+        try:
+            with ClientConnection(host, port, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms) as there:
+                answer = there.request(ApiKey.METADATA, MetadataRequest(topics=()), MetadataResponse)
+        except MoldauError as error:
+            return f"no Kafka broker answers there ({error})"
+        if answer.cluster_id != self._cluster_id:
+            return f"another cluster answers there ({answer.cluster_id})"
+        return None
+
+    # -- there and back
+
+    def _round_trip(self, where: str) -> None:
+        """Writes one record to a topic of its own, reads it, deletes the topic."""
+        from confluent_kafka import Consumer, KafkaException, TopicPartition
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        topic = f"moldau-doctor-{time.time_ns()}"
+        timeout_s = self._timeout_ms / 1000
+        settings = {"bootstrap.servers": where, "log_level": 0, "client.id": "moldau-doctor"}
+        admin = AdminClient(settings)
+        config = {"message.timestamp.type": "LogAppendTime"}
+        try:
+            admin.create_topics([NewTopic(topic, 1, -1, config=config)])[topic].result(timeout_s + 5)
+        except KafkaException as error:
+            advice = "Creating topics is refused: see the broker's log, its quorum, and what this client may do."
+            self._find("round trip", "failed", f"no topic could be created: {error.args[0].str()}", advice)
+            return
+        try:
+            from confluent_kafka import Producer
+
+            producer = Producer({**settings, "linger.ms": 0, "message.timeout.ms": self._timeout_ms})
+            if not self._writes(producer, topic, timeout_s):
+                return
+            consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
+            started = time.monotonic()
+            try:
+                consumer.assign([TopicPartition(topic, 0, 0)])
+                message = consumer.poll(timeout_s)
+            finally:
+                consumer.close()
+            if message is None or message.error():
+                reason = "nothing came" if message is None else message.error().str()
+                self._find("round trip", "failed", f"the record cannot be read: {reason}", "See the broker's log.")
+            else:
+                self._find("round trip", "ok", f"read it in {(time.monotonic() - started) * 1000:.0f} ms")
+        finally:
+            admin.delete_topics([topic])[topic].exception(timeout_s + 5)
+
+    def _writes(self, producer: Producer, topic: str, timeout_s: float) -> bool:
+        delivered: list[tuple[str | None, int]] = []
+        producer.produce(
+            topic,
+            b"is anybody there?",
+            on_delivery=lambda error, message: delivered.append((error and error.str(), message.timestamp()[1])),
+        )
+        before_ms = time.time() * 1000
+        started = time.monotonic()
+        producer.flush(timeout_s + 5)
+        took_ms = (time.monotonic() - started) * 1000
+        if not delivered or delivered[0][0]:
+            reason = delivered[0][0] if delivered else "no answer"
+            self._find("round trip", "failed", f"a record cannot be written: {reason}", "See the broker's log.")
+            return False
+        self._find("round trip", "ok", f"wrote a record to {topic} in {took_ms:.0f} ms")
+        self._compare_clocks(delivered[0][1], before_ms, took_ms)
+        return True
+
+    def _compare_clocks(self, broker_ms: int, before_ms: float, took_ms: float) -> None:
+        """The broker's time lies between the request and its answer; what is beyond either end is skew."""
+        skew_ms = round(min(0, broker_ms + 1 - before_ms) or max(0, broker_ms - before_ms - took_ms))
+        if abs(skew_ms) < CLOCK_SKEW_MS:
+            self._find("clock", "ok", f"the broker's clock agrees with this machine's (within {abs(skew_ms) + 1} ms)")
+            return
+        side = "ahead of" if skew_ms > 0 else "behind"
+        advice = "Run NTP on both: retention, timestamps and searches by time go by these clocks."
+        text = f"the broker's clock is {abs(skew_ms) / 1000:.1f} s {side} this machine's"
+        self._find("clock", "warning", text, advice)
+
+
+_CLIENT_APIS = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+)
+_SHOWN_APIS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.JOIN_GROUP)
+
+
+def _overlaps(key: ApiKey, ranges: dict[int, tuple[int, int]]) -> bool:
+    ours = API_VERSIONS[key]
+    lowest, highest = ranges.get(int(key), (0, -1))
+    return max(lowest, ours.min_version) <= min(highest, ours.max_version)
+
+
+def _ranges(ranges: dict[int, tuple[int, int]]) -> str:
+    shown = [f"{API_VERSIONS[key].name} {ranges[key][0]}-{ranges[key][1]}" for key in _SHOWN_APIS if key in ranges]
+    return ", ".join(shown)
+
+
+def _advertise_advice(host: str, port: int) -> str:
+    return (
+        f"Set advertised.listeners=PLAINTEXT://{host}:{port} on the broker: the address by which its clients reach it"
+        f" (moldau up --set advertised.listeners=PLAINTEXT://{host}:{port}). Clients inside and outside of a"
+        " container network need a listener each."
+    )
+
+
+def connect_problem(host: str, port: int, timeout_ms: int) -> str | None:
+    """Why no connection can be had, in words; None if one can."""
+    try:
+        socket.create_connection((host, port), timeout=timeout_ms / 1000).close()
+    except ConnectionRefusedError:
+        return "the connection is refused: nothing listens there"
+    except TimeoutError:
+        return f"no answer within {timeout_ms} ms"
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def speaks_tls(host: str, port: int, timeout_ms: int) -> bool:
+    """Whether a TLS handshake gets an answer in TLS there."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), timeout=timeout_ms / 1000) as plain,
+            context.wrap_socket(plain, server_hostname=host),
+        ):
+            return True
+    except ssl.SSLError as error:
+        # an alert is TLS too: say, a certificate of ours is asked for
+        return "ALERT" in str(error).upper() or "CERTIFICATE" in str(error).upper()
+    except OSError:
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """localhost, 127.x.y.z, ::1."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

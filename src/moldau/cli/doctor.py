@@ -1,0 +1,77 @@
+"""`moldau doctor HOST:PORT`: why a client cannot use a cluster, and what to set."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import Subparsers
+from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER
+from moldau.cli.output import CommandError, print_json
+
+if TYPE_CHECKING:
+    from moldau.cli.diagnosis import Finding
+
+DEFAULT_TIMEOUT_S = 5.0
+_MARKS = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("doctor", help="find out why a client cannot use a cluster, and what to set")
+    parser.add_argument(
+        "address", nargs="?", metavar="HOST:PORT", help=f"any broker (default {DEFAULT_BOOTSTRAP_SERVER})"
+    )
+    parser.add_argument("--bootstrap-server", "-b", metavar="HOST:PORT", help="the same, as the other commands have it")
+    parser.add_argument(
+        "--round-trip",
+        action="store_true",
+        help="also create a topic, write and read one record, compare the clocks, and delete the topic",
+    )
+    parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, metavar="SECONDS", help="for each step")
+    parser.add_argument("--json", action="store_true", help="print JSON: step, level, text, advice")
+    parser.set_defaults(run=doctor)
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Exit code 0 if a client on this machine can work with the cluster, 1 if not."""
+    from moldau.cli.diagnosis import Diagnosis
+    from moldau.shell.network.client_cluster import parse_bootstrap_servers
+
+    address = arguments.address or arguments.bootstrap_server or DEFAULT_BOOTSTRAP_SERVER
+    try:
+        servers = parse_bootstrap_servers(address)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    findings: list[Finding] = []
+    has_failed = False
+    for host, port in servers:
+        diagnosis = Diagnosis(
+            host, port, timeout_ms=int(arguments.timeout * 1000), tell=_say_nothing if arguments.json else _say
+        )
+        diagnosis.run(round_trip=arguments.round_trip)
+        findings += diagnosis.findings
+        has_failed = has_failed or diagnosis.has_failed
+    if arguments.json:
+        print_json([{name: getattr(one, name) for name in ("step", "level", "text", "advice")} for one in findings])
+    else:
+        _sum_up(findings)
+    return 1 if has_failed else 0
+
+
+def _say(finding: Finding) -> None:
+    print(f"{_MARKS[finding.level]}  {finding.step:<10}  {finding.text}")
+    sys.stdout.flush()  # a step may take seconds: show those before it
+
+
+def _say_nothing(finding: Finding) -> None:
+    """JSON comes whole at the end."""
+
+
+def _sum_up(findings: list[Finding]) -> None:
+    advice = list(dict.fromkeys(finding.advice for finding in findings if finding.advice))
+    print()
+    if not advice:
+        print("Clients on this machine can work with this cluster.")
+    for sentence in advice:
+        print(sentence)
