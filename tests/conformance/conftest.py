@@ -14,6 +14,14 @@ from tests.conformance.clients import ALL_CLIENTS, CLIENTS, FOREIGN_CLIENTS, Cli
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--against", default="moldau", help="moldau (default), or HOST:PORT of a running cluster")
+    parser.addoption("--report", help="add what each client did to this JSON file (see compatibility.py)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--report"):
+        from tests.conformance.report import Report
+
+        config.pluginmanager.register(Report(config.getoption("--report")), "conformance-report")
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +33,9 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     from moldau.testing import Cluster
 
     with Cluster() as cluster:
+        report = request.config.pluginmanager.get_plugin("conformance-report")
+        if report is not None:
+            report.observe(cluster)
         yield cluster.bootstrap_servers
 
 
@@ -52,7 +63,7 @@ def new_topic(bootstrap_servers: str, new_name: Callable[[str], str]) -> Callabl
     """Creates a topic: `new_topic(partitions=2)` gives its name."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": "fixture"})
 
     def create(partitions: int = 1, **config: str) -> str:
         name = new_name("topic")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
 from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, Received
@@ -13,12 +14,17 @@ class AioKafka(Client):
     name = "aiokafka"
     operations = OPERATIONS - {"delete_group"}
 
+    @classmethod
+    def version(cls) -> str:
+        return metadata.version(cls.name)
+
     def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
         async def run() -> None:
             from aiokafka import AIOKafkaProducer
 
             producer = AIOKafkaProducer(
                 bootstrap_servers=self.bootstrap_servers,
+                client_id=self.name,
                 enable_idempotence=True,
                 compression_type=None if codec == "none" else codec,
                 max_request_size=2_000_000,
@@ -41,7 +47,9 @@ class AioKafka(Client):
         async def run() -> list[Received]:
             from aiokafka import AIOKafkaConsumer, TopicPartition
 
-            consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers, enable_auto_commit=False)
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=self.bootstrap_servers, client_id=self.name, enable_auto_commit=False
+            )
             await consumer.start()
             try:
                 consumer.assign([TopicPartition(topic, partition)])
@@ -59,6 +67,7 @@ class AioKafka(Client):
             consumer = AIOKafkaConsumer(
                 topic,
                 bootstrap_servers=self.bootstrap_servers,
+                client_id=self.name,
                 group_id=group,
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
@@ -80,7 +89,7 @@ class AioKafka(Client):
         async def run() -> Any:
             from aiokafka.admin import AIOKafkaAdminClient
 
-            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap_servers, client_id=self.name)
             await admin.start()
             try:
                 return await getattr(self, f"_{operation}")(admin, **values)
@@ -123,7 +132,7 @@ class AioKafka(Client):
     async def _offset_at(self, admin: Any, topic: str, partition: int, timestamp: int) -> int:
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers)
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers, client_id=self.name)
         await consumer.start()
         try:
             asked = TopicPartition(topic, partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
 from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Received
@@ -12,6 +13,10 @@ class ConfluentKafka(Client):
     name = "confluent-kafka"
     operations = OPERATIONS
 
+    @classmethod
+    def version(cls) -> str:
+        return metadata.version(cls.name)
+
     def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
         from confluent_kafka import Producer
 
@@ -19,6 +24,7 @@ class ConfluentKafka(Client):
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
+                "client.id": self.name,
                 "enable.idempotence": True,
                 "compression.type": codec,
                 "message.max.bytes": 2_000_000,
@@ -46,6 +52,7 @@ class ConfluentKafka(Client):
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
+                "client.id": self.name,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -88,7 +95,7 @@ class ConfluentKafka(Client):
     def administer(self, operation: str, **values: Any) -> Any:
         from confluent_kafka.admin import AdminClient
 
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "client.id": self.name})
         return getattr(self, f"_{operation}")(admin, **values)
 
     def _add_partitions(self, admin: Any, topic: str, total: int) -> None:

@@ -139,6 +139,10 @@ class KafkaJs(DrivenClient):
         return None if shutil.which("npm") else "there is no npm"
 
     @classmethod
+    def version(cls) -> str:
+        return str(json.loads((HERE / "kafkajs" / "package.json").read_text())["dependencies"]["kafkajs"])
+
+    @classmethod
     @cache
     def command(cls) -> list[str]:
         folder = cache_folder("kafkajs")
@@ -157,6 +161,11 @@ class FranzGo(DrivenClient):
         return None if shutil.which("go") else "there is no go"
 
     @classmethod
+    def version(cls) -> str:
+        lines = (HERE / "franz_go" / "go.mod").read_text().splitlines()
+        return next(line.split()[1] for line in lines if line.strip().startswith("github.com/twmb/franz-go v"))
+
+    @classmethod
     @cache
     def command(cls) -> list[str]:
         binary = cache_folder("franz-go") / "driver"
@@ -172,6 +181,11 @@ class JavaClient(DrivenClient):
     @classmethod
     def missing(cls) -> str | None:
         return None if "MOLDAU_KAFKA_LIBS" in os.environ else "MOLDAU_KAFKA_LIBS names no jars of Apache Kafka"
+
+    @classmethod
+    def version(cls) -> str:
+        jar = next(Path(os.environ["MOLDAU_KAFKA_LIBS"]).glob("kafka-clients-*.jar"))
+        return jar.stem.removeprefix("kafka-clients-")
 
     @classmethod
     @cache

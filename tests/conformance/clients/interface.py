@@ -145,6 +145,11 @@ class Client(ABC):
         """As the only member of `group`: the next `count` values, then a commit, then it leaves."""
 
     @classmethod
+    @abstractmethod
+    def version(cls) -> str:
+        """The version of the library."""
+
+    @classmethod
     def missing(cls) -> str | None:
         """Why this client cannot run here, or None."""
         return None

@@ -22,8 +22,13 @@ class Kcat(Client):
             return None
         return "kcat is not installed; it comes from the system's packages (apt-get install kcat)"
 
+    @classmethod
+    def version(cls) -> str:
+        said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+        return said.partition("Version ")[2].partition(" ")[0]
+
     def _run(self, *arguments: str, text: bytes = b"") -> bytes:
-        command = ["kcat", "-b", self.bootstrap_servers, "-q", *arguments]
+        command = ["kcat", "-b", self.bootstrap_servers, "-X", "client.id=kcat", "-q", *arguments]
         done = subprocess.run(command, input=text, capture_output=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout
@@ -69,4 +74,6 @@ class Kcat(Client):
             "auto.commit.interval.ms": "200",
         }
         extra = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
-        return Member(["kcat", "-b", self.bootstrap_servers, "-u", *extra, "-G", group, topic], parse_kcat)
+        return Member(
+            ["kcat", "-b", self.bootstrap_servers, "-X", "client.id=kcat", "-u", *extra, "-G", group, topic], parse_kcat
+        )

@@ -39,6 +39,7 @@ def run_confluent(servers: str, topic: str, group: str) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
+            "client.id": "confluent-kafka",
             "group.id": group,
             "auto.offset.reset": "earliest",
             "session.timeout.ms": SESSION_TIMEOUT_MS,
@@ -68,7 +69,9 @@ def run_kafka_python(servers: str, topic: str, group: str) -> None:
         def on_partitions_assigned(self, assigned: list[object]) -> None:
             tell("assigned", [partition.partition for partition in assigned])  # type: ignore[attr-defined]
 
-    consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, **PYTHON_CLIENT_SETTINGS)
+    consumer = KafkaConsumer(
+        bootstrap_servers=servers, client_id="kafka-python", group_id=group, **PYTHON_CLIENT_SETTINGS
+    )
     consumer.subscribe([topic], listener=Listener())
     # A poll that ends between kafka-python's SyncGroup and the answer loses the assignment for good: few, long polls.
     while not leaving.is_set():
@@ -87,7 +90,9 @@ async def run_aiokafka(servers: str, topic: str, group: str) -> None:
         async def on_partitions_assigned(self, assigned: list[object]) -> None:
             tell("assigned", [partition.partition for partition in assigned])  # type: ignore[attr-defined]
 
-    consumer = AIOKafkaConsumer(bootstrap_servers=servers, group_id=group, **PYTHON_CLIENT_SETTINGS)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=servers, client_id="aiokafka", group_id=group, **PYTHON_CLIENT_SETTINGS
+    )
     consumer.subscribe([topic], listener=Listener())
     await consumer.start()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
 from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, Received
@@ -13,11 +14,16 @@ class KafkaPython(Client):
     has_null_headers = False
     operations = OPERATIONS
 
+    @classmethod
+    def version(cls) -> str:
+        return metadata.version(cls.name)
+
     def produce(self, topic: str, records: Sequence[Received], *, codec: str = "none", partition: int = 0) -> None:
         from kafka import KafkaProducer
 
         producer = KafkaProducer(
             bootstrap_servers=self.bootstrap_servers,
+            client_id=self.name,
             acks="all",
             compression_type=None if codec == "none" else codec,
             max_request_size=2_000_000,
@@ -36,6 +42,7 @@ class KafkaPython(Client):
 
         return KafkaConsumer(
             bootstrap_servers=self.bootstrap_servers,
+            client_id=self.name,
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -77,7 +84,7 @@ class KafkaPython(Client):
     def administer(self, operation: str, **values: Any) -> Any:
         from kafka import KafkaAdminClient
 
-        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers, client_id=self.name)
         try:
             return getattr(self, f"_{operation}")(admin, **values)
         finally:

@@ -85,7 +85,7 @@ public class Driver {
                 return readAndCommit(asked, topic);
             default:
                 if (admin == null) {
-                    admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+                    admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "client.id", "java"));
                 }
                 return administer(asked, topic);
         }
@@ -93,7 +93,7 @@ public class Driver {
 
     static void produce(JsonNode asked, String topic) throws Exception {
         Map<String, Object> settings = Map.of(
-                "bootstrap.servers", bootstrap, "compression.type", asked.get("codec").asText(),
+                "bootstrap.servers", bootstrap, "client.id", "java", "compression.type", asked.get("codec").asText(),
                 "max.request.size", 2_000_000);
         try (var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
             List<Future<RecordMetadata>> sent = new ArrayList<>();
@@ -113,7 +113,8 @@ public class Driver {
 
     static KafkaConsumer<byte[], byte[]> consumer(String group) {
         Map<String, Object> settings = new HashMap<>(Map.of(
-                "bootstrap.servers", bootstrap, "auto.offset.reset", "earliest", "enable.auto.commit", "false"));
+                "bootstrap.servers", bootstrap, "client.id", "java", "auto.offset.reset", "earliest",
+                "enable.auto.commit", "false"));
         if (group != null) {
             settings.putAll(Map.of(
                     "group.id", group, "session.timeout.ms", "6000", "heartbeat.interval.ms", "500",
@@ -134,7 +135,8 @@ public class Driver {
     static JsonNode readAndCommit(JsonNode asked, String topic) {
         int count = asked.get("count").asInt();
         Map<String, Object> settings = Map.of(
-                "bootstrap.servers", bootstrap, "auto.offset.reset", "earliest", "enable.auto.commit", "false",
+                "bootstrap.servers", bootstrap, "client.id", "java", "auto.offset.reset", "earliest",
+                "enable.auto.commit", "false",
                 "group.id", asked.get("group").asText(), "max.poll.records", count);
         try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.subscribe(List.of(topic));
