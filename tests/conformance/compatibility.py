@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.api_keys import API_VERSIONS
 from tests.differential.exchanges import recorded
 
 RESULTS = Path(__file__).parent / "results"
@@ -68,7 +68,7 @@ def api_table(moldau: dict[str, Any]) -> list[str]:
         }
         said = "; ".join(f"{client} {spans(versions)}" for client, versions in used.items() if versions)
         compared = spans([version for version in served if (key.name, version) in answers])
-        lines.append(f"| {ApiKey(key).name} | {spans(list(served))} | {said} | {compared} |")
+        lines.append(f"| {row.name} | {spans(list(served))} | {said} | {compared} |")
     return lines
 
 

@@ -14,6 +14,8 @@ from moldau.core.config.setting import HONOURED
 from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
 from moldau.errors import ERROR_CODES
 from moldau.wire.protocol.api_keys import API_VERSIONS
+from tests.conformance.clients import ALL_CLIENTS
+from tests.conformance.compatibility import PAGE, page_with, report, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "moldau"
@@ -146,6 +148,24 @@ def test_the_compatibility_page_lists_what_is_served() -> None:
         for key, row in API_VERSIONS.items()
     ]
     assert told == served
+
+
+def test_the_compatibility_page_shows_the_results_as_they_are() -> None:
+    """After a new run: `python -m tests.conformance.compatibility`."""
+    text = PAGE.read_text()
+    assert page_with(text, tables()) == text
+
+
+def test_every_client_is_green_on_both_brokers() -> None:
+    for name in ("moldau", "apache"):
+        failed = [
+            (client, feature)
+            for client, row in report(name).items()
+            for feature, is_green in row["features"].items()
+            if not is_green
+        ]
+        assert failed == []
+        assert len(report(name)) == len(ALL_CLIENTS)
 
 
 def test_a_setting_that_is_honoured_is_read() -> None:
