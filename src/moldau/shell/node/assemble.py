@@ -108,6 +108,13 @@ class Node:
             raise MoldauError("the node is not running")
         return self._dispatcher
 
+    @property
+    def connections(self) -> ConnectionGroup:
+        """For tests: what the clients' frames go through. Raises MoldauError before `start`."""
+        if self._group is None:
+            raise MoldauError("the node is not running")
+        return self._group
+
     def _first_listener(self) -> Listener:
         if not self._listeners:
             raise MoldauError("the node is not running")
@@ -287,6 +294,7 @@ class Node:
             self.log,
             on_invariant_broken=self._invariant_broken,
         )
+        broker.prepare = dispatcher.prepare
         broker.response_memory = group.response_memory
         group.open(dispatcher)
         if self.operations is not None:
@@ -294,7 +302,6 @@ class Node:
             self.operations.serving(dispatcher)
         self.log.info(
             "node started",
-        broker.prepare = dispatcher.prepare
             f"node {self.node_id} of cluster {broker.cluster_id} serves {self.bootstrap_servers}, "
             f"broker epoch {broker.broker_epoch}, {sum(1 for _ in broker.partitions)} partitions",
         )
