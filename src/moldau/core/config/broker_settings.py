@@ -73,6 +73,15 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     compression_type: str
     compression_zstd_level: int
     delete_topic_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_max_compaction_lag_ms: int
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_min_compaction_lag_ms: int
     log_cleanup_policy: tuple[str, ...]
     log_dir: tuple[str, ...] | None
     log_dirs: tuple[str, ...] | None
@@ -254,8 +263,6 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("broker.id and node.id must be equal where both are set")
     if max(len(settings.log_dirs or ()), len(settings.log_dir or ())) > 1:
         raise invalid_config("log.dirs: more than one directory is not served yet")
-    if "compact" in settings.log_cleanup_policy:
-        raise invalid_config("log.cleanup.policy: compact is not served yet")
     if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
         raise invalid_config("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
     if settings.retention_ms == 0:

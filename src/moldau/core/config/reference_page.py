@@ -17,7 +17,7 @@ from moldau.core.config.setting import (
     SettingRow,
     TopicSettingRow,
 )
-from moldau.core.config.topic_setting_rows import SERVED_CLEANUP_POLICIES, TOPIC_SETTING_ROWS
+from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
 
 _OWN = "moldau."
 _HEAD = """# Settings
@@ -49,12 +49,11 @@ def settings_page() -> str:
     topics = (row for row in TOPIC_SETTING_ROWS)
     brokers = sorted(row for row in BROKER_SETTING_ROWS if not row[0].startswith(_OWN))
     own = sorted(row for row in BROKER_SETTING_ROWS if row[0].startswith(_OWN))
-    policies = " and ".join(f"`{policy}`" for policy in SERVED_CLEANUP_POLICIES)
     return "\n".join(
         (
             _HEAD,
             f"## Topics ({len(TOPIC_SETTING_ROWS)})\n",
-            f"`cleanup.policy` may name {policies}, or nothing: keep for ever.\n",
+            "An empty `cleanup.policy` keeps everything for ever.\n",
             *_topic_table(topics),
             f"\n## Brokers: Kafka's ({len(brokers)})\n",
             *_counts(brokers),

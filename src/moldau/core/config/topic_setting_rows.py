@@ -5,10 +5,7 @@ A row: (name, type, default, valid values, broker settings it falls back to, ser
 
 from __future__ import annotations
 
-from moldau.core.config.setting import HONOURED, IGNORED, NOT_SERVED, TopicSettingRow
-
-SERVED_CLEANUP_POLICIES = ("delete",)
-"""What `cleanup.policy` may name on a client's topic; internal topics are compacted by name all the same."""
+from moldau.core.config.setting import HONOURED, IGNORED, TopicSettingRow
 
 _REMOTE = "no remote storage: as in Apache Kafka without remote.log.storage.system.enable"
 _ONE_NODE = "one node replicates to nobody"
@@ -16,13 +13,13 @@ _ONE_NODE = "one node replicates to nobody"
 # fmt: off
 TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
     ("cleanup.policy", "list", "delete", "[compact, delete]", ("log.cleanup.policy",),
-     HONOURED, "delete or nothing; compact only on internal topics"),
+     HONOURED, ""),
     ("compression.gzip.level", "int", "-1", "[1,...,9] or -1", ("compression.gzip.level",), HONOURED, ""),
     ("compression.lz4.level", "int", "9", "[1,...,17]", ("compression.lz4.level",), HONOURED, ""),
     ("compression.type", "string", "producer", "[uncompressed, zstd, lz4, snappy, gzip, producer]",
      ("compression.type",), HONOURED, ""),
     ("compression.zstd.level", "int", "3", "[-131072,...,22]", ("compression.zstd.level",), HONOURED, ""),
-    ("delete.retention.ms", "long", "86400000", "[0,...]", ("log.cleaner.delete.retention.ms",), NOT_SERVED, ""),
+    ("delete.retention.ms", "long", "86400000", "[0,...]", ("log.cleaner.delete.retention.ms",), HONOURED, ""),
     ("file.delete.delay.ms", "long", "60000", "[0,...]", ("log.segment.delete.delay.ms",), HONOURED, ""),
     ("flush.messages", "long", "9223372036854775807", "[1,...]", ("log.flush.interval.messages",), HONOURED, ""),
     ("flush.ms", "long", "9223372036854775807", "[0,...]", ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
@@ -36,7 +33,7 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
     ("local.retention.bytes", "long", "-2", "[-2,...]", ("log.local.retention.bytes",), IGNORED, _REMOTE),
     ("local.retention.ms", "long", "-2", "[-2,...]", ("log.local.retention.ms",), IGNORED, _REMOTE),
     ("max.compaction.lag.ms", "long", "9223372036854775807", "[1,...]", ("log.cleaner.max.compaction.lag.ms",),
-     NOT_SERVED, ""),
+     HONOURED, ""),
     ("max.message.bytes", "int", "1048588", "[0,...]", ("message.max.bytes",), HONOURED, ""),
     ("message.timestamp.after.max.ms", "long", "3600000", "[0,...]", ("log.message.timestamp.after.max.ms",),
      HONOURED, ""),
@@ -44,8 +41,8 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
      ("log.message.timestamp.before.max.ms",), HONOURED, ""),
     ("message.timestamp.type", "string", "CreateTime", "[CreateTime, LogAppendTime]", ("log.message.timestamp.type",),
      HONOURED, ""),
-    ("min.cleanable.dirty.ratio", "double", "0.5", "[0,...,1]", ("log.cleaner.min.cleanable.ratio",), NOT_SERVED, ""),
-    ("min.compaction.lag.ms", "long", "0", "[0,...]", ("log.cleaner.min.compaction.lag.ms",), NOT_SERVED, ""),
+    ("min.cleanable.dirty.ratio", "double", "0.5", "[0,...,1]", ("log.cleaner.min.cleanable.ratio",), HONOURED, ""),
+    ("min.compaction.lag.ms", "long", "0", "[0,...]", ("log.cleaner.min.compaction.lag.ms",), HONOURED, ""),
     ("min.insync.replicas", "int", "1", "[1,...]", ("min.insync.replicas",),
      HONOURED, "capped by the replication factor, as in Kafka"),
     ("preallocate", "boolean", "false", "", ("log.preallocate",), IGNORED, "a hint about speed only"),

@@ -15,14 +15,13 @@ import msgspec
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.setting import (
     HONOURED,
-    NOT_SERVED,
     SettingValue,
     TopicSettingRow,
     check_value,
     invalid_config,
     parse_value,
 )
-from moldau.core.config.topic_setting_rows import SERVED_CLEANUP_POLICIES, TOPIC_SETTING_ROWS
+from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
 from moldau.errors import KafkaError
 
 ROWS_BY_NAME: dict[str, TopicSettingRow] = {row[0]: row for row in TOPIC_SETTING_ROWS}
@@ -40,7 +39,6 @@ SOURCE_DEFAULT = 5
 
 HIDDEN_TOPIC_SETTING = "internal.segment.bytes"
 """Kafka's way to make tiny segments in tests: taken, and described only where it is set."""
-_INTERNAL_TOPICS_ONLY = ("cleanup.policy", "compression.type", "min.insync.replicas", "unclean.leader.election.enable")
 
 
 class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +46,10 @@ class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     """"delete", "compact", both, or none: keep for ever."""
+    delete_retention_ms: int = 86_400_000
+    max_compaction_lag_ms: int = (1 << 63) - 1
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
     compression_type: str = "producer"
     compression_gzip_level: int = -1
     compression_lz4_level: int = 9
@@ -84,8 +86,7 @@ class DescribedSetting(msgspec.Struct, frozen=True):
 def validate_topic_settings(topic: str, requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
     """Raises error 40 with Kafka's sentence for the first thing wrong; of a name given twice the caller keeps the last.
 
-    `requested` is everything that the topic will have of its own. A known setting that does not act yet is refused
-    too, unless its value is the one in force anyway; the internal topics may carry what Kafka creates them with.
+    `requested` is everything that the topic will have of its own.
     """
     nulls = [name for name, text in requested.items() if text is None]
     if nulls:
@@ -98,9 +99,11 @@ def validate_topic_settings(topic: str, requested: Mapping[str, str | None], bro
             value = parse_value(name, ROWS_BY_NAME[name][1], text)
             check_value(name, ROWS_BY_NAME[name][3], value)
     _check_lags(requested, broker)
-    for name, text in requested.items():
-        if text is not None:
-            _check_served(topic, name, parse_value(name, ROWS_BY_NAME[name][1], text), text, broker)
+    if parse_value("remote.storage.enable", "boolean", requested.get("remote.storage.enable") or "false"):
+        raise invalid_config(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
 
 
 def _check_lags(requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
@@ -114,22 +117,6 @@ def _check_lags(requested: Mapping[str, str | None], broker: BrokerSettings) -> 
 def _number(name: str, requested: Mapping[str, str | None], broker: BrokerSettings) -> int:
     text = requested.get(name) or inherited_text(name, broker) or ROWS_BY_NAME[name][2] or "0"
     return int(text.strip())
-
-
-def _check_served(topic: str, name: str, value: SettingValue, text: str, broker: BrokerSettings) -> None:
-    if topic in INTERNAL_TOPICS and name in _INTERNAL_TOPICS_ONLY:
-        return
-    if name == "remote.storage.enable" and value is True:
-        raise invalid_config(
-            "Tiered Storage functionality is disabled in the broker. "
-            "Topic cannot be configured with remote log storage."
-        )
-    kind, default, served = ROWS_BY_NAME[name][1], ROWS_BY_NAME[name][2], ROWS_BY_NAME[name][5]
-    acts = served != NOT_SERVED
-    if name == "cleanup.policy" and isinstance(value, tuple):
-        acts = all(policy in SERVED_CLEANUP_POLICIES for policy in value)
-    if not acts and value != parse_value(name, kind, inherited_text(name, broker) or default or ""):
-        raise invalid_config(f"Invalid value {text} for configuration {name}: {name}={text} is not served yet")
 
 
 def inherited_text(name: str, broker: BrokerSettings) -> str | None:

@@ -117,27 +117,21 @@ def keep_records(
                 position += 1
             byte = payload[position]
             if byte < 0x80:
-                timestamp_delta = byte >> 1 ^ -(byte & 1)
-                position += 1
+                timestamp_delta, position = byte >> 1 ^ -(byte & 1), position + 1
             else:
                 timestamp_delta, position = decode_varint(payload, position, VARLONG_BYTES)
             byte = payload[position]
-            if byte < 0x80:
-                offset = base_offset + (byte >> 1)
-                position += 1
-            else:
-                delta, position = decode_varint(payload, position)
-                offset = base_offset + delta
+            delta, position = (byte >> 1, position + 1) if byte < 0x80 else decode_varint(payload, position)
+            offset = base_offset + delta
+            is_kept = True
             if offset < end_offset:
                 byte = payload[position]
                 if byte < 0x80:
-                    key_end = position + 1 + (byte >> 1)
-                    is_kept = not byte & 1
-                    position += 1
+                    length, position = byte >> 1 ^ -(byte & 1), position + 1
                 else:
                     length, position = decode_varint(payload, position)
-                    key_end = position + length
-                    is_kept = length >= 0
+                key_end = position + length
+                is_kept = length >= 0
                 if is_kept:
                     key = payload[position:key_end]
                     last_offset = offsets.get(key if len(key) <= SHORT_KEY_BYTES else short_key(key), -1)
@@ -145,17 +139,15 @@ def keep_records(
                     if is_kept and payload[key_end] & 1:
                         is_kept = are_tombstones_kept
                         kept.has_tombstone |= is_kept
-            else:
-                is_kept = True
             position = end
             if is_kept:
                 count += 1
                 if timestamp_delta > largest_delta:
                     largest_delta = timestamp_delta
-            else:
-                if run_start < start:
-                    parts.append(payload[run_start:start])
-                run_start = end
+                continue
+            if run_start < start:
+                parts.append(payload[run_start:start])
+            run_start = end
     except IndexError:
         raise ProtocolError(f"a record is cut at {len(payload)} bytes") from None
     if position != len(payload):

@@ -14,6 +14,7 @@ from moldau.core.replication.partition import Partition
 from moldau.errors import StorageFailedError, StorageFullError
 
 if TYPE_CHECKING:
+    from moldau.shell.broker.cleaner import Cleaner
     from moldau.shell.broker.role import Broker
 
 FLUSH_CHECK_MS = 1_000
@@ -26,6 +27,7 @@ class Housekeeping:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._cleaner: Cleaner | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_stopped = False
         self._checkpointed: dict[int, int] = {}
@@ -42,15 +44,24 @@ class Housekeeping:
         self._repeat("flush", FLUSH_CHECK_MS, FLUSH_CHECK_MS, self.flush_what_is_due)
         self._repeat("checkpoint", checkpoint_ms, checkpoint_ms, self.write_checkpoints)
         self._repeat("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge_deleted)
+        if settings.log_cleaner_enable:
+            backoff_ms = settings.log_cleaner_backoff_ms
+            self._repeat("cleaner", backoff_ms, lambda: self._broker.settings.log_cleaner_backoff_ms, self.clean_logs)
 
     def stop(self) -> None:
         self._is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        if self._cleaner is not None:
+            self._cleaner.stop()
 
     def _repeat(
-        self, name: str, first_ms: int, interval_ms: int, task: Callable[[], Coroutine[Any, Any, None]]
+        self,
+        name: str,
+        first_ms: int,
+        interval_ms: int | Callable[[], int],
+        task: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         """Runs `task` after `first_ms`, then `interval_ms` after each end of it."""
         broker = self._broker
@@ -64,7 +75,7 @@ class Housekeeping:
             except StorageFullError as error:
                 broker.log.warn(f"housekeeping {name}", f"node {broker.node_id}: {name}: {error}")
             finally:
-                arm(interval_ms)
+                arm(interval_ms() if callable(interval_ms) else interval_ms)
 
         def begin() -> None:
             broker.spawn(run())
@@ -132,6 +143,22 @@ class Housekeeping:
         broker.is_checkpoint_due = False
         await broker.checkpoints.write(broker.partitions.high_watermarks())
         self._checkpointed.update(moved)
+
+    @property
+    def cleaner(self) -> Cleaner:
+        """Made at first use: a node without compacted topics starts without it."""
+        if self._cleaner is None:
+            from moldau.shell.broker.cleaner import Cleaner
+
+            self._cleaner = Cleaner(self._broker)
+        return self._cleaner
+
+    async def clean_logs(self) -> None:
+        """Compacts one log after the other while any is due."""
+        if any(partition.log.settings.is_compacted for partition in self._broker.partitions):
+            is_more = True
+            while is_more and not self._is_stopped:
+                is_more = await self.cleaner.clean_one()
 
     async def purge_deleted(self) -> None:
         """Removes files of what was deleted `file.delete.delay.ms` ago."""

@@ -292,14 +292,18 @@ def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSet
     topic = effective_topic_settings(overrides, broker)
     return LogSettings(
         cleanup_policy=topic.cleanup_policy,
+        delete_retention_ms=topic.delete_retention_ms,
         file_delete_delay_ms=topic.file_delete_delay_ms,
         flush_messages=topic.flush_messages,
         flush_ms=topic.flush_ms,
         index_interval_bytes=topic.index_interval_bytes,
+        max_compaction_lag_ms=topic.max_compaction_lag_ms,
         max_message_bytes=topic.max_message_bytes,
         message_timestamp_after_max_ms=topic.message_timestamp_after_max_ms,
         message_timestamp_before_max_ms=topic.message_timestamp_before_max_ms,
         message_timestamp_type="LogAppendTime" if topic.message_timestamp_type == "LogAppendTime" else "CreateTime",
+        min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=topic.min_compaction_lag_ms,
         retention_bytes=topic.retention_bytes,
         retention_ms=topic.retention_ms,
         segment_bytes=topic.segment_bytes,

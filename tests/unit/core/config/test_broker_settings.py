@@ -96,7 +96,6 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be larger or equal to"),
         ({"authorizer.class.name": "x.Y"}, "authorizer.class.name is not served yet"),
-        ({"log.cleanup.policy": "compact"}, "log.cleanup.policy: compact is not served yet"),
         ({"process.roles": "broker"}, "process.roles: only broker,controller"),
         ({"log.dirs": "/a,/b"}, "more than one directory"),
         ({"node.id": "2", "broker.id": "3"}, "must be equal"),

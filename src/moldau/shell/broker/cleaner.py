@@ -1,0 +1,220 @@
+"""The log cleaner: finds the compacted log that is worth it most, has one round done, puts the result in its place.
+
+One log at a time, as with `log.cleaner.threads=1`: the round itself runs elsewhere (see cleaner_process), the renames
+between two turns of the loop. Which log is next, and when, is decided as in Kafka (core/log/cleanable): the highest
+share of dirty bytes among those above `min.cleanable.dirty.ratio`, or whose oldest record waits for longer than
+`max.compaction.lag.ms`; when there is none, housekeeping looks again after `log.cleaner.backoff.ms`.
+
+Order of durability: new files, recovery point (recovery must never read a cleaned segment as if it were a torn log),
+renames, `cleaner-offset-checkpoint`. A log with a damaged batch is not cleaned again until a restart; it serves on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from moldau.core.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, decode_offsets, encode_offsets
+from moldau.core.log.cleanable import Cleanable, find_cleanable, is_roll_due, plan_round
+from moldau.core.log.compaction import MIN_KEYS, CompactionPlan, CompactionResult, remove_cleaned
+from moldau.core.log.key_offsets import keys_within
+from moldau.core.replication.partition import Partition
+from moldau.ports import Disk
+from moldau.types import TopicPartition, Uuid
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.cleaner_process import CleanerProcess
+    from moldau.shell.broker.role import Broker
+
+SLICE_PARTITIONS = 50
+MAX_FAILURES = 3
+UNCLEANABLE_COUNT = "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count"
+MAX_DIRTY_PERCENT = "kafka.log:type=LogCleanerManager,name=max-dirty-percent"
+RECOPY_PERCENT = "kafka.log:type=LogCleaner,name=cleaner-recopy-percent"
+BUFFER_PERCENT = "kafka.log:type=LogCleaner,name=max-buffer-utilization-percent"
+CLEAN_TIME = "kafka.log:type=LogCleaner,name=max-clean-time-secs"
+COMPACTION_DELAY = "kafka.log:type=LogCleaner,name=max-compaction-delay-secs"
+
+
+class CleanedOffset:
+    """How far a log is clean; of which topic of that name."""
+
+    __slots__ = ("offset", "topic_id")
+
+    def __init__(self, topic_id: Uuid | None, offset: int) -> None:
+        self.topic_id = topic_id
+        self.offset = offset
+
+
+class CleaningFailures:
+    """How often in a row the round of a log ended without a result."""
+
+    __slots__ = ("count", "topic_id")
+
+    def __init__(self, topic_id: Uuid | None) -> None:
+        self.topic_id = topic_id
+        self.count = 0
+
+
+class Cleaner:
+    """Used from the broker's loop; `clean_one` is called again and again by housekeeping."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._process: CleanerProcess | None = None
+        self._is_stopped = False
+        self._cleaned: dict[TopicPartition, CleanedOffset] = {}
+        self._loaded: dict[Disk, None] = {}
+        self._failures: dict[TopicPartition, CleaningFailures] = {}
+
+    def stop(self) -> None:
+        """The child, if there is one, has ended when this returns."""
+        self._is_stopped = True
+        if self._process is not None:
+            self._process.close()
+
+    # -- one log
+
+    async def clean_one(self) -> bool:
+        """Cleans the log that needs it most; False if none does. Raises StorageFullError, StorageFailedError."""
+        chosen = await self._choose()
+        if chosen is None or self._is_stopped:
+            return False
+        partition, cleanable = chosen
+        broker, log = self._broker, partition.log
+        settings = broker.settings
+        begin_ms = broker.clock.monotonic_ms()
+        plan = plan_round(
+            log,
+            cleanable,
+            now_ms=broker.clock.now_ms(),
+            nonce=broker.random.random_bytes(8).hex(),
+            dedupe_buffer_bytes=settings.log_cleaner_dedupe_buffer_size,
+            io_buffer_bytes=max(4096, settings.log_cleaner_io_buffer_size),
+        )
+        outcome = await self._runner().run(log.disk, plan, settings.log_cleaner_io_max_bytes_per_second)
+        if outcome.result is not None and await self._put_in_place(partition, plan, outcome.result):
+            self._tell(partition, outcome.result, broker.clock.monotonic_ms() - begin_ms)
+            return True
+        await broker.workers.run(lambda: remove_cleaned(log.disk, plan))
+        self._failed(partition, outcome.problem, outcome.message)
+        return False
+
+    def _runner(self) -> CleanerProcess:
+        """Made at first use: a node without compacted topics starts without it."""
+        if self._process is None:
+            from moldau.shell.broker.cleaner_process import CleanerProcess
+
+            self._process = CleanerProcess(self._broker.clock, self._broker.workers)
+        return self._process
+
+    async def _choose(self) -> tuple[Partition, Cleanable] | None:
+        """The filthiest log that is due. On the way, active segments that hold too old records are sealed."""
+        broker = self._broker
+        now_ms = broker.clock.now_ms()
+        best: tuple[Partition, Cleanable] | None = None
+        dirtiest, longest_ms = 0.0, 0
+        for index, partition in enumerate(list(self._compacted())):
+            if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
+                await asyncio.sleep(0)
+            if partition.is_offline or partition.is_deleted:
+                continue
+            log = partition.log
+            if is_roll_due(log, now_ms):
+                log.roll(now_ms)
+                broker.touched[partition.number] = partition  # flushed soon, cleaned after that
+            part = find_cleanable(log, self._cleaned_offset(partition), partition.last_stable_offset, now_ms)
+            dirtiest, longest_ms = max(dirtiest, part.ratio), max(longest_ms, part.overdue_ms)
+            if part.is_due(log.settings.min_cleanable_dirty_ratio) and (best is None or part.ratio > best[1].ratio):
+                best = partition, part
+        broker.telemetry.set(MAX_DIRTY_PERCENT, int(100 * dirtiest))
+        broker.telemetry.set(COMPACTION_DELAY, longest_ms // 1000)
+        uncleanable = sum(1 for failed in self._failures.values() if failed.count >= MAX_FAILURES)
+        broker.telemetry.set(UNCLEANABLE_COUNT, uncleanable)
+        return best
+
+    def _compacted(self) -> Iterator[Partition]:
+        for partition in self._broker.partitions:
+            if partition.log.settings.is_compacted:
+                failed = self._failures.get(partition.topic_partition)
+                if failed is None or failed.topic_id != partition.topic_id or failed.count < MAX_FAILURES:
+                    yield partition
+
+    # -- how far each log is clean
+
+    def _cleaned_offset(self, partition: Partition) -> int:
+        """0 if it was never cleaned: then everything from the log start offset on is dirty."""
+        self._load(partition.log.disk)
+        known = self._cleaned.get(partition.topic_partition)
+        if known is None:
+            return 0
+        if known.topic_id is None:
+            known.topic_id = partition.topic_id
+        return known.offset if known.topic_id == partition.topic_id else 0
+
+    def _load(self, disk: Disk) -> None:
+        """The checkpoint of a log directory, at its first use. A damaged one counts as empty: then more is read."""
+        if disk in self._loaded:
+            return
+        self._loaded[disk] = None
+        try:
+            offsets = decode_offsets(disk.read_file(CLEANER_OFFSET_CHECKPOINT))
+        except (FileNotFoundError, ValueError):
+            return
+        for topic_partition, offset in offsets.items():
+            self._cleaned[topic_partition] = CleanedOffset(None, offset)
+
+    async def _save(self, disk: Disk) -> None:
+        """Writes the checkpoint of one directory: what of it is still there."""
+        offsets = {}
+        for partition in self._broker.partitions:
+            known = self._cleaned.get(partition.topic_partition)
+            if known is not None and partition.log.disk is disk and known.topic_id in (None, partition.topic_id):
+                offsets[partition.topic_partition] = known.offset
+        await self._broker.workers.run(lambda: disk.replace_file(CLEANER_OFFSET_CHECKPOINT, encode_offsets(offsets)))
+
+    # -- the end of a round
+
+    async def _put_in_place(self, partition: Partition, plan: CompactionPlan, result: CompactionResult) -> bool:
+        """False if the log changed meanwhile; what was put in place until then stays, and nothing is lost by it."""
+        broker, log = self._broker, partition.log
+        await broker.checkpoints.write(broker.partitions.high_watermarks())
+        for segment in result.segments:
+            if partition.is_deleted or not log.replace_segments(plan, segment, broker.clock.now_ms()):
+                return False
+            await asyncio.sleep(0)
+        await broker.workers.run(lambda: log.disk.flush_directory(plan.directory))
+        if partition.is_deleted:
+            return False
+        self._cleaned[partition.topic_partition] = CleanedOffset(partition.topic_id, result.end_offset)
+        self._failures.pop(partition.topic_partition, None)
+        await self._save(log.disk)
+        return True
+
+    def _tell(self, partition: Partition, result: CompactionResult, duration_ms: int) -> None:
+        broker = self._broker
+        capacity = max(MIN_KEYS, keys_within(broker.settings.log_cleaner_dedupe_buffer_size))
+        broker.telemetry.set(RECOPY_PERCENT, 100 * result.bytes_written // max(1, result.bytes_read))
+        broker.telemetry.set(BUFFER_PERCENT, 100 * result.keys // capacity)
+        broker.telemetry.set(CLEAN_TIME, duration_ms // 1000)
+        broker.log.info(
+            "log cleaned",
+            f"node {broker.node_id}: {partition.topic_partition}: cleaned up to offset {result.end_offset}: "
+            f"{result.records_kept} of {result.records_read} records, {result.bytes_written} of {result.bytes_read} "
+            f"bytes stay, {duration_ms} ms",
+        )
+
+    def _failed(self, partition: Partition, problem: str, message: str) -> None:
+        """A damaged log is not tried again, one whose round ended strangely two more times."""
+        broker = self._broker
+        if self._is_stopped or problem not in ("damaged", "full", "failed", "child"):
+            return
+        broker.log.error(
+            "cleaning failed", f"node {broker.node_id}: {partition.topic_partition} was not cleaned: {message}"
+        )
+        if problem in ("damaged", "child"):
+            failed = self._failures.get(partition.topic_partition)
+            if failed is None or failed.topic_id != partition.topic_id:
+                failed = self._failures[partition.topic_partition] = CleaningFailures(partition.topic_id)
+            failed.count = MAX_FAILURES if problem == "damaged" else failed.count + 1

@@ -1,0 +1,142 @@
+"""The process that cleans one log for a broker: a job comes on its standard input, the outcome goes to its output.
+
+It reads sealed segments and writes `.cleaned` files of its own nonce; it renames and removes nothing. It ends with its
+parent: Linux kills it with the thread that started it, and everywhere it looks between two steps whether the parent
+still holds the other end of its input. Its memory is bounded by the map of keys, and above that by the system.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+import msgspec
+
+from moldau.core.log.compaction import CompactionPlan, CompactionResult, compact, flush_cleaned
+from moldau.errors import ProtocolError, StorageFailedError, StorageFullError
+from moldau.shell.io.disk import OsDisk
+
+NICENESS = 10
+"""Whoever waits for an answer goes first."""
+BESIDE_MAP_BYTES = 768 << 20
+"""What the process may take beside the map: Python itself, buffers, and one batch of 128 MiB, expanded and rebuilt."""
+_SET_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+class CleaningJob(msgspec.Struct, frozen=True):
+    """`root`: the log directory. `max_bytes_per_second`: read and written together; 0: as fast as it goes."""
+
+    root: str
+    plan: CompactionPlan
+    max_bytes_per_second: float
+    parent_process_id: int
+
+
+class CleaningOutcome(msgspec.Struct, frozen=True):
+    """`result`, or why there is none: "damaged" (a batch), "gone" (a file), "full" or "failed" (the disk)."""
+
+    result: CompactionResult | None = None
+    problem: str = ""
+    message: str = ""
+
+
+class Throttle:
+    """`log.cleaner.io.max.bytes.per.second`."""
+
+    __slots__ = ("_begin_s", "_bytes", "_rate")
+
+    def __init__(self, bytes_per_second: float, now_s: float) -> None:
+        self._rate = bytes_per_second
+        self._begin_s = now_s
+        self._bytes = 0
+
+    def pause_s(self, byte_count: int, now_s: float) -> float:
+        """How long to wait after so many bytes more."""
+        self._bytes += byte_count
+        if self._rate <= 0:
+            return 0.0
+        return max(0.0, self._bytes / self._rate - (now_s - self._begin_s))
+
+
+def outcome_of(error: Exception) -> CleaningOutcome:
+    """Raises what is none of the errors that a round may end with."""
+    if isinstance(error, FileNotFoundError):
+        return CleaningOutcome(problem="gone", message=str(error))
+    if isinstance(error, StorageFullError):
+        return CleaningOutcome(problem="full", message=str(error))
+    if isinstance(error, StorageFailedError):
+        return CleaningOutcome(problem="failed", message=str(error))
+    if isinstance(error, (ProtocolError, ValueError)):
+        return CleaningOutcome(problem="damaged", message=str(error))
+    raise error
+
+
+def run_job(job: CleaningJob) -> CleaningOutcome:
+    """The whole round, flushed; stops the process where its parent is gone."""
+    disk = OsDisk(job.root)
+    throttle = Throttle(job.max_bytes_per_second, time.monotonic())
+    steps = compact(disk, job.plan)
+    try:
+        while True:
+            try:
+                byte_count = next(steps)
+            except StopIteration as end:
+                result: CompactionResult = end.value
+                break
+            pause_s = throttle.pause_s(byte_count, time.monotonic())
+            if select.select([0], [], [], pause_s)[0]:
+                sys.exit(1)  # nothing more is ever written to it: it was closed
+        flush_cleaned(disk, job.plan, result)
+    except (OSError, ProtocolError, StorageFullError, StorageFailedError, ValueError) as error:
+        return outcome_of(error)
+    return CleaningOutcome(result=result)
+
+
+def die_with(parent_process_id: int) -> None:
+    """Asks Linux for it; elsewhere the input tells."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent_process_id:
+        sys.exit(1)
+
+
+def bound_memory(map_bytes: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limit = map_bytes + BESIDE_MAP_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def read_line(descriptor: int) -> bytes:
+    parts = []
+    while True:
+        part = os.read(descriptor, 1 << 16)
+        parts.append(part)
+        if not part or part.endswith(b"\n"):
+            return b"".join(parts)
+
+
+def main() -> int:
+    """What the broker starts: see `cleaner_process`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's: it ends us
+    line = read_line(0)
+    if not line.endswith(b"\n"):
+        return 1
+    job = msgspec.json.decode(line, type=CleaningJob)
+    die_with(job.parent_process_id)
+    os.nice(NICENESS)
+    bound_memory(job.plan.dedupe_buffer_bytes)
+    outcome = run_job(job)
+    os.write(1, msgspec.json.encode(outcome))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

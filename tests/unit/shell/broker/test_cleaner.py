@@ -1,0 +1,117 @@
+"""The cleaner of a running node: in slices over a disk in memory, in a child process over a real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.core.log.log import AppendOrigin
+from moldau.core.replication.partition import Partition
+from moldau.shell.broker.cleaner import Cleaner
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.record import read_records
+
+CHECKPOINT = "cleaner-offset-checkpoint"
+
+
+def write(running: Any, partition: Partition, *pairs: tuple[str, str | None]) -> None:
+    now_ms = running.clock.now_ms()
+    rows = [(key.encode(), None if value is None else value.encode(), now_ms, ()) for key, value in pairs]
+    partition.append(bytearray(build_batch(rows)), now_ms, AppendOrigin.CLIENT)
+
+
+async def seal(running: Any, partition: Partition) -> None:
+    """The active segment is full, and flushed."""
+    partition.log.roll(running.clock.now_ms())
+    plan = partition.log.unflushed()
+    assert plan is not None
+    plan.run()
+    partition.log.mark_flushed(plan, running.clock.now_ms())
+
+
+def content(partition: Partition) -> dict[int, tuple[bytes | None, bytes | None]]:
+    log = partition.log
+    found = {}
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
+        if not data:
+            break
+        for position, header in iterate_batches(data):
+            offset = header.next_offset
+            for record in read_records(data[position:]):
+                found[record.offset] = (record.key, record.value)
+    return found
+
+
+@pytest.mark.asyncio
+async def test_a_compacted_topic_is_cleaned_while_the_node_runs(start_node: Any) -> None:
+    running = await start_node({"log.cleaner.backoff.ms": "1"})
+    await running.create_topic("table", cleanup_policy="compact")
+    partition = running.node.broker.partitions.find("table", 0)
+    write(running, partition, ("a", "1"), ("b", "1"))
+    write(running, partition, ("a", "2"))
+    await seal(running, partition)
+    write(running, partition, ("a", "3"))
+    while len(content(partition)) == 4:
+        await running.turns(1)
+    assert content(partition) == {1: (b"b", b"1"), 2: (b"a", b"2"), 3: (b"a", b"3")}
+    while b"table" not in running.disk.read_file(CHECKPOINT):
+        await running.turns(1)
+    assert running.disk.read_file(CHECKPOINT) == b"0\n1\ntable 0 3\n"
+
+
+@pytest.mark.asyncio
+async def test_how_far_a_log_is_clean_is_remembered_and_forgotten_with_the_topic(start_node: Any) -> None:
+    disk = MemoryDisk()
+    running = await start_node(disk=disk)
+    await running.create_topic("table", cleanup_policy="compact")
+    partition = running.node.broker.partitions.find("table", 0)
+    write(running, partition, ("a", "1"), ("a", "2"))
+    await seal(running, partition)
+    cleaner = Cleaner(running.node.broker)
+    assert await cleaner.clean_one()
+    assert not await cleaner.clean_one()
+    await running.node.stop()
+
+    again = await start_node(disk=disk)
+    assert not await Cleaner(again.node.broker).clean_one()
+
+
+@pytest.mark.asyncio
+async def test_a_damaged_log_is_served_on_and_not_tried_again(
+    start_node: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = await start_node()
+    await running.create_topic("table", cleanup_policy="compact")
+    partition = running.node.broker.partitions.find("table", 0)
+    write(running, partition, ("a", "1"))
+    await seal(running, partition)
+    running.disk.open("table-0/00000000000000000000.log").write_at(66, b"x")
+    cleaner = Cleaner(running.node.broker)
+    assert not await cleaner.clean_one()
+    assert not await cleaner.clean_one()
+    failures = [line for line in caplog.messages if "was not cleaned" in line]
+    assert len(failures) == 1
+    assert "damaged record batch at 0" in failures[0]
+    write(running, partition, ("a", "2"))
+
+
+@pytest.mark.asyncio
+async def test_a_full_disk_leaves_the_log_as_it_was(start_node: Any) -> None:
+    running = await start_node()
+    await running.create_topic("table", cleanup_policy="compact")
+    partition = running.node.broker.partitions.find("table", 0)
+    write(running, partition, ("a", "1"), ("a", "2"))
+    await seal(running, partition)
+    cleaner = Cleaner(running.node.broker)
+    running.disk.fail(Fault("append", error="full", path_contains=".cleaned"))
+    assert not await cleaner.clean_one()
+    assert not [name for name in running.disk.list_directory("table-0") if "cleaned" in name]
+    assert len(content(partition)) == 2
+    running.disk.heal()
+    assert await cleaner.clean_one()
+    assert len(content(partition)) == 1
