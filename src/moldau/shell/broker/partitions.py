@@ -244,6 +244,8 @@ class Partitions:
                     continue
                 partition.log.update_settings(settings)
                 partition.settings_changed()
+                # idle partitions are not looked at: what they still have in memory may be due by the new settings
+                self._broker.touched[partition.number] = partition
                 self._broker.waits.changed(partition)
 
     def log_settings(self, image: MetadataImage, name: str) -> LogSettings:
