@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.testing.cluster import Cluster
-
 if TYPE_CHECKING:
+    from moldau.testing.cluster import Cluster
     from moldau.testing.faults import Fault, Faults, Happened, Script
     from moldau.testing.inside import GroupView, Record
     from moldau.testing.waiting import NotReachedError
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "Fault", "Faults", "GroupView", "Happened", "NotReachedError", "Record", "Script"]
 
 _MODULES = {
+    "Cluster": "cluster",
     "Fault": "faults",
     "Faults": "faults",
     "GroupView": "inside",
@@ -34,7 +34,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """What a first test seldom needs is imported when it is asked for: the broker is there sooner."""
+    """Imported when it is asked for: every pytest loads the plugin, and a first test seldom needs more than Cluster."""
     import importlib
 
     module = _MODULES.get(name)
