@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from moldau import __version__
-from moldau.cli import consume, demo, doctor, groups, pipeline, produce, topics, up
+from moldau.cli import consume, demo, doctor, groups, page, pipeline, produce, topics, up
 from moldau.cli.kafka.tools import TOOLS, run_tool
 from moldau.cli.output import CommandError
 
@@ -19,7 +19,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"moldau {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (up, topics, produce, consume, groups, doctor, pipeline, demo):
+    for module in (up, topics, produce, consume, groups, page, doctor, pipeline, demo):
         module.add_parser(subparsers)
     return parser
 

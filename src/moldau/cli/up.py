@@ -37,6 +37,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="a broker setting by Kafka's name; may be repeated, and wins over --config",
     )
     parser.add_argument("--config", metavar="FILE", help="a properties file with Kafka's broker settings")
+    parser.add_argument("--no-page", action="store_true", help="serve no page to look at")
+    parser.add_argument(
+        "--page-port", type=int, metavar="PORT", help="of the page on 127.0.0.1 (default 9080, or a free one)"
+    )
     parser.set_defaults(run=up)
 
 
@@ -52,7 +56,7 @@ def up(arguments: argparse.Namespace) -> int:
         return run_node(
             settings,
             data_directory=None if arguments.in_memory else settings.log_directory,
-            on_ready=lambda node: announce(settings, node, arguments.in_memory),
+            on_ready=lambda node: announce(settings, node, arguments.in_memory, open_page(arguments, node)),
         )
     except (MoldauError, OSError) as error:
         raise CommandError(str(error)) from error
@@ -99,7 +103,20 @@ def check_address(text: str) -> str:
     return text
 
 
-def announce(settings: BrokerSettings, node: Node, is_in_memory: bool) -> None:
+def open_page(arguments: argparse.Namespace, node: Node) -> str | None:
+    """The address of the page, whose process starts with its first viewer; None: it was not wanted."""
+    if arguments.no_page:
+        return None
+    from moldau.cli.page import DEFAULT_PAGE_PORT, listen
+    from moldau.cli.page_process import PageProcess
+
+    port = free_port(DEFAULT_PAGE_PORT) if arguments.page_port is None else arguments.page_port
+    listening = listen(port)
+    PageProcess(listening, node.bootstrap_servers).start()
+    return f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+
+def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str | None) -> None:
     """What runs, how durable it is, how to connect; last the line `ready HOST:PORT` that scripts wait for."""
     from moldau import __version__
 
@@ -111,6 +128,8 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool) -> None:
     print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
     print(f"  durability {durability(settings, is_in_memory)}")
     print(f"  connect    bootstrap.servers={address}")
+    if page is not None:
+        print(f"  page       {page}")
     if node.operations is not None:
         print(f"  metrics    http://{node.operations.address}/metrics (/live and /ready beside it)")
     print(f"  try        echo hello | moldau produce greetings -b {address}")

@@ -1,7 +1,8 @@
 """What is compared between Kafka's own tools and ours: command lines in order, each case with names of its own.
 
-In a command line `{p}` is a prefix that no other run has used, `{b}` the bootstrap server, `{tmp}` a scratch folder. A
-command line that starts with `kafka-topics` and the like; what it prints and its exit code are compared.
+Two command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` has a member
+in the group until the case ends. In a command line `{p}` is a prefix that no other run has used, `{b}` the bootstrap
+server, `{tmp}` a scratch folder.
 """
 
 from __future__ import annotations
@@ -141,4 +142,156 @@ TOPICS: dict[str, tuple[Step, ...]] = {
     ),
 }
 
-CASES: dict[str, tuple[Step, ...]] = {**TOPICS}
+_GROUPS = "kafka-consumer-groups --bootstrap-server {b}"
+_RESET = f"{_GROUPS} --reset-offsets --group {{p}}g"
+_FILLED = (
+    Step(f"{_TOPICS} --create --topic {{p}}t --partitions 2", is_quiet=True),
+    Step("produce {p}t 5", is_quiet=True),
+)
+
+GROUPS: dict[str, tuple[Step, ...]] = {
+    "groups-common-flags": (
+        Step("kafka-consumer-groups"),
+        Step("kafka-consumer-groups --version"),
+        Step("kafka-consumer-groups --list", says=True),
+        Step(_GROUPS, says=True),
+        Step(f"{_GROUPS} --list --foo"),
+        Step(f"{_GROUPS} --list --group a", says=True),
+        Step(f"{_GROUPS} --list --members"),
+        Step(f"{_GROUPS} --list --state foo"),
+        Step(f"{_GROUPS} --list --type foo"),
+        Step(f"{_GROUPS} --list --timeout x"),
+        Step(f"{_GROUPS} --describe"),
+        Step(f"{_GROUPS} --describe --group a --members --state"),
+        Step(f"{_GROUPS} --describe --group a --topic b", says=True),
+        Step(f"{_GROUPS} --describe --group {{p}}none"),
+        Step(f"{_GROUPS} --describe --group {{p}}none --members"),
+        Step(f"{_GROUPS} --describe --group {{p}}none --state"),
+        Step(f"{_GROUPS} --delete"),
+        Step(f"{_GROUPS} --delete --group a --topic b", says=True),
+        Step(f"{_GROUPS} --delete-offsets --group a"),
+        Step("kafka-consumer-groups --validate-regex a.*b"),
+        Step("kafka-consumer-groups --validate-regex a("),
+        Step("kafka-consumer-groups --validate-regex a[b"),
+        Step(f"{_GROUPS} --reset-offsets --group a --to-earliest", says=True),
+        Step(f"{_GROUPS} --reset-offsets --group a --topic b", says=True),
+        Step(f"{_GROUPS} --reset-offsets --to-earliest --topic b --dry-run"),
+        Step(f"{_GROUPS} --reset-offsets --group a --to-earliest --to-latest --topic b --dry-run", says=True),
+        Step(f"{_GROUPS} --reset-offsets --group a --to-earliest --topic b --dry-run --execute", says=True),
+    ),
+    "groups-reset": (
+        *_FILLED,
+        Step(f"{_RESET} --to-earliest --topic {{p}}t --execute", is_sorted=True),
+        Step(f"{_GROUPS} --describe --group {{p}}g"),
+        Step(f"{_GROUPS} --describe --group {{p}}g --offsets --verbose"),
+        Step(f"{_GROUPS} --describe --group {{p}}g --members"),
+        Step(f"{_GROUPS} --describe --group {{p}}g --members --verbose"),
+        Step(f"{_GROUPS} --describe --group {{p}}g --state"),
+        Step(f"{_GROUPS} --describe --group {{p}}g --state --verbose"),
+        Step(f"{_GROUPS} --list", only_own=True),
+        Step(f"{_GROUPS} --list --state", only_own=True),
+        Step(f"{_GROUPS} --list --type --state", only_own=True),
+        Step(f"{_GROUPS} --list --state stable", only_own=True),
+        Step(f"{_RESET} --to-latest --all-topics --dry-run", is_sorted=True),
+        Step(f"{_RESET} --to-latest --topic {{p}}t:1", says=True),
+        Step(f"{_RESET} --to-offset 3 --topic {{p}}t --execute", is_sorted=True),
+        Step(f"{_RESET} --shift-by -1 --topic {{p}}t:0 --execute", is_sorted=True),
+        Step(f"{_RESET} --shift-by 100 --topic {{p}}t:0,1 --dry-run", is_sorted=True),
+        Step(f"{_RESET} --to-current --all-topics --dry-run --export", is_sorted=True),
+        Step(f"{_RESET} --to-datetime 2020-01-01T00:00:00.000 --topic {{p}}t:0 --dry-run"),
+        Step(f"{_RESET} --to-datetime 2040-01-01T00:00:00.000+01:00 --topic {{p}}t:0 --dry-run"),
+        Step(f"{_RESET} --to-datetime xx --topic {{p}}t:0 --dry-run"),
+        Step(f"{_RESET} --by-duration PT1H --topic {{p}}t:0 --dry-run"),
+        Step(f"{_RESET} --by-duration xx --topic {{p}}t:0 --dry-run"),
+        Step(f"{_RESET} --from-file {{tmp}}/offsets.csv --execute", is_sorted=True),
+        Step(f"{_RESET} --from-file /nowhere --dry-run"),
+        Step(f"{_RESET} --to-earliest --topic {{p}}none --dry-run"),
+        Step(f"{_RESET} --to-earliest --topic {{p}}t:77 --dry-run"),
+        Step(f"{_GROUPS} --reset-offsets --group {{p}}new --shift-by 1 --topic {{p}}t --dry-run"),
+        Step(f"{_GROUPS} --describe --group {{p}}g"),
+    ),
+    "groups-delete": (
+        *_FILLED,
+        Step(f"{_RESET} --to-latest --topic {{p}}t --execute", is_quiet=True),
+        Step(f"{_GROUPS} --delete-offsets --group {{p}}g --topic {{p}}t:1"),
+        Step(f"{_GROUPS} --delete-offsets --group {{p}}g --topic {{p}}t:77"),
+        Step(f"{_GROUPS} --delete-offsets --group {{p}}g --topic {{p}}none"),
+        Step(f"{_GROUPS} --delete-offsets --group {{p}}none --topic {{p}}t", is_sorted=True),
+        Step(f"{_GROUPS} --describe --group {{p}}g"),
+        Step(f"{_GROUPS} --delete --group {{p}}none --group {{p}}g"),
+        Step(f"{_GROUPS} --delete --group {{p}}g"),
+        Step(f"{_RESET} --to-latest --topic {{p}}t --execute", is_quiet=True),
+        Step(f"{_GROUPS} --delete --group {{p}}g"),
+    ),
+    "groups-with-a-member": (
+        *_FILLED,
+        Step("join {p}g {p}t", is_quiet=True),
+        Step(f"{_GROUPS} --describe --group {{p}}g"),
+        Step(f"{_GROUPS} --describe --group {{p}}g --members"),
+        Step(f"{_GROUPS} --describe --group {{p}}g --members --verbose"),
+        Step(f"{_GROUPS} --describe --group {{p}}g --state --verbose"),
+        Step(f"{_RESET} --to-latest --topic {{p}}t --dry-run"),
+        Step(f"{_GROUPS} --delete --group {{p}}g"),
+        Step(f"{_GROUPS} --delete-offsets --group {{p}}g --topic {{p}}t", is_sorted=True),
+    ),
+}
+
+_OFFSETS = "kafka-get-offsets --bootstrap-server {b}"
+_DELETE_RECORDS = "kafka-delete-records --bootstrap-server {b}"
+_LOG_DIRS = "kafka-log-dirs --bootstrap-server {b}"
+
+PARTITIONS: dict[str, tuple[Step, ...]] = {
+    "get-offsets": (
+        *_FILLED,
+        Step(f"{_TOPICS} --create --topic {{p}}u", is_quiet=True),
+        Step("kafka-get-offsets"),
+        Step("kafka-get-offsets --topic a", says=True),
+        Step(f"{_OFFSETS} --topic {{p}}t"),
+        Step(f"{_OFFSETS} --topic {{p}}."),
+        Step(f"{_OFFSETS}", only_own=True),
+        Step(f"{_OFFSETS} --exclude-internal-topics", only_own=True),
+        Step(f"{_OFFSETS} --topic {{p}}none", says=True),
+        Step(f"{_OFFSETS} --topic {{p}}t --partitions 0,7"),
+        Step(f"{_OFFSETS} --topic {{p}}t --partitions x", says=True),
+        Step(f"{_OFFSETS} --topic {{p}}t --partitions 77", says=True),
+        Step(f"{_OFFSETS} --topic-partitions {{p}}t:0-1,{{p}}u"),
+        Step(f"{_OFFSETS} --topic-partitions {{p}}t:1-"),
+        Step(f"{_OFFSETS} --topic-partitions {{p}}t:-1"),
+        Step(f"{_OFFSETS} --topic-partitions {{p}}t:x"),
+        Step(f"{_OFFSETS} --topic-partitions a --topic b", says=True),
+        Step(f"{_OFFSETS} --topic {{p}}t --time earliest"),
+        Step(f"{_OFFSETS} --topic {{p}}t --time -2"),
+        Step(f"{_OFFSETS} --topic {{p}}t --time max-timestamp"),
+        Step(f"{_OFFSETS} --topic {{p}}t --time earliest-local"),
+        Step(f"{_OFFSETS} --topic {{p}}t --time latest-tiered"),
+        Step(f"{_OFFSETS} --topic {{p}}t --time earliest-pending-upload"),
+        Step(f"{_OFFSETS} --topic {{p}}t --time 0"),
+        Step(f"{_OFFSETS} --topic {{p}}t --time 9999999999999"),
+        Step(f"{_OFFSETS} --topic {{p}}t --time xx", says=True),
+    ),
+    "delete-records": (
+        Step(f"{_TOPICS} --create --topic {{p}}r --partitions 2", is_quiet=True),
+        Step("produce {p}r 5", is_quiet=True),
+        Step("kafka-delete-records"),
+        Step(_DELETE_RECORDS, says=True),
+        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-records.json", is_sorted=True),
+        Step(f"{_OFFSETS} --topic {{p}}r --time earliest"),
+        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-records.json", is_sorted=True),
+        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-too-much.json"),
+        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/delete-twice.json", says=True),
+        Step(f"{_DELETE_RECORDS} --offset-json-file {{tmp}}/not.json", says=True),
+        Step(f"{_DELETE_RECORDS} --offset-json-file /nowhere", says=True),
+    ),
+    "log-dirs": (
+        Step(f"{_TOPICS} --create --topic {{p}}t", is_quiet=True),
+        Step("kafka-log-dirs"),
+        Step(_LOG_DIRS, says=True),
+        Step(f"{_LOG_DIRS} --describe --topic-list {{p}}t"),
+        Step(f"{_LOG_DIRS} --describe --topic-list {{p}}t --broker-list 1"),
+        Step(f"{_LOG_DIRS} --describe --topic-list {{p}}none"),
+        Step(f"{_LOG_DIRS} --describe --broker-list 1,9", says=True),
+        Step(f"{_LOG_DIRS} --describe --broker-list x", says=True),
+    ),
+}
+
+CASES: dict[str, tuple[Step, ...]] = {**TOPICS, **GROUPS, **PARTITIONS}

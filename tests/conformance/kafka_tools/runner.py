@@ -8,9 +8,13 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from confluent_kafka import Consumer, Producer
 
 from moldau.cli.main import main
 from tests.conformance.kafka_tools.cases import Step, files
@@ -83,7 +87,45 @@ def run_case(steps: Sequence[Step], tool: Tool, servers: str, prefix: str, scrat
     for name, content in files().items():
         (scratch / name).write_text(content.replace("{p}", prefix))
     values = {"p": prefix, "b": servers, "tmp": str(scratch)}
-    return [_answer(step, tool(_words(step.command, values), step.text), values) for step in steps]
+    answers = []
+    with ExitStack() as until_the_end:
+        for step in steps:
+            words = _words(step.command, values)
+            if words[0] in _OWN_STEPS:
+                _OWN_STEPS[words[0]](servers, words[1:], until_the_end)
+                ran: Ran = (0, "", "")
+            else:
+                ran = tool(words, step.text)
+            answers.append(_answer(step, ran, values))
+    return answers
+
+
+def _produce(servers: str, words: Sequence[str], _: ExitStack) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(int(words[1])):
+        producer.produce(words[0], value=f"v{number}".encode(), partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def _join(servers: str, words: Sequence[str], until_the_end: ExitStack) -> None:
+    """A member that owns all partitions before this returns, and polls in a thread until the case ends."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": words[0], "client.id": "member"})
+    assigned, is_over = threading.Event(), threading.Event()
+    consumer.subscribe([words[1]], on_assign=lambda *_: assigned.set())
+
+    def poll() -> None:
+        while not is_over.is_set():
+            consumer.poll(0.1)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    until_the_end.callback(consumer.close)
+    until_the_end.callback(thread.join)
+    until_the_end.callback(is_over.set)
+    assert assigned.wait(TIMEOUT_S)
+
+
+_OWN_STEPS: dict[str, Callable[[str, Sequence[str], ExitStack], None]] = {"produce": _produce, "join": _join}
 
 
 def _words(command: str, values: Mapping[str, str]) -> list[str]:

@@ -23,6 +23,10 @@ PREFIX = "kafka-"
 
 TOOLS = {
     "kafka-topics": "create, list, describe, alter and delete topics",
+    "kafka-consumer-groups": "list, describe, delete and reset consumer groups",
+    "kafka-get-offsets": "where partitions begin, end, or stand at a time",
+    "kafka-delete-records": "delete the records before an offset",
+    "kafka-log-dirs": "sizes of partitions in the log directories",
 }
 """The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
 

@@ -11,6 +11,7 @@ import msgspec
 from moldau.cli.admin import topics as topic_questions
 from moldau.cli.admin.client import ClusterAdmin
 from moldau.cli.admin.configs import DEFAULT_CONFIG, TOPIC, Setting, describe_configs
+from moldau.cli.admin.partitions import list_reassignments
 from moldau.cli.admin.topics import PartitionDescription, TopicDescription
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import (
@@ -24,8 +25,7 @@ from moldau.cli.kafka.options import (
     command_config,
 )
 from moldau.errors import KafkaError
-from moldau.types import ZERO_UUID, Uuid, uuid_to_text
-from moldau.wire.protocol.api_keys import ApiKey
+from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
 
 SUMMARY = "This tool helps to create, delete, describe, or change a topic."
 
@@ -251,7 +251,7 @@ class _View(msgspec.Struct, frozen=True):
     reports: tuple[str, ...]
     live_brokers: tuple[int, ...]
     min_isr: int
-    moving: dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]
+    moving: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]
     """Partitions that are being reassigned: replicas added, replicas removed."""
 
     def is_shown(self, partition: PartitionDescription) -> bool:
@@ -320,27 +320,13 @@ def parse_topic_id(text: str) -> Uuid:
     return Uuid(raw)
 
 
-def _moving(admin: ClusterAdmin) -> dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]:
-    from moldau.wire.protocol.messages.partitions import (
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsResponse,
-    )
-
+def _moving(admin: ClusterAdmin) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
     try:
-        response = admin.ask(
-            ApiKey.LIST_PARTITION_REASSIGNMENTS,
-            ListPartitionReassignmentsRequest(topics=None),
-            ListPartitionReassignmentsResponse,
-        )
+        return {row: (adding, removing) for row, (_, adding, removing) in list_reassignments(admin).items()}
     except KafkaError as error:
         if error.name != "UNSUPPORTED_VERSION":
             raise
         return {}
-    return {
-        (topic.name, row.partition_index): (row.adding_replicas, row.removing_replicas)
-        for topic in response.topics
-        for row in topic.partitions
-    }
 
 
 def _print_topic(topic: TopicDescription, own: list[Setting]) -> None:
@@ -358,7 +344,7 @@ def _print_partition(topic: str, partition: PartitionDescription, view: _View) -
         f"\tTopic: {topic}\tPartition: {partition.index}\tLeader: {leader}"
         f"\tReplicas: {_listed(partition.replicas)}\tIsr: {_listed(partition.isr)}"
     )
-    moving = view.moving.get((topic, partition.index))
+    moving = view.moving.get(TopicPartition(topic, partition.index))
     if moving is not None:
         line += f"\tAdding Replicas: {_listed(moving[0])}\tRemoving Replicas: {_listed(moving[1])}"
     print(f"{line}\tElr: {_listed(partition.elr)}\tLastKnownElr: {_listed(partition.last_known_elr)}")

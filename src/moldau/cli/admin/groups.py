@@ -1,0 +1,181 @@
+"""Consumer groups: who is in them, what they have committed, and changes to both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from moldau.cli.admin.client import ClusterAdmin
+from moldau.cli.admin.error_texts import error_of
+from moldau.errors import KafkaError
+from moldau.shell.network.client_offsets import CommittedOffset, by_topic, commit_offsets, committed_offsets
+from moldau.types import TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.wire.protocol.messages.group_admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from moldau.wire.protocol.messages.groups_classic import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+DEAD, EMPTY = "Dead", "Empty"
+_FIND_ONE_COORDINATOR = 3
+
+
+class GroupMember(msgspec.Struct, frozen=True):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    """Sorted."""
+
+
+class GroupDescription(msgspec.Struct, frozen=True):
+    group_id: str
+    state: str
+    assignor: str
+    coordinator: str
+    """`host:port`."""
+    coordinator_id: int
+    members: tuple[GroupMember, ...]
+
+
+def list_groups(
+    admin: ClusterAdmin, *, states: Sequence[str] = (), types: Sequence[str] = (), only_consumers: bool = True
+) -> list[ListedGroup]:
+    """The groups of all brokers, sorted by name. `only_consumers`: those of consumers and of plain committers."""
+    found: list[ListedGroup] = []
+    for broker_id in admin.cluster().broker_ids():
+        request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
+        response = admin.ask_broker(broker_id, ApiKey.LIST_GROUPS, request, ListGroupsResponse)
+        if response.error_code:
+            raise error_of(response.error_code)
+        found.extend(response.groups)
+    kept = [row for row in found if not only_consumers or row.protocol_type in ("", CONSUMER_PROTOCOL_TYPE)]
+    return sorted(kept, key=lambda row: row.group_id)
+
+
+def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
+    """Raises GROUP_ID_NOT_FOUND where there is none."""
+    node_id, address = _coordinator(admin, group_id)
+    response = admin.ask_broker(
+        node_id, ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=(group_id,)), DescribeGroupsResponse
+    )
+    row = response.groups[0]
+    if row.error_code:
+        raise error_of(row.error_code, row.error_message)
+    if row.group_state == DEAD:
+        # before v6 this was how an unknown group was told (KIP-1043)
+        raise error_of(69, f"Group {group_id} not found.")
+    return GroupDescription(group_id, row.group_state, row.protocol_data, address, node_id, _members(row))
+
+
+def _coordinator(admin: ClusterAdmin, group_id: str) -> tuple[int, str]:
+    def find() -> tuple[int, str]:
+        connection = admin.client.any_connection()
+        request = FindCoordinatorRequest(key=group_id, key_type=0)
+        response = connection.request(
+            ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse, max_version=_FIND_ONE_COORDINATOR
+        )
+        if response.error_code:
+            raise error_of(response.error_code, response.error_message)
+        return response.node_id, f"{response.host}:{response.port}"
+
+    return admin.client.retry(find)
+
+
+def _members(row: DescribedGroup) -> tuple[GroupMember, ...]:
+    return tuple(
+        GroupMember(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            decode_assignment(member.member_assignment) if row.protocol_type == CONSUMER_PROTOCOL_TYPE else (),
+        )
+        for member in row.members
+    )
+
+
+def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions of a ConsumerProtocolAssignment (version, then topics with their partitions); sorted.
+
+    What members give each other is theirs: bytes of another form are no partitions, and no error.
+    """
+    found: list[TopicPartition] = []
+    try:
+        position = 6
+        for _ in range(_int32(data, 2)):
+            length = int.from_bytes(data[position : position + 2], "big")
+            topic = data[position + 2 : position + 2 + length].decode()
+            position += 2 + length
+            count = _int32(data, position)
+            position += 4
+            found.extend(TopicPartition(topic, _int32(data, position + 4 * number)) for number in range(count))
+            position += 4 * count
+    except ValueError:
+        return ()
+    return tuple(sorted(found))
+
+
+def _int32(data: bytes, position: int) -> int:
+    if position + 4 > len(data):
+        raise ValueError("too short")
+    return int.from_bytes(data[position : position + 4], "big")
+
+
+def read_committed(admin: ClusterAdmin, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    """All that a group has committed, sorted by partition."""
+    found = committed_offsets(admin.client, group_id)
+    return {partition: found[partition] for partition in sorted(found)}
+
+
+def commit(admin: ClusterAdmin, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Sets a group's positions; only for a group without members."""
+    commit_offsets(admin.client, group_id, offsets)
+
+
+def delete_group(admin: ClusterAdmin, group_id: str) -> None:
+    """Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ..."""
+    request = DeleteGroupsRequest(groups_names=(group_id,))
+    response = admin.ask_coordinator(group_id, ApiKey.DELETE_GROUPS, request, DeleteGroupsResponse)
+    for row in response.results:
+        if row.error_code:
+            raise error_of(row.error_code)
+
+
+def delete_offsets(
+    admin: ClusterAdmin, group_id: str, partitions: Iterable[TopicPartition]
+) -> tuple[KafkaError | None, dict[TopicPartition, KafkaError | None]]:
+    """The error of the whole (the partitions have it too, then), and that of each partition."""
+    listed = sorted(partitions)
+    topics = tuple(
+        OffsetDeleteRequestTopic(
+            name=topic, partitions=tuple(OffsetDeleteRequestPartition(partition_index=row.partition) for row in rows)
+        )
+        for topic, rows in by_topic(listed).items()
+    )
+    request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+    response = admin.ask_coordinator(group_id, ApiKey.OFFSET_DELETE, request, OffsetDeleteResponse)
+    if response.error_code:
+        error = error_of(response.error_code)
+        return error, dict.fromkeys(listed, error)
+    return None, {
+        TopicPartition(topic.name, row.partition_index): error_of(row.error_code) if row.error_code else None
+        for topic in response.topics
+        for row in topic.partitions
+    }

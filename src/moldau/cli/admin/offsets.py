@@ -1,0 +1,162 @@
+"""Where partitions begin and end, and where a group's positions shall go: the plan of a reset, before anything is done.
+
+Both `moldau offsets reset` and `kafka-consumer-groups --reset-offsets` make their plan here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from moldau.cli.admin.client import ClusterAdmin
+from moldau.errors import kafka_error
+from moldau.shell.network.client_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    READ_UNCOMMITTED,
+    CommittedOffset,
+    list_offsets,
+)
+from moldau.types import TopicPartition
+
+_DURATION = re.compile(
+    r"([-+]?)P(?:([-+]?\d+)D)?(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:\.(\d{0,9}))?S)?)?", re.IGNORECASE
+)
+
+Offsets = dict[TopicPartition, int]
+
+
+def starts(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
+    return _ask(admin, partitions, EARLIEST_TIMESTAMP)
+
+
+def ends(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
+    return _ask(admin, partitions, LATEST_TIMESTAMP)
+
+
+def at_time(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
+    """The first offset of a record as late as this; -1 where there is none."""
+    return _ask(admin, partitions, timestamp_ms)
+
+
+def _ask(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
+    found = list_offsets(admin.client, dict.fromkeys(partitions, timestamp_ms), isolation_level=READ_UNCOMMITTED)
+    return {partition: row.offset for partition, row in found.items()}
+
+
+# --- the plan of a reset ---
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """Where to: exactly one of these."""
+
+    is_earliest: bool = False
+    is_latest: bool = False
+    is_current: bool = False
+    offset: int | None = None
+    shift: int | None = None
+    timestamp_ms: int | None = None
+    offsets: dict[TopicPartition, int] | None = None
+    """As a file says; only its partitions are reset."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    offsets: Offsets
+    """The new positions."""
+    warnings: tuple[str, ...]
+
+
+class NoSuchPosition(Exception):
+    """There is nothing to reset from, or to."""
+
+
+def plan(
+    admin: ClusterAdmin,
+    goal: Goal,
+    partitions: list[TopicPartition],
+    committed: Mapping[TopicPartition, CommittedOffset],
+) -> Plan:
+    """The new positions of these partitions; no offset lies outside of its partition. Nothing is changed."""
+    if goal.offsets is not None:
+        wanted = {partition: offset for partition, offset in goal.offsets.items() if partition in partitions}
+        return _within(admin, wanted)
+    if goal.is_earliest:
+        return Plan(starts(admin, partitions), ())
+    if goal.is_latest:
+        return Plan(ends(admin, partitions), ())
+    if goal.is_current:
+        known = {row: committed[row].offset for row in partitions if row in committed}
+        rest = ends(admin, [row for row in partitions if row not in committed])
+        inside = _within(admin, known)
+        return Plan({row: inside.offsets.get(row, rest.get(row, 0)) for row in partitions}, inside.warnings)
+    if goal.offset is not None:
+        return _within(admin, dict.fromkeys(partitions, goal.offset))
+    if goal.shift is not None:
+        for partition in partitions:
+            if partition not in committed:
+                raise NoSuchPosition(
+                    f"Cannot shift offset for partition {partition} since there is no current committed offset"
+                )
+        return _within(admin, {row: committed[row].offset + goal.shift for row in partitions})
+    return _at_or_end(admin, partitions, goal.timestamp_ms or 0)
+
+
+def _at_or_end(admin: ClusterAdmin, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
+    found = at_time(admin, partitions, timestamp_ms)
+    last = ends(admin, [row for row in partitions if found[row] < 0])
+    warnings = [
+        f"Partition {row.partition} from topic {row.topic} is empty. Falling back to latest known offset."
+        for row in last
+    ]
+    return Plan({row: last.get(row, found[row]) for row in partitions}, tuple(warnings))
+
+
+def _within(admin: ClusterAdmin, wanted: Offsets) -> Plan:
+    """The wanted offsets, moved to the nearest end where they lie outside."""
+    first, last = starts(admin, wanted), ends(admin, wanted)
+    return Plan({row: min(max(offset, first[row]), last[row]) for row, offset in wanted.items()}, ())
+
+
+# --- partitions and times as people write them ---
+
+
+def parse_partitions(text: str, partitions_of: Callable[[str], list[int] | None]) -> list[TopicPartition]:
+    """`topic` (all of it) or `topic:0,1`. Raises UNKNOWN_TOPIC_OR_PARTITION, and ValueError for what is neither."""
+    topic, colon, listed = text.rpartition(":")
+    if not colon:
+        topic, listed = text, ""
+    known = partitions_of(topic)
+    if known is None:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")
+    numbers = [int(number) for number in listed.split(",")] if colon else known
+    missing = [TopicPartition(topic, number) for number in numbers if number not in known]
+    if missing:
+        named = ",".join(str(partition) for partition in missing)
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f'The partitions "{named}" do not exist')
+    return sorted(TopicPartition(topic, number) for number in numbers)
+
+
+def parse_datetime(text: str) -> int:
+    """Milliseconds since 1970 of an ISO 8601 time, in UTC where it names no zone. Raises ValueError."""
+    if "T" not in text:
+        raise ValueError("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of an ISO 8601 duration such as PT1H30M or P2D. Raises ValueError."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found[number] for number in (2, 4, 5, 6)):
+        raise ValueError("Text cannot be parsed to a Duration")
+    sign, days, _, hours, minutes, seconds, fraction = found.groups()
+    whole = int(days or 0) * 86_400 + int(hours or 0) * 3_600 + int(minutes or 0) * 60
+    milliseconds = (whole + int(seconds or 0)) * 1000
+    part = int((fraction or "").ljust(3, "0")[:3])
+    milliseconds += -part if (seconds or "").startswith("-") else part
+    return -milliseconds if sign == "-" else milliseconds

@@ -1,0 +1,150 @@
+"""Partitions: their leaders elected, their replicas moved, their records deleted, their place on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from moldau.cli.admin.client import ClusterAdmin
+from moldau.cli.admin.error_texts import error_of
+from moldau.errors import KafkaError
+from moldau.shell.network.client_offsets import by_topic
+from moldau.types import TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+
+PREFERRED, UNCLEAN = 0, 1
+"""Kinds of elections."""
+
+
+def delete_records(
+    admin: ClusterAdmin, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | KafkaError]:
+    """Deletes what lies before each offset (-1: before the high watermark); gives each new start, or its error."""
+    from moldau.wire.protocol.messages.delete_records import (
+        DeleteRecordsPartition,
+        DeleteRecordsRequest,
+        DeleteRecordsResponse,
+        DeleteRecordsTopic,
+    )
+
+    found: dict[TopicPartition, int | KafkaError] = {}
+    led: dict[int, list[TopicPartition]] = {}
+    for partition in offsets:
+        try:
+            led.setdefault(admin.client.leader_of(partition).leader_id, []).append(partition)
+        except KafkaError as error:
+            found[partition] = error_of(error.code)
+    for leader_id, partitions in led.items():
+        request = DeleteRecordsRequest(
+            topics=tuple(
+                DeleteRecordsTopic(
+                    name=topic,
+                    partitions=tuple(
+                        DeleteRecordsPartition(partition_index=row.partition, offset=offsets[row]) for row in rows
+                    ),
+                )
+                for topic, rows in by_topic(partitions).items()
+            ),
+            timeout_ms=admin.request_timeout_ms,
+        )
+        response = admin.ask_broker(leader_id, ApiKey.DELETE_RECORDS, request, DeleteRecordsResponse)
+        for topic_row in response.topics:
+            for row in topic_row.partitions:
+                partition = TopicPartition(topic_row.name, row.partition_index)
+                found[partition] = error_of(row.error_code) if row.error_code else row.low_watermark
+    return {partition: found[partition] for partition in offsets if partition in found}
+
+
+class Replica(msgspec.Struct, frozen=True):
+    partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDirectory(msgspec.Struct, frozen=True):
+    """A log directory of one broker; `error` where it is offline."""
+
+    path: str
+    error: KafkaError | None
+    replicas: tuple[Replica, ...]
+    total_bytes: int
+    usable_bytes: int
+
+
+def describe_log_dirs(admin: ClusterAdmin, broker_id: int) -> list[LogDirectory]:
+    from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+    request = DescribeLogDirsRequest(topics=None)
+    response = admin.ask_broker(broker_id, ApiKey.DESCRIBE_LOG_DIRS, request, DescribeLogDirsResponse)
+    if response.error_code:
+        raise error_of(response.error_code)
+    return [
+        LogDirectory(
+            row.log_dir,
+            error_of(row.error_code) if row.error_code else None,
+            tuple(
+                Replica(
+                    TopicPartition(topic.name, part.partition_index),
+                    part.partition_size,
+                    part.offset_lag,
+                    part.is_future_key,
+                )
+                for topic in row.topics
+                for part in topic.partitions
+            ),
+            row.total_bytes,
+            row.usable_bytes,
+        )
+        for row in response.results
+    ]
+
+
+def elect_leaders(
+    admin: ClusterAdmin, partitions: Iterable[TopicPartition] | None, kind: int = PREFERRED
+) -> dict[TopicPartition, KafkaError | None]:
+    """Has the preferred (or with UNCLEAN any living) replica lead. None: all, and only changed ones answer."""
+    from moldau.wire.protocol.messages.partitions import (
+        ElectionTopicPartitions,
+        ElectLeadersRequest,
+        ElectLeadersResponse,
+    )
+
+    topics = None
+    if partitions is not None:
+        topics = tuple(
+            ElectionTopicPartitions(topic=topic, partitions=tuple(row.partition for row in rows))
+            for topic, rows in by_topic(partitions).items()
+        )
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=admin.request_timeout_ms)
+    response = admin.ask(ApiKey.ELECT_LEADERS, request, ElectLeadersResponse)
+    if response.error_code:
+        raise error_of(response.error_code)
+    return {
+        TopicPartition(topic.topic, row.partition_id): (
+            error_of(row.error_code, row.error_message) if row.error_code else None
+        )
+        for topic in response.replica_election_results
+        for row in topic.partition_result
+    }
+
+
+def list_reassignments(
+    admin: ClusterAdmin,
+) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+    """Partitions that are being moved: replicas, those that are added, those that are removed."""
+    from moldau.wire.protocol.messages.partitions import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+
+    request = ListPartitionReassignmentsRequest(topics=None)
+    response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request, ListPartitionReassignmentsResponse)
+    if response.error_code:
+        raise error_of(response.error_code, response.error_message)
+    return {
+        TopicPartition(topic.name, row.partition_index): (row.replicas, row.adding_replicas, row.removing_replicas)
+        for topic in response.topics
+        for row in topic.partitions
+    }

@@ -1,0 +1,94 @@
+"""`kafka-log-dirs`: what lies in the log directories of the brokers, as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from moldau.cli.admin.client import ClusterAdmin
+from moldau.cli.admin.error_texts import java_name
+from moldau.cli.admin.partitions import LogDirectory, describe_log_dirs
+from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.options import (
+    ArgumentError,
+    Arguments,
+    Option,
+    bootstrap_server,
+    check_required,
+    command_config,
+)
+from moldau.errors import KafkaError
+
+SUMMARY = "This tool helps to query log directory usage on the specified brokers."
+
+OPTIONS = (
+    bootstrap_server(),
+    command_config(),
+    Option("describe", "Print the log directories."),
+    Option("broker-list", "These brokers only.", "broker ids"),
+    Option("topic-list", "These topics only.", "topics"),
+)
+
+
+def run(arguments: Arguments) -> int:
+    check_required(arguments, "bootstrap-server", "describe")
+    try:
+        with open_admin(arguments) as admin:
+            describe(arguments, admin)
+    except (KafkaError, ArgumentError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def describe(arguments: Arguments, admin: ClusterAdmin) -> None:
+    existing = admin.cluster().broker_ids()
+    brokers = _broker_list(arguments.text("broker-list")) or existing
+    unknown = [broker_id for broker_id in brokers if broker_id not in existing]
+    if unknown:
+        raise ArgumentError(
+            f"ERROR: The given brokers do not exist from --broker-list: {_listed(unknown)}. "
+            f"Current existent brokers: {_listed(existing)}"
+        )
+    topics = [name for name in (arguments.text("topic-list") or "").split(",") if name]
+    print("Querying brokers for log directories information")
+    described = [(broker_id, describe_log_dirs(admin, broker_id)) for broker_id in brokers]
+    print(f"Received log directory information from brokers {_listed(brokers)}")
+    document = {
+        "brokers": [
+            {"broker": broker_id, "logDirs": [_as_json(directory, topics) for directory in directories]}
+            for broker_id, directories in described
+        ],
+        "version": 1,
+    }
+    print(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
+
+
+def _as_json(directory: LogDirectory, topics: list[str]) -> dict[str, object]:
+    return {
+        "partitions": [
+            {
+                "partition": str(replica.partition),
+                "size": replica.size_bytes,
+                "offsetLag": replica.offset_lag,
+                "isFuture": replica.is_future,
+            }
+            for replica in directory.replicas
+            if not topics or replica.partition.topic in topics
+        ],
+        "error": None if directory.error is None else java_name(directory.error),
+        "logDir": directory.path,
+    }
+
+
+def _broker_list(text: str | None) -> list[int]:
+    if not text:
+        return []
+    for part in text.split(","):
+        if not part.strip().isdigit():
+            raise ArgumentError(f'For input string: "{part}"')
+    return [int(part) for part in text.split(",")]
+
+
+def _listed(numbers: list[int]) -> str:
+    return ",".join(str(number) for number in numbers)

@@ -1,0 +1,152 @@
+"""`kafka-consumer-groups --reset-offsets`: the plan as a table or CSV, and with --execute its deed."""
+
+from __future__ import annotations
+
+import csv
+import time
+from pathlib import Path
+
+from moldau.cli.admin import groups as group_questions
+from moldau.cli.admin.client import ClusterAdmin
+from moldau.cli.admin.groups import DEAD, EMPTY
+from moldau.cli.admin.offsets import (
+    Goal,
+    NoSuchPosition,
+    parse_datetime,
+    parse_duration_ms,
+    parse_partitions,
+    plan,
+)
+from moldau.cli.admin.topics import list_topics
+from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError
+from moldau.errors import KafkaError
+from moldau.types import TopicPartition
+
+GOALS = (
+    "to-current",
+    "to-earliest",
+    "to-offset",
+    "shift-by",
+    "from-file",
+    "to-datetime",
+    "by-duration",
+    "to-latest",
+)
+
+Planned = dict[str, dict[TopicPartition, int]]
+"""The new positions of each group."""
+
+
+def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
+    from_file = _read_file(arguments.required("from-file"), names) if arguments.has("from-file") else {}
+    topics = {name: [row.index for row in topic.partitions] for name, topic in list_topics(admin).items()}
+    planned: Planned = {}
+    for name in names:
+        state = _state(admin, name)
+        if state not in (EMPTY, DEAD):
+            print(
+                f"\nError: Assignments can only be reset if the group '{name}' is inactive, "
+                f"but the current state is {state}."
+            )
+            continue
+        committed = group_questions.read_committed(admin, name)
+        if arguments.has("all-topics"):
+            partitions = list(committed)
+        elif arguments.has("topic"):
+            partitions = [row for text in arguments.texts("topic") for row in _partitions_of(text, topics)]
+        else:
+            partitions = list(from_file.get(name, {}))
+        try:
+            made = plan(admin, _goal(arguments, from_file.get(name, {})), partitions, committed)
+        except NoSuchPosition as error:
+            raise UsageError(str(error)) from error
+        for warning in made.warnings:
+            print(f"\nWarn: {warning}")
+        if arguments.has("execute"):
+            group_questions.commit(admin, name, made.offsets)
+        planned[name] = made.offsets
+    if arguments.has("export"):
+        _print_csv(planned, with_groups=len(arguments.texts("group")) != 1)
+    else:
+        _print_table(planned)
+
+
+def _state(admin: ClusterAdmin, name: str) -> str:
+    try:
+        return group_questions.describe_group(admin, name).state
+    except KafkaError as error:
+        if error.name != "GROUP_ID_NOT_FOUND":
+            raise
+        return DEAD
+
+
+def _partitions_of(text: str, topics: dict[str, list[int]]) -> list[TopicPartition]:
+    try:
+        return parse_partitions(text, topics.get)
+    except ValueError as error:
+        raise ArgumentError(f'For input string: "{text}"') from error
+
+
+def _goal(arguments: Arguments, from_file: dict[TopicPartition, int]) -> Goal:
+    if not arguments.has(*GOALS):
+        listed = ", ".join(f"[{name}]" for name in GOALS)
+        raise UsageError(f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]")
+    if arguments.has("from-file"):
+        return Goal(offsets=from_file)
+    offset, shift = arguments.integer("to-offset"), arguments.integer("shift-by")
+    if offset is not None or shift is not None:
+        return Goal(offset=offset, shift=shift)
+    moment, duration = arguments.text("to-datetime"), arguments.text("by-duration")
+    if moment is not None:
+        try:
+            return Goal(timestamp_ms=parse_datetime(moment))
+        except ValueError as error:
+            raise ArgumentError(f"java.text.ParseException: {error}") from error
+    if duration is not None:
+        try:
+            return Goal(timestamp_ms=int(time.time() * 1000) - parse_duration_ms(duration))
+        except ValueError as error:
+            raise ArgumentError(str(error)) from error
+    return Goal(
+        is_earliest=arguments.has("to-earliest"),
+        is_latest=arguments.has("to-latest"),
+        is_current=arguments.has("to-current"),
+    )
+
+
+def _read_file(path: str, names: list[str]) -> dict[str, dict[TopicPartition, int]]:
+    """Rows `group,topic,partition,offset`, or without the group where only one is asked for."""
+    found: dict[str, dict[TopicPartition, int]] = {}
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            for row in csv.reader(file):
+                if not row:
+                    continue
+                group, topic, partition, offset = row if len(row) == 4 else [names[0], *row]
+                found.setdefault(group, {})[TopicPartition(topic, int(partition))] = int(offset)
+    except OSError as error:
+        raise ArgumentError(f"java.io.IOException: Unable to read file {path}") from error
+    except ValueError as error:
+        raise ArgumentError(f"{path}: rows are topic,partition,offset or group,topic,partition,offset") from error
+    return found
+
+
+def _print_table(planned: Planned) -> None:
+    rows = [
+        (name, row.topic, str(row.partition), str(offset))
+        for name, offsets in planned.items()
+        for row, offset in offsets.items()
+    ]
+    group_width = max([15, *(len(row[0]) for row in rows)])
+    topic_width = max([15, *(len(row[1]) for row in rows)])
+    print()
+    for row in (("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), *rows):
+        print(f"{row[0]:<{group_width}} {row[1]:<{topic_width}} {row[2]:<10} {row[3]}")
+
+
+def _print_csv(planned: Planned, *, with_groups: bool) -> None:
+    for name, offsets in planned.items():
+        for row, offset in offsets.items():
+            cells = [row.topic, str(row.partition), str(offset)]
+            print(",".join([name, *cells] if with_groups else cells))
+    print()

@@ -1,0 +1,65 @@
+"""The page beside a broker, at no cost until somebody looks: the broker's process holds the socket, and the first
+request starts a process of its own that takes it over.
+
+What `moldau up` pays for it is one listening socket. The child ends when its standard input closes, which happens
+when this process ends in whatever way; after IDLE_EXIT_S without a viewer it ends by itself, and the next request
+starts it again. It shares nothing with the broker's loop: the page is a Kafka client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+
+IDLE_EXIT_S = 600
+MAX_STARTS_IN_A_ROW = 5
+STEADY_S = 60.0
+"""A child that lived so long was no failed start."""
+
+
+class PageProcess:
+    """Lives on the broker's loop from `start` to the end of the process."""
+
+    def __init__(self, listening: socket.socket, bootstrap_servers: str) -> None:
+        self._listening = listening
+        self._bootstrap_servers = bootstrap_servers
+        self._failed_starts = 0
+        self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        self._loop.add_reader(self._listening.fileno(), self._first_request)
+
+    def _first_request(self) -> None:
+        self._loop.remove_reader(self._listening.fileno())
+        self._task = self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        descriptor = self._listening.fileno()
+        started_s = self._loop.time()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "moldau.products.console",
+            "--fd",
+            str(descriptor),
+            "--bootstrap",
+            self._bootstrap_servers,
+            "--idle-exit",
+            str(IDLE_EXIT_S),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            pass_fds=(descriptor,),
+            start_new_session=True,
+        )
+        try:
+            await process.wait()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            raise
+        self._failed_starts = 0 if self._loop.time() - started_s >= STEADY_S else self._failed_starts + 1
+        if self._failed_starts < MAX_STARTS_IN_A_ROW:
+            self.start()
