@@ -153,6 +153,10 @@ class ClusterClient:
                 stale.close()
         self._addresses[broker_id] = (host, port)
 
+    def broker_ids(self) -> list[int]:
+        """The brokers that the last answer named."""
+        return sorted(self._addresses)
+
     # --- metadata ---
 
     def refresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool = False) -> dict[str, TopicMetadata]:

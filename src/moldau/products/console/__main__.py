@@ -1,0 +1,22 @@
+"""`python -m moldau.products.console --fd N --bootstrap HOST:PORT`: the page as a child of a broker's process."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+
+from moldau.products.console.service import serve
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="moldau page")
+    parser.add_argument("--fd", type=int, required=True, help="a listening socket that was inherited")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--idle-exit", type=float, default=0)
+    arguments = parser.parse_args()
+    listening = socket.socket(fileno=arguments.fd)
+    serve(arguments.bootstrap, listening, is_child=True, idle_exit_s=arguments.idle_exit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Small charts as the points of an SVG polyline: numbers only, so nothing foreign can get in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Chart(msgspec.Struct, frozen=True):
+    """`line` and `area`: what stands in `points` and in `d`; empty without two values. `top` is the axis' end."""
+
+    line: str
+    area: str
+    top: float
+    width: int
+    height: int
+    since: str = ""
+    """What the left edge stands for: `2 min ago`."""
+
+
+def draw(values: Sequence[float], *, width: int, height: int, slots: int = 0, span_s: float = 0.0) -> Chart:
+    """`values` from left to right, the last at the right edge. `slots`: fewer values leave the left side empty;
+    `span_s`: the seconds between the first and the last."""
+    shown = list(values)
+    if len(shown) < 2:
+        return Chart("", "", 0.0, width, height)
+    count = max(len(shown), slots)
+    step = width / (count - 1)
+    left = width - step * (len(shown) - 1)
+    top = round_up(max(shown))
+    inner = height - 3
+    points = [
+        (left + index * step, height - 1 - (value / top if top else 0.0) * inner) for index, value in enumerate(shown)
+    ]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    area = f"M{points[0][0]:.1f},{height} L" + " L".join(f"{x:.1f},{y:.1f}" for x, y in points) + f" L{width},{height}Z"
+    width_s = span_s * (count - 1) / (len(shown) - 1)
+    since = f"{width_s / 60:.0f} min ago" if width_s >= 90 else f"{width_s:.0f} s ago"
+    return Chart(line, area, top, width, height, since)
+
+
+def round_up(value: float) -> float:
+    """The next of 1, 2, 5, 10, 20, ...: an axis that does not dance."""
+    if value <= 0:
+        return 0.0
+    power = 1.0
+    while power < value:
+        power *= 10
+    while power / 10 >= value:
+        power /= 10
+    for part in (0.1, 0.2, 0.5, 1.0):
+        if power * part >= value:
+            return power * part
+    return power

@@ -1,0 +1,75 @@
+"""What was sampled lately: totals that grow, and the rates between two samples."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import pairwise
+
+MAX_SAMPLES = 150
+"""Five minutes at one sample every two seconds."""
+MAX_SERIES = 2_000
+
+
+class Series:
+    """(seconds, value) in the order of time."""
+
+    __slots__ = ("samples",)
+
+    def __init__(self) -> None:
+        self.samples: deque[tuple[float, float]] = deque(maxlen=MAX_SAMPLES)
+
+    def add(self, now_s: float, value: float) -> None:
+        self.samples.append((now_s, value))
+
+    @property
+    def last(self) -> float | None:
+        return self.samples[-1][1] if self.samples else None
+
+    @property
+    def span_s(self) -> float:
+        """Between the first and the last sample."""
+        return self.samples[-1][0] - self.samples[0][0] if self.samples else 0.0
+
+    def values(self) -> list[float]:
+        return [value for _, value in self.samples]
+
+    def rates(self) -> list[float]:
+        """A second, between neighbours; a total that went back (a topic made anew) counts as nothing."""
+        return [
+            max(0.0, value - before) / (now_s - then_s)
+            for (then_s, before), (now_s, value) in pairwise(self.samples)
+            if now_s > then_s
+        ]
+
+    def rate(self, window_s: float = 10.0) -> float | None:
+        """Over the last `window_s`; None before there are two samples."""
+        if len(self.samples) < 2:
+            return None
+        now_s, value = self.samples[-1]
+        then_s, before = self.samples[-2]
+        for sample in reversed(self.samples):
+            if now_s - sample[0] > window_s:
+                break
+            then_s, before = sample
+        return max(0.0, value - before) / (now_s - then_s) if now_s > then_s else None
+
+
+class History:
+    """Series by name; those that are no longer sampled go."""
+
+    def __init__(self) -> None:
+        self.series: dict[str, Series] = {}
+
+    def add(self, now_s: float, values: dict[str, float]) -> None:
+        for name in [name for name in self.series if name not in values]:
+            del self.series[name]
+        for name, value in values.items():
+            series = self.series.get(name)
+            if series is None:
+                if len(self.series) >= MAX_SERIES:
+                    continue
+                series = self.series[name] = Series()
+            series.add(now_s, value)
+
+    def get(self, name: str) -> Series:
+        return self.series.get(name) or Series()

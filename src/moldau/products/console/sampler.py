@@ -1,0 +1,156 @@
+"""Asks the cluster every few seconds while somebody looks, and keeps what charts are drawn from.
+
+One snapshot serves all viewers: twenty of them cost the cluster what one does. Nobody looking for IDLE_S: it asks
+nothing any more, and the charts begin anew with the next viewer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.products.console.cluster import Cluster, GroupFacts, Overview, TopicFacts, total
+from moldau.products.console.core.history import History, Series
+
+INTERVAL_S = 2.0
+IDLE_S = 30.0
+MAX_SAMPLED_TOPICS = 500
+MAX_SAMPLED_GROUPS = 50
+GROUPS_EVERY = 2
+"""Groups are asked at every second sample: each group is two requests."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """`error`: why the cluster could not be asked; the rest is then of the last time it could."""
+
+    overview: Overview
+    topics: tuple[TopicFacts, ...]
+    """With offsets and sizes for the first MAX_SAMPLED_TOPICS."""
+    groups: tuple[GroupFacts, ...]
+    taken_s: float
+    error: str | None = None
+
+    @property
+    def records(self) -> int | None:
+        return total(topic.records for topic in self.topics)
+
+    @property
+    def size_bytes(self) -> int | None:
+        return total(topic.size_bytes for topic in self.topics)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.topics)
+
+    @property
+    def lag(self) -> int | None:
+        return total(group.lag for group in self.groups)
+
+
+NOTHING = Snapshot(Overview("", (), ()), (), (), 0.0, "not asked yet")
+
+
+class Sampler:
+    """One thread that lives while somebody looks."""
+
+    def __init__(self, cluster: Cluster, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._topic_history = History()
+        self._group_history = History()
+        self._cluster = cluster
+        self._now_s = now_s
+        self._snapshot = NOTHING
+        self._version = 0
+        self._last_wanted_s = 0.0
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def snapshot(self) -> Snapshot:
+        """The newest; the first asker waits for the first one."""
+        with self._condition:
+            self._wanted()
+            self._condition.wait_for(lambda: self._version > 0 or self._is_closed, timeout=15)
+            return self._snapshot
+
+    def series(self, name: str) -> Series:
+        """`in`, `in:<topic>`, `size`; `out`, `out:<group>`, `lag`, `lag:<group>`."""
+        history = self._topic_history if name.startswith("in") or name == "size" else self._group_history
+        return history.get(name)
+
+    def newer_than(self, version: int, timeout_s: float) -> int:
+        """Waits for another snapshot than `version`; gives its version, or `version` after `timeout_s`."""
+        with self._condition:
+            self._wanted()
+            self._condition.wait_for(lambda: self._version != version or self._is_closed, timeout=timeout_s)
+            return self._version
+
+    def close(self) -> None:
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify_all()
+
+    def _wanted(self) -> None:
+        self._last_wanted_s = self._now_s()
+        if self._thread is None and not self._is_closed:
+            self._version = 0
+            self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        turn = 0
+        groups: tuple[GroupFacts, ...] = ()
+        while True:
+            started_s = self._now_s()
+            try:
+                overview = self._cluster.overview()
+                shown = self._cluster.with_offsets(overview.topics[:MAX_SAMPLED_TOPICS])
+                topics = (*shown, *overview.topics[MAX_SAMPLED_TOPICS:])
+                has_groups = turn % GROUPS_EVERY == 0
+                if has_groups:
+                    groups = self._groups()
+                snapshot = Snapshot(overview, topics, groups, self._now_s())
+                self._remember_topics(snapshot)
+                if has_groups:
+                    self._remember_groups(snapshot)
+            except MoldauError as error:
+                snapshot = msgspec.structs.replace(self._snapshot, error=str(error))
+            turn += 1
+            with self._condition:
+                self._snapshot = snapshot
+                self._version += 1
+                self._condition.notify_all()
+                elapsed_s = self._now_s() - started_s
+                self._condition.wait_for(lambda: self._is_closed, timeout=max(0.5, INTERVAL_S - elapsed_s))
+                if self._is_closed or self._now_s() - self._last_wanted_s > IDLE_S:
+                    self._thread = None
+                    self._topic_history, self._group_history = History(), History()
+                    return
+
+    def _groups(self) -> tuple[GroupFacts, ...]:
+        listed = self._cluster.groups()
+        detailed = [self._cluster.group(group.group_id) for group in listed[:MAX_SAMPLED_GROUPS]]
+        return (*detailed, *listed[MAX_SAMPLED_GROUPS:])
+
+    def _remember_topics(self, snapshot: Snapshot) -> None:
+        values: dict[str, float] = {}
+        for topic in snapshot.topics:
+            if topic.end_sum is not None:
+                values[f"in:{topic.name}"] = topic.end_sum
+        values["in"] = sum(topic.end_sum or 0 for topic in snapshot.topics if not topic.is_internal)
+        if snapshot.size_bytes is not None:
+            values["size"] = snapshot.size_bytes
+        self._topic_history.add(snapshot.taken_s, values)
+
+    def _remember_groups(self, snapshot: Snapshot) -> None:
+        values: dict[str, float] = {}
+        for group in snapshot.groups:
+            if group.rows:
+                values[f"out:{group.group_id}"] = sum(row.committed or 0 for row in group.rows)
+                values[f"lag:{group.group_id}"] = group.lag or 0
+        values["out"] = sum(value for name, value in values.items() if name.startswith("out:"))
+        values["lag"] = snapshot.lag or 0
+        self._group_history.add(snapshot.taken_s, values)

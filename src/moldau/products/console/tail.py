@@ -1,0 +1,104 @@
+"""Records of one topic for one viewer: the last few at once, then those that come. No group, no commit.
+
+A viewer sees at most MAX_PER_SECOND records; of a faster topic it sees a part, and how many were left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
+
+from moldau.products.console.cluster import CLIENT_ID, TIMEOUT_S, ClusterError, TopicFacts
+from moldau.products.console.core.shown import MAX_HEADERS, ShownRecord, show_bytes, visible
+
+MAX_PER_SECOND = 50
+MAX_TAIL_PARTITIONS = 200
+READ_TIMEOUT_S = 3.0
+
+
+class Tail:
+    """A consumer of its own; used from one thread, closed by `close`."""
+
+    def __init__(self, bootstrap_servers: str, topic: TopicFacts) -> None:
+        self._topic = topic
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "client.id": f"{CLIENT_ID}-tail",
+                "group.id": f"{CLIENT_ID}-tail",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "latest",
+                "enable.partition.eof": False,
+                "queued.max.messages.kbytes": 4096,
+                "fetch.message.max.bytes": 262_144,
+                "fetch.wait.max.ms": 250,
+                "log_level": 0,
+            }
+        )
+
+    def last(self, count: int) -> list[ShownRecord]:
+        """The newest `count` records, newest first, by timestamp. Raises ClusterError."""
+        wanted = {}
+        partitions = self._topic.partitions[:MAX_TAIL_PARTITIONS]
+        share = max(1, -(-count // max(1, len(partitions))))
+        for partition in partitions:
+            if partition.start is not None and partition.end is not None and partition.end > partition.start:
+                wanted[partition.index] = (max(partition.start, partition.end - share), partition.end)
+        if not wanted:
+            return []
+        found: list[ShownRecord] = []
+        deadline_s = time.monotonic() + READ_TIMEOUT_S
+        try:
+            self._consumer.assign([TopicPartition(self._topic.name, index, span[0]) for index, span in wanted.items()])
+            while wanted and time.monotonic() < deadline_s:
+                for message in self._consumer.consume(500, 0.25):
+                    if message.error() is None:
+                        if message.offset() < wanted.get(message.partition(), (0, 0))[1]:
+                            found.append(show_record(message))
+                        if message.offset() + 1 >= wanted.get(message.partition(), (0, 0))[1]:
+                            wanted.pop(message.partition(), None)
+        except KafkaException as exception:
+            raise ClusterError(exception.args[0].str()) from None
+        found.sort(key=lambda record: (record.timestamp_ms, record.offset), reverse=True)
+        return found[:count]
+
+    def follow(self) -> Iterator[tuple[list[ShownRecord], int]]:
+        """From now on: (records, how many were left out) about once a quarter second, for ever. Raises ClusterError."""
+        partitions = self._topic.partitions[:MAX_TAIL_PARTITIONS]
+        try:
+            assignment = [TopicPartition(self._topic.name, each.index, OFFSET_END) for each in partitions]
+            for each in assignment:
+                # the end as it is now: where a fetch begins later, what was written meanwhile would be missed
+                _, each.offset = self._consumer.get_watermark_offsets(each, timeout=TIMEOUT_S)
+            self._consumer.assign(assignment)
+            budget, second = MAX_PER_SECOND, int(time.monotonic())
+            while True:
+                messages = [each for each in self._consumer.consume(1_000, 0.25) if each.error() is None]
+                if int(time.monotonic()) != second:
+                    budget, second = MAX_PER_SECOND, int(time.monotonic())
+                shown = messages[-budget:] if budget else []
+                budget -= len(shown)
+                yield [show_record(each) for each in shown], len(messages) - len(shown)
+        except KafkaException as exception:
+            raise ClusterError(exception.args[0].str()) from None
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def show_record(message: Message) -> ShownRecord:
+    kind, timestamp_ms = message.timestamp()
+    headers = tuple(
+        (visible(name)[:200], show_bytes(value if isinstance(value, bytes) else None))
+        for name, value in (message.headers() or [])[:MAX_HEADERS]
+    )
+    return ShownRecord(
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp_ms=timestamp_ms if kind else -1,
+        key=show_bytes(message.key()),
+        value=show_bytes(message.value()),
+        headers=headers,
+    )
