@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -88,16 +87,30 @@ def test_an_error_is_what_the_client_sees(cluster: Cluster) -> None:
     assert values(cluster, topic) == []
 
 
-def test_delays_hold_a_request_before_or_after_its_work(cluster: Cluster) -> None:
+def test_a_delay_before_the_work_lets_others_pass(cluster: Cluster) -> None:
     topic = cluster.topic()
-    for when in ("before", "after"):
-        producer = make_producer(cluster)
-        write(producer, topic, b"warm")
-        cluster.faults.delay("Produce", ms=200, when=when)
-        before = time.monotonic()
-        assert write(producer, topic, b"a") == [None]
-        assert time.monotonic() - before >= 0.2
-        assert cluster.faults.log[-1].detail == f"200 ms {when}"
+    slow, quick = (make_producer(cluster, **{"request.timeout.ms": 60_000, "client.id": name}) for name in "sq")
+    cluster.faults.delay("Produce", ms=3_600_000, client_id="s")
+    slow.produce(topic, b"slow")
+    cluster.wait_for(lambda: cluster.faults.count("Produce", "delay") == 1)
+    assert write(quick, topic, b"quick") == [None]
+    assert values(cluster, topic) == [b"quick"]
+    cluster.advance(hours=1)
+    assert slow.flush(30) == 0
+    assert values(cluster, topic) == [b"quick", b"slow"]
+    assert cluster.faults.log[0].detail == "3600000 ms before"
+
+
+def test_a_delay_after_the_work_holds_the_answer_only(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    producer = make_producer(cluster, **{"request.timeout.ms": 60_000})
+    cluster.faults.delay("Produce", ms=3_600_000, when="after")
+    producer.produce(topic, b"a")
+    cluster.wait_for(topic=topic, records=1)
+    assert len(producer) == 1
+    cluster.advance(hours=1)
+    assert producer.flush(30) == 0
+    assert values(cluster, topic) == [b"a"]
 
 
 def test_commits_and_metadata_may_fail_for_a_while(cluster: Cluster) -> None:

@@ -161,7 +161,7 @@ def test_a_coroutine_waits_without_holding_its_loop() -> None:
                     turns += 1
                     if turns == 5:
                         cluster.produce("t", "1")
-                    await asyncio.sleep(0.001)
+                    await asyncio.sleep(0)
 
             task = asyncio.create_task(beside())
             with pytest.raises(MoldauError, match=r"await cluster\.wait_for_async"):
@@ -182,7 +182,7 @@ def test_a_broker_that_ends_answers_who_waits() -> None:
 
         def ask() -> None:
             try:
-                runtime.wait(lambda: asyncio.sleep(1000))
+                runtime.wait(asyncio.Event().wait)
             except MoldauError as error:
                 seen.append(error)
 
