@@ -294,4 +294,105 @@ PARTITIONS: dict[str, tuple[Step, ...]] = {
     ),
 }
 
-CASES: dict[str, tuple[Step, ...]] = {**TOPICS, **GROUPS, **PARTITIONS}
+_PRODUCER = "kafka-console-producer --bootstrap-server {b}"
+_CONSUMER = "kafka-console-consumer --bootstrap-server {b}"
+_PRODUCE = f"{_PRODUCER} --topic {{p}}t"
+_CONSUME = f"{_CONSUMER} --topic {{p}}t --timeout-ms 8000"
+_ALL_COLUMNS = " ".join(
+    f"--formatter-property print.{name}=true"
+    for name in ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
+)
+
+CONSOLE: dict[str, tuple[Step, ...]] = {
+    "console-common-flags": (
+        Step("kafka-console-producer"),
+        Step("kafka-console-producer --version"),
+        Step(_PRODUCER, says=True),
+        Step("kafka-console-producer --topic a", says=True),
+        Step(f"{_PRODUCE} --foo", says=True),
+        Step(f"{_PRODUCE} --reader-property parse.key=true --property a=b", says=True),
+        Step(f"{_PRODUCE} --command-property acks=1 --producer-property acks=1", says=True),
+        Step(f"{_PRODUCE} --max-memory-bytes x"),
+        Step(f"{_PRODUCE} --compression-codec foo", "a\n"),
+        Step(f"{_PRODUCE} --request-required-acks 7", "a\n"),
+        Step(f"{_PRODUCE} --line-reader foo", "a\n"),
+        Step("kafka-console-consumer"),
+        Step("kafka-console-consumer --version"),
+        Step(_CONSUMER, says=True),
+        Step(f"{_CONSUMER} --topic a --include b", says=True),
+        Step("kafka-console-consumer --topic a", says=True),
+        Step(f"{_CONSUMER} --topic a --offset 3", says=True),
+        Step(f"{_CONSUMER} --topic a --partition 0 --offset -1", says=True),
+        Step(f"{_CONSUMER} --topic a --partition x --offset 1"),
+        Step(f"{_CONSUMER} --topic a --partition 0 --group g", says=True),
+        Step(f"{_CONSUMER} --topic a --partition 0 --from-beginning --offset 1", says=True),
+        Step(f"{_CONSUMER} --topic a --property print.key=true --formatter-property print.key=true", says=True),
+        Step(f"{_CONSUMER} --topic a --formatter foo", says=True),
+        Step(f"{_CONSUMER} --topic a --isolation-level foo"),
+        Step(f"{_CONSUMER} --topic a --max-messages x"),
+        Step(f"{_CONSUMER} --topic a --group g --command-property group.id=h"),
+    ),
+    "console-lines": (
+        Step(f"{_TOPICS} --create --topic {{p}}t", is_quiet=True),
+        Step(_PRODUCE, "a\nb b\n\nlast without an end"),
+        Step(f"{_CONSUME} --from-beginning --max-messages 4", says=True),
+        Step(f"{_CONSUME} --partition 0 --offset 1 --max-messages 2", says=True),
+        Step(f"{_CONSUME} --partition 0 --offset earliest --max-messages 1"),
+        Step(f"{_CONSUME} --partition 0 --from-beginning --max-messages 1"),
+        Step(f"{_CONSUMER} --include {{p}}. --from-beginning --max-messages 4 --timeout-ms 8000", is_sorted=True),
+        Step(f"{_CONSUMER} --topic {{p}}t --timeout-ms 2000"),
+        Step(f"{_CONSUMER} --topic {{p}}t --partition 0 --offset 4 --timeout-ms 2000", says=True),
+        Step(f"{_CONSUME} --group {{p}}g --from-beginning --max-messages 3"),
+        Step(f"{_CONSUME} --group {{p}}g --from-beginning --max-messages 1"),
+        Step(f"{_CONSUME} --from-beginning --max-messages 2 --isolation-level read_committed"),
+        Step(f"{_CONSUME} --from-beginning --max-messages 1 --enable-systest-events"),
+        Step(f"{_CONSUME} --from-beginning --max-messages 1 --consumer-property client.id=x"),
+        Step(f"{_CONSUME} --from-beginning --max-messages 1 --command-config {{tmp}}/client.properties"),
+    ),
+    "console-keys-and-headers": (
+        Step(f"{_TOPICS} --create --topic {{p}}t", is_quiet=True),
+        Step(f"{_PRODUCE} --reader-property parse.key=true", "k1\tv1\nnosep\nk2\tv2\n", says=True),
+        Step(
+            f"{_PRODUCE} --reader-property parse.key=true --reader-property key.separator=: "
+            "--reader-property ignore.error=true --sync",
+            "k1:v:1\nnosep\nk2:v2\n",
+        ),
+        Step(
+            f"{_PRODUCE} --reader-property parse.key=true --reader-property parse.headers=true",
+            "h1:v1,h2:v2\tkey\tvalue\nh3:\tk\tv\n",
+        ),
+        Step(
+            f"{_PRODUCE} --property parse.key=true --property parse.headers=true",
+            "bad\tkey\tvalue\n",
+        ),
+        Step(
+            f"{_PRODUCE} --reader-property parse.key=true --reader-property null.marker=NULL --compression-codec",
+            "NULL\tNULL\nx\tNULL\n",
+        ),
+        Step(f"{_PRODUCE} --compression-codec zstd --batch-size 100 --timeout 5 --request-required-acks 1", "z\n"),
+        Step(f"{_CONSUME} --from-beginning --max-messages 9 {_ALL_COLUMNS}"),
+        Step(
+            f"{_CONSUME} --from-beginning --max-messages 9 --property print.key=true --property print.value=false "
+            "--property null.literal=NIL --property line.separator=#"
+        ),
+        Step(
+            f"{_CONSUME} --from-beginning --max-messages 9 --formatter-property print.key=true "
+            "--formatter-property key.separator=| --formatter-property print.headers=true "
+            "--formatter-property headers.separator=;"
+        ),
+        Step(
+            f"{_CONSUME} --from-beginning --max-messages 2 "
+            "--formatter org.apache.kafka.tools.consumer.NoOpMessageFormatter"
+        ),
+        Step(
+            f"{_CONSUME} --from-beginning --max-messages 2 "
+            "--value-deserializer org.apache.kafka.common.serialization.LongDeserializer"
+        ),
+        Step(
+            f"{_CONSUME} --from-beginning --max-messages 2 "
+            "--value-deserializer org.apache.kafka.common.serialization.StringDeserializer"
+        ),
+    ),
+}
+
+CASES: dict[str, tuple[Step, ...]] = {**TOPICS, **GROUPS, **PARTITIONS, **CONSOLE}

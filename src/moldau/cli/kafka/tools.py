@@ -24,6 +24,8 @@ PREFIX = "kafka-"
 TOOLS = {
     "kafka-topics": "create, list, describe, alter and delete topics",
     "kafka-consumer-groups": "list, describe, delete and reset consumer groups",
+    "kafka-console-producer": "write lines of standard input to a topic",
+    "kafka-console-consumer": "print the records of topics",
     "kafka-get-offsets": "where partitions begin, end, or stand at a time",
     "kafka-delete-records": "delete the records before an offset",
     "kafka-log-dirs": "sizes of partitions in the log directories",

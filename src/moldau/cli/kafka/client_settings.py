@@ -1,0 +1,128 @@
+"""Settings of Kafka's Java clients, as the console tools take them, for librdkafka.
+
+Most names are the same. What only Java knows is left out, as Kafka's clients do with a name that they do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.cli.kafka.connection import read_properties, split_properties
+from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError
+
+_RENAMED = {
+    "max.block.ms": None,
+    "buffer.memory": None,
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.poll.records": None,
+    "default.api.timeout.ms": None,
+    "key.serializer": None,
+    "value.serializer": None,
+    "key.deserializer": None,
+    "value.deserializer": None,
+    "interceptor.classes": None,
+    "metric.reporters": None,
+    "partitioner.class": None,
+    "exclude.internal.topics": None,
+}
+_KNOWN = frozenset(
+    {
+        "acks",
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
+        "auto.offset.reset",
+        "batch.size",
+        "bootstrap.servers",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+        "compression.type",
+        "connections.max.idle.ms",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+        "enable.idempotence",
+        "fetch.max.bytes",
+        "fetch.min.bytes",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "linger.ms",
+        "max.in.flight.requests.per.connection",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.request.size",
+        "message.max.bytes",
+        "metadata.max.age.ms",
+        "partition.assignment.strategy",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "sasl.mechanism",
+        "sasl.password",
+        "sasl.username",
+        "security.protocol",
+        "session.timeout.ms",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.key.password",
+        "transaction.timeout.ms",
+        "transactional.id",
+    }
+)
+
+
+def given_settings(arguments: Arguments, old_file: str, old_property: str) -> dict[str, str]:
+    """Java's settings from the files and flags, in the spelling of 4.2 or the older one; flags win over files."""
+    for new, old in (("command-config", old_file), ("command-property", old_property)):
+        check_one_spelling(arguments, new, old)
+    warn_of_old(arguments, old_file, "command-config")
+    warn_of_old(arguments, old_property, "command-property")
+    path = arguments.text("command-config") or arguments.text(old_file)
+    settings = read_properties(path) if path else {}
+    for name in ("command-property", old_property):
+        settings.update(split_properties(arguments.texts(name)))
+    return settings
+
+
+def check_one_spelling(arguments: Arguments, first: str, second: str) -> None:
+    if arguments.has(first) and arguments.has(second):
+        raise UsageError(f"Options --{first} and --{second} cannot be specified together.")
+
+
+def warn_of_old(arguments: Arguments, old: str, new: str, *, word: str = "Option") -> None:
+    if arguments.has(old):
+        print(f"{word} --{old} is deprecated and will be removed in a future version. Use --{new} instead.", flush=True)
+
+
+def for_librdkafka(settings: Mapping[str, str]) -> dict[str, object]:
+    """librdkafka's names of these settings. Raises ArgumentError for a number that is none."""
+    found: dict[str, object] = {}
+    for name, value in settings.items():
+        if name in _RENAMED:
+            renamed = _RENAMED[name]
+            if renamed is not None:
+                found[renamed] = value
+        elif name in _KNOWN:
+            found[name] = value
+    if "max.request.size" in found:
+        found["message.max.bytes"] = found.pop("max.request.size")
+    if found.get("acks") == "-1":
+        found["acks"] = "all"
+    return found
+
+
+def number_of(arguments: Arguments, name: str) -> int:
+    """The flag's number, which has a default. Raises ArgumentError."""
+    value = arguments.integer(name)
+    if value is None:
+        raise ArgumentError(f"Option {name} requires an argument")
+    return value
