@@ -136,7 +136,7 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("compression.type", "string", "producer", "[uncompressed, zstd, lz4, snappy, gzip, producer]", CLUSTER_WIDE,
      HONOURED, ""),
     ("compression.zstd.level", "int", "3", "[-131072,...,22]", CLUSTER_WIDE, HONOURED, ""),
-    ("cordoned.log.dirs", "list", "", "", PER_BROKER, REFUSED, ""),
+    ("cordoned.log.dirs", "list", "", "", PER_BROKER, HONOURED, ""),
     ("create.topic.policy.class.name", "class", None, "", READ_ONLY, REFUSED, ""),
     ("delete.topic.enable", "boolean", "true", "", READ_ONLY, HONOURED, ""),
     ("log.cleaner.backoff.ms", "long", "15000", "[0,...]", CLUSTER_WIDE, HONOURED, ""),

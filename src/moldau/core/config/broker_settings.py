@@ -72,6 +72,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     compression_lz4_level: int
     compression_type: str
     compression_zstd_level: int
+    cordoned_log_dirs: tuple[str, ...]
     delete_topic_enable: bool
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
@@ -153,12 +154,14 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(notice for name in sorted(self.texts) if (notice := _notice(name)))
 
     @property
+    def log_directories(self) -> tuple[str, ...]:
+        """`log.dirs`, else `log.dir`; empty if no setting names one. The first holds the metadata log too."""
+        return self.log_dirs or self.log_dir or ()
+
+    @property
     def log_directory(self) -> str | None:
-        """The one directory that holds everything; None if no setting names it."""
-        for directories in (self.log_dirs, self.log_dir):
-            if directories:
-                return directories[0]
-        return None
+        """The first log directory; None if no setting names it."""
+        return next(iter(self.log_directories), None)
 
     def advertised_listener(self, name: str) -> Endpoint | None:
         """What is advertised for the listener `name`; None: the local address of the connection that asks."""
@@ -261,8 +264,15 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("process.roles: only broker,controller in one process is served yet")
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
-    if max(len(settings.log_dirs or ()), len(settings.log_dir or ())) > 1:
-        raise invalid_config("log.dirs: more than one directory is not served yet")
+    directories = settings.log_directories
+    if len(dict.fromkeys(directories)) != len(directories):
+        raise invalid_config("log.dirs names a directory twice")
+    unknown = [path for path in settings.cordoned_log_dirs if path not in (*directories, "*")]
+    if unknown:
+        raise invalid_config(f"cordoned.log.dirs: {unknown[0]} is not in log.dirs")
+    try:
+    except ValueError as error:
+        raise invalid_config(str(error)) from None
     if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
         raise invalid_config("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
     if settings.retention_ms == 0:

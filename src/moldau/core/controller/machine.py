@@ -10,10 +10,12 @@ from moldau.core.controller.brokers import (
     unfence_broker,
 )
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, alter_configs, incremental_alter_configs
+from moldau.core.controller.directories import assign_directories
 from moldau.core.controller.producer_ids import allocate_producer_ids
 from moldau.core.controller.requests import (
     ActivateController,
     AllocateProducerIds,
+    AssignDirectories,
     ControllerReady,
     ControllerRequest,
     ControllerResponse,
@@ -87,6 +89,8 @@ class ControllerMachine:
                 return register_controller(request), ControllerReady()
             case ActivateController():
                 return self._activate(state, request), ControllerReady()
+            case AssignDirectories():
+                return assign_directories(image, request)
             case _:
                 from moldau.core.controller.administration import administer
 

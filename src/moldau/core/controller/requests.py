@@ -84,6 +84,19 @@ class ShutDownBroker(msgspec.Struct, frozen=True):
     broker_epoch: int
 
 
+class AssignDirectories(msgspec.Struct, frozen=True):
+    """A broker tells in which of its log directories its replicas lie, as by AssignReplicasToDirs (KIP-858)."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+    replicas: tuple[tuple[Uuid, int, Uuid], ...]
+    """Topic id, partition, directory id."""
+
+
+class DirectoriesAssigned(msgspec.Struct, frozen=True):
+    """The metadata log says it now, of those that still exist."""
+
+
 class Step(msgspec.Struct, frozen=True):
     """One batch of a change that may need several (a batch holds at most 10,000 records)."""
 
@@ -145,6 +158,7 @@ CoreRequest = (
     | ShutDownBroker
     | RegisterController
     | ActivateController
+    | AssignDirectories
 )
 CoreResponse = (
     CreateTopicsResponse
@@ -154,4 +168,5 @@ CoreResponse = (
     | ProducerIdBlock
     | Step
     | ControllerReady
+    | DirectoriesAssigned
 )

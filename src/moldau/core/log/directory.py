@@ -45,9 +45,19 @@ class LogDirectory:
     """Made by `open`; then `open_all` or `open_log` for what is there, `create_log` for what is new."""
 
     def __init__(
-        self, disk: Disk, *, health: DirectoryHealth | None = None, index_cache: IndexCache | None = None
+        self,
+        disk: Disk,
+        *,
+        health: DirectoryHealth | None = None,
+        index_cache: IndexCache | None = None,
+        directory_id: Uuid = ZERO_UUID,
+        path: str = "",
     ) -> None:
         self.disk = disk
+        self.directory_id = directory_id
+        """`directory.id` of its meta.properties: what the metadata log knows it by (KIP-858)."""
+        self.path = path
+        """What clients know it by."""
         self.health = health or DirectoryHealth()
         self.index_cache = index_cache or IndexCache()
         self.logs: dict[TopicPartition, Log] = {}
@@ -64,11 +74,17 @@ class LogDirectory:
 
     @classmethod
     def open(
-        cls, disk: Disk, *, health: DirectoryHealth | None = None, index_cache: IndexCache | None = None
+        cls,
+        disk: Disk,
+        *,
+        health: DirectoryHealth | None = None,
+        index_cache: IndexCache | None = None,
+        directory_id: Uuid = ZERO_UUID,
+        path: str = "",
     ) -> LogDirectory:
         """Reads checkpoints and the clean-stop mark, and takes the mark away. Damaged checkpoints count as absent:
         the logs are then read whole. Removes partitions whose deletion was under way."""
-        directory = cls(disk, health=health, index_cache=index_cache)
+        directory = cls(disk, health=health, index_cache=index_cache, directory_id=directory_id, path=path)
         names = disk.list_directory("")
         if CLEAN_SHUTDOWN_MARK in names:
             try:
@@ -169,14 +185,11 @@ class LogDirectory:
             offsets.pop(topic_partition, None)
         self._deleted.append((purge_at_ms, name))
 
-    def purge_deleted(self, now_ms: int) -> None:
-        """Removes deleted partitions and deleted segments whose time has come; asked now and then."""
+    def take_purgeable(self, now_ms: int) -> list[str]:
+        """Names of deleted partitions whose time has come: the caller removes them (`disk.remove_tree`), in Workers."""
         due = [name for purge_at_ms, name in self._deleted if purge_at_ms <= now_ms]
         self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
-        for name in due:
-            self.disk.remove_tree(name)
-        for log in self.logs.values():
-            log.purge_deleted(now_ms)
+        return due
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointPlan:
         """The offset checkpoints as they should be now; `run()` writes them, in Workers."""
@@ -184,7 +197,7 @@ class LogDirectory:
             {
                 RECOVERY_POINT_CHECKPOINT: {key: log.recovery_point for key, log in self.logs.items()},
                 LOG_START_OFFSET_CHECKPOINT: self._start_offsets(),
-                HIGH_WATERMARK_CHECKPOINT: dict(high_watermarks),
+                HIGH_WATERMARK_CHECKPOINT: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
             }
         )
 

@@ -172,6 +172,13 @@ class MetadataImage:
         topic = self.topics_by_name.get(name)
         return ZERO_UUID if topic is None else topic.topic_id
 
+    def directory_of(self, broker_id: int, topic_partition: TopicPartition) -> Uuid | None:
+        """The log directory of the replica of `broker_id` (KIP-858); None if there is no replica or nothing is said."""
+        partition = self.partition(topic_partition)
+        if partition is None or broker_id not in partition.replicas or not partition.directories:
+            return None
+        return partition.directories[partition.replicas.index(broker_id)]
+
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
         topic = self.topics_by_name.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)

@@ -7,13 +7,14 @@ is answered, so that records once deleted do not come back after a crash; reques
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from moldau.core.log.directory import CheckpointPlan, LogDirectory
+from moldau.errors import StorageFailedError, StorageFullError
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.core.log.directory import CheckpointPlan
     from moldau.shell.broker.role import Broker
 
 
@@ -27,20 +28,32 @@ class Checkpoints:
         self._saved = 0
 
     async def write(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """All checkpoints. Raises StorageFullError, StorageFailedError."""
+        """All checkpoints. A directory that fails is reported to the broker. Raises StorageFullError."""
         async with self._lock:
-            await self._run(self._broker.partitions.logs.checkpoint(high_watermarks))
+            await self._run(lambda directory: directory.checkpoint(high_watermarks))
 
     async def save_log_start_offsets(self) -> None:
-        """Until the log start offsets of now are on the disk. Raises StorageFullError, StorageFailedError."""
+        """Until the log start offsets of now are on the disk; partitions of a directory that fails are offline then.
+        Raises StorageFullError."""
         self._asked += 1
         number = self._asked
         async with self._lock:
             if self._saved >= number:
                 return
             covered = self._asked
-            await self._run(self._broker.partitions.logs.checkpoint_log_start_offsets())
+            await self._run(LogDirectory.checkpoint_log_start_offsets)
             self._saved = covered
 
-    async def _run(self, plan: CheckpointPlan) -> None:
-        await self._broker.workers.run(plan.run)
+    async def _run(self, plan_of: Callable[[LogDirectory], CheckpointPlan]) -> None:
+        full: StorageFullError | None = None
+        for directory in self._broker.partitions.logs:
+            if directory.health.is_offline:
+                continue
+            try:
+                await self._broker.workers.run(plan_of(directory).run)
+            except StorageFullError as error:
+                full = error
+            except StorageFailedError:
+                self._broker.directory_failed()
+        if full is not None:
+            raise full

@@ -381,7 +381,8 @@ class Coordinators:
 
     def directory_failed(self) -> None:
         for shard in self._shards.values():
-            shard.close(kafka_error("NOT_COORDINATOR"))
+            if shard.partition.is_offline:
+                shard.close(kafka_error("NOT_COORDINATOR"))
 
     def close(self, error: KafkaError) -> None:
         """Ends all shards; a later request loads them anew."""

@@ -67,23 +67,26 @@ class Flusher:
         if not plans:
             return
 
-        def run() -> dict[int, StorageFullError]:
+        def run() -> tuple[dict[int, StorageFullError], bool]:
             full: dict[int, StorageFullError] = {}
+            has_failed = False
             for partition, plan in plans:
+                if partition.log.health.is_offline:
+                    continue
                 try:
                     plan.run()
                 except StorageFullError as error:
                     full[partition.number] = error
-            return full
+                except StorageFailedError:
+                    has_failed = True
+            return full, has_failed
 
-        try:
-            full = await self._broker.workers.run(run)
-        except StorageFailedError:
+        full, has_failed = await self._broker.workers.run(run)
+        if has_failed:
             self._broker.directory_failed()
-            return
         now_ms = self._broker.clock.now_ms()
         for partition, plan in plans:
-            if partition.is_deleted:
+            if partition.is_deleted or partition.is_offline:
                 continue
             if partition.number in full:
                 self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left on the log directory"))
@@ -114,11 +117,3 @@ class Flusher:
         for _, waiter in self._waiters.pop(partition.number, ()):
             if not waiter.done():
                 waiter.set_exception(error)
-
-    def fail_all(self) -> None:
-        """The directory is offline: whoever waits gets 56."""
-        waiting, self._waiters = self._waiters, {}
-        for waiters in waiting.values():
-            for _, waiter in waiters:
-                if not waiter.done():
-                    waiter.set_exception(kafka_error("KAFKA_STORAGE_ERROR"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.core.replication.partition import Partition
@@ -68,7 +69,7 @@ class Housekeeping:
 
         async def run() -> None:
             try:
-                if not broker.is_directory_offline:
+                if not broker.partitions.logs.is_offline:
                     await task()
             except StorageFailedError:
                 broker.directory_failed()
@@ -162,6 +163,17 @@ class Housekeeping:
 
     async def purge_deleted(self) -> None:
         """Removes files of what was deleted `file.delete.delay.ms` ago."""
-        self._broker.partitions.logs.purge_deleted(self._broker.clock.now_ms())
+        broker = self._broker
+        now_ms = broker.clock.now_ms()
+        for directory in broker.partitions.logs:
+            if directory.health.is_offline:
+                continue
+            for name in directory.take_purgeable(now_ms):
+                await broker.workers.run(partial(directory.disk.remove_tree, name))
+        for index, partition in enumerate(list(broker.partitions)):
+            if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
+                await asyncio.sleep(0)
+            if not partition.is_offline and not partition.is_deleted:
+                partition.log.purge_deleted(now_ms)
         live = {partition.number: None for partition in self._broker.partitions}
         self._checkpointed = {number: value for number, value in self._checkpointed.items() if number in live}

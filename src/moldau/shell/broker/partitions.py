@@ -7,21 +7,24 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, TopicSettings, effective_topic_settings
+from moldau.core.controller.requests import AssignDirectories
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage, ResourceType, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, StorageFailedError, StorageFullError, kafka_error
+from moldau.errors import KafkaError, MoldauError, StorageFailedError, StorageFullError, kafka_error
 from moldau.shell.broker.traffic import Traffic
-from moldau.types import ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid
+from moldau.types import ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid, uuid_to_text
 from moldau.wire.records.compression import Compression, compression_from_name
 from moldau.wire.records.rewrite import TargetCompression
 
 if TYPE_CHECKING:
+    from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
     from moldau.core.log.log import Log
     from moldau.shell.broker.role import Broker
@@ -29,6 +32,12 @@ if TYPE_CHECKING:
 GZIP_DEFAULT_LEVEL = -1
 LZ4_DEFAULT_LEVEL = 9
 """Kafka takes its fast compressor for it, and LZ4 HC for any other level."""
+FIRST_DIRECTORY_ID = (100).to_bytes(16, "big")
+"""Smaller ids are reserved (KIP-858): not assigned yet, lost, being migrated."""
+MAX_TOLD_DIRECTORIES = 1_000
+CLOSERS = 4
+"""How many Workers close logs at a clean stop: nearly all of it is fsync."""
+LOGS_CLOSED_AT_ONCE = 32
 SLICE_TOPICS = 50
 """Topics whose settings are looked at again in one piece of such a turn."""
 SLICE_PARTITIONS = 8
@@ -38,19 +47,28 @@ SLICE_PARTITIONS = 8
 class HostedTopic:
     """A topic with the partitions of it that are here."""
 
-    __slots__ = ("is_internal", "name", "partitions", "topic_id")
+    __slots__ = ("is_internal", "name", "offline", "partitions", "topic_id")
 
     def __init__(self, name: str, topic_id: Uuid) -> None:
         self.name = name
         self.topic_id = topic_id
         self.is_internal = name in INTERNAL_TOPICS
         self.partitions: dict[int, Partition] = {}
+        self.offline: dict[int, None] = {}
+        """Partitions of ours that have no log: their log directory could not be opened."""
+
+    def find(self, index: int) -> Partition:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR."""
+        partition = self.partitions.get(index)
+        if partition is None:
+            raise kafka_error("KAFKA_STORAGE_ERROR" if index in self.offline else "UNKNOWN_TOPIC_OR_PARTITION")
+        return partition
 
 
 class Partitions:
     """`by_name` is keyed by the utf-8 of the name, `by_id` by the 16 bytes: what Produce and Fetch look up."""
 
-    def __init__(self, broker: Broker, logs: LogDirectory) -> None:
+    def __init__(self, broker: Broker, logs: LogDirectories) -> None:
         self._broker = broker
         self.logs = logs
         self.by_name: dict[bytes, HostedTopic] = {}
@@ -64,18 +82,22 @@ class Partitions:
         self._work: deque[Callable[[], None]] = deque()
         self._settled: asyncio.Future[None] | None = None
         self._inline = 0
+        self._untold: dict[tuple[Uuid, int], Uuid] = {}
+        """Partitions that lie in another log directory than the metadata says (KIP-858)."""
+        self._is_telling = False
+        self.cordon(broker.settings)
+        broker.dynamic_settings.on_change.append(self.cordon)
 
     def __iter__(self) -> Iterator[Partition]:
         for topic in self.by_id.values():
             yield from topic.partitions.values()
 
     def find(self, topic: str, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR."""
         hosted = self.by_name.get(topic.encode())
-        partition = None if hosted is None else hosted.partitions.get(index)
-        if partition is None:
+        if hosted is None:
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-        return partition
+        return hosted.find(index)
 
     # -- following the metadata
 
@@ -107,7 +129,7 @@ class Partitions:
         known = hosted.partitions.get(index)
         if known is not None:
             known.leader_id, known.leader_epoch = partition.leader, partition.leader_epoch
-        elif TopicPartition(topic.name, index) in self.logs.logs and not self._work:
+        elif TopicPartition(topic.name, index) in self.logs and not self._work:
             self._start(topic_id, index)
         else:
             self._do(partial(self._start, topic_id, index))
@@ -123,6 +145,7 @@ class Partitions:
         except (StorageFullError, StorageFailedError) as error:
             self._broker.log.error("partition start", f"{topic_partition} could not be started: {error}")
             if isinstance(error, StorageFailedError):
+                hosted.offline[index] = None
                 self._broker.directory_failed()
             return
         self._next_number += 1
@@ -173,24 +196,73 @@ class Partitions:
             self._work.popleft()()
 
     def _log(self, image: MetadataImage, topic_partition: TopicPartition, topic_id: Uuid) -> Log:
-        """The log that lies in the directory, or a new one. A log of another topic of that name is removed."""
+        """The log that lies in a directory, or a new one. A log of another topic of that name is removed.
+
+        Raises StorageFailedError where the metadata names a directory that is not there, or is offline.
+        """
         now_ms = self._broker.clock.now_ms()
-        log = self.logs.logs.get(topic_partition)
-        if log is not None and log.topic_id == ZERO_UUID:
-            self.logs.write_topic_id(topic_partition, topic_id)
+        assigned = image.directory_of(self._broker.node_id, topic_partition)
+        directory = self.logs.directory_of(topic_partition)
+        log = None if directory is None else directory.logs[topic_partition]
+        if directory is not None and log is not None and log.topic_id == ZERO_UUID:
+            directory.write_topic_id(topic_partition, topic_id)
             log.topic_id = topic_id
-        if log is not None and log.topic_id != topic_id:
-            self.logs.delete_log(topic_partition, delete_id=random_uuid(self._broker.random), now_ms=now_ms)
+        if directory is not None and log is not None and log.topic_id != topic_id:
+            directory.delete_log(topic_partition, delete_id=random_uuid(self._broker.random), now_ms=now_ms)
             log = None
-        if log is not None:
-            return log
-        self._broker.is_checkpoint_due = True
-        settings = self.log_settings(image, topic_partition.topic)
-        return self.logs.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
+        if directory is None or log is None:
+            self._broker.is_checkpoint_due = True
+            directory = self._place(assigned)
+            settings = self.log_settings(image, topic_partition.topic)
+            log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
+        if assigned is not None and assigned != directory.directory_id:
+            self._untold[topic_id, topic_partition.partition] = directory.directory_id
+            self.tell_directories()
+        return log
+
+    def _place(self, assigned: Uuid | None) -> LogDirectory:
+        """Where a partition without a log goes: where the metadata says that it is. Raises StorageFailedError."""
+        if assigned is None or assigned < FIRST_DIRECTORY_ID:
+            return self.logs.place()
+        directory = self.logs.by_id(assigned)
+        if directory is None:
+            raise StorageFailedError(f"it lies in log directory {uuid_to_text(assigned)}, which is not here")
+        directory.health.check()
+        return directory
+
+    def cordon(self, settings: BrokerSettings) -> None:
+        """`cordoned.log.dirs`, which may name directories as `log.dirs` does: as written, relative or not."""
+        written = dict(zip(settings.log_directories, self.logs.paths, strict=False))
+        self.logs.cordoned_paths = tuple(written.get(path, path) for path in settings.cordoned_log_dirs)
+
+    def tell_directories(self) -> None:
+        """Lets the controller know where new partitions lie; once registered, and not while it is being told."""
+        if self._untold and not self._is_telling and self._broker.broker_epoch >= 0:
+            self._is_telling = True
+            self._broker.spawn(self._tell_directories())
+
+    async def _tell_directories(self) -> None:
+        broker = self._broker
+        try:
+            # one turn of patience: what one request created is told with one
+            await asyncio.sleep(0)
+            while self._untold:
+                told = dict(islice(self._untold.items(), MAX_TOLD_DIRECTORIES))
+                for key in told:
+                    del self._untold[key]
+                replicas = tuple((topic_id, index, directory) for (topic_id, index), directory in told.items())
+                try:
+                    await broker.controller.submit(AssignDirectories(broker.node_id, broker.broker_epoch, replicas))
+                except KafkaError as error:
+                    # the next start finds the difference again
+                    broker.log.warn("log directories", f"the controller could not be told: {error}")
+                    return
+        finally:
+            self._is_telling = False
 
     def remove_strays(self) -> None:
         """After the first metadata: logs of topics that are gone (the crash came between the two) go too."""
-        for topic_partition in list(self.logs.logs):
+        for topic_partition in [log.topic_partition for log in self.logs.logs()]:
             hosted = self.by_name.get(topic_partition.topic.encode())
             if hosted is None or topic_partition.partition not in hosted.partitions:
                 self._broker.log.warn("stray log", f"{topic_partition} is of no topic that exists: it is removed")
@@ -199,13 +271,43 @@ class Partitions:
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return {partition.topic_partition: partition.high_watermark for partition in self}
 
+    async def close_logs(self) -> None:
+        """A clean stop: every log durable and closed, in parallel; then checkpoints and the mark, in each directory
+        that still serves. One that fails keeps no mark, and is recovered at the next start."""
+        broker = self._broker
+        now_ms, high_watermarks = broker.clock.now_ms(), self.high_watermarks()
+        logs = deque(log for log in self.logs.logs() if not log.health.is_offline)
+
+        def close_some() -> None:
+            for _ in range(min(LOGS_CLOSED_AT_ONCE, len(logs))):
+                with suppress(IndexError, MoldauError):
+                    logs.popleft().close(now_ms)
+
+        while logs:
+            await asyncio.gather(*(broker.workers.run(close_some) for _ in range(CLOSERS)))
+        for directory in self.logs:
+            if directory.health.is_offline:
+                continue
+            try:
+                await broker.workers.run(
+                    partial(
+                        directory.close,
+                        broker_epoch=broker.broker_epoch,
+                        now_ms=now_ms,
+                        high_watermarks=high_watermarks,
+                    )
+                )
+            except MoldauError as error:
+                broker.log.error("clean stop", f"{directory.path} is not left clean: {error}")
+
     def _remove_log(self, topic_partition: TopicPartition) -> None:
         broker = self._broker
         broker.is_checkpoint_due = True
-        if topic_partition not in self.logs.logs:
+        directory = self.logs.directory_of(topic_partition)
+        if directory is None or directory.health.is_offline:
             return
         try:
-            self.logs.delete_log(topic_partition, delete_id=random_uuid(broker.random), now_ms=broker.clock.now_ms())
+            directory.delete_log(topic_partition, delete_id=random_uuid(broker.random), now_ms=broker.clock.now_ms())
         except StorageFailedError:
             broker.directory_failed()
 

@@ -39,6 +39,7 @@ from moldau.wire.protocol.messages.topics import (
 )
 
 if TYPE_CHECKING:
+    from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
     from moldau.shell.broker.coordinators import Coordinators
     from moldau.wire.protocol.messages.configs import (
@@ -75,7 +76,7 @@ class Broker:
         workers: Workers,
         telemetry: Telemetry,
         log: EventLog,
-        logs: LogDirectory,
+        logs: LogDirectories,
         controller: Controller,
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
@@ -113,7 +114,7 @@ class Broker:
         self.partitions = Partitions(self, logs)
         self.topic_creation = TopicCreation(self)
         self.producer_ids = ProducerIds(self)
-        self.is_directory_offline = False
+        self._offline_paths: dict[str, None] = {}
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.is_checkpoint_due = False
@@ -166,17 +167,31 @@ class Broker:
         if self._coordinators is not None:
             self._coordinators.partition_committed(partition)
 
+    @property
+    def is_directory_offline(self) -> bool:
+        """No log directory serves any more."""
+        return self.partitions.logs.is_offline
+
+    @property
+    def offline_directories(self) -> int:
+        """How many of `log.dirs` do not serve: failed, or not opened at all."""
+        return len(self._offline_paths) + len(self.partitions.logs.unopened_paths)
+
     def directory_failed(self) -> None:
-        """The device failed: everything in the log directory is offline until a restart (answered as 56)."""
-        if self.is_directory_offline:
-            return
-        self.is_directory_offline = True
-        self.telemetry.set("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", 1)
-        self.log.error("log directory offline", f"node {self.node_id}: the log directory failed and is offline")
+        """A device failed: what lies in the log directories on it is offline until a restart (answered as 56)."""
+        for directory in self.partitions.logs:
+            if directory.health.is_offline and directory.path not in self._offline_paths:
+                self._offline_paths[directory.path] = None
+                self._take_offline(directory)
+
+    def _take_offline(self, directory: LogDirectory) -> None:
+        self.telemetry.set("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", self.offline_directories)
+        self.log.error("log directory offline", f"node {self.node_id}: {directory.path} failed and is offline")
         for partition in self.partitions:
-            partition.is_offline = True
-            self.waits.changed(partition)
-        self.flusher.fail_all()
+            if partition.log.health is directory.health:
+                partition.is_offline = True
+                self.waits.changed(partition)
+                self.flusher.fail(partition, kafka_error("KAFKA_STORAGE_ERROR"))
         if self._coordinators is not None:
             self._coordinators.directory_failed()
 

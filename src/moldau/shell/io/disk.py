@@ -21,9 +21,10 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from moldau.errors import MoldauError, StorageFailedError, StorageFullError
+from moldau.ports import Disk
 from moldau.types import Buffer
 
 if sys.platform == "win32":
@@ -264,6 +265,18 @@ class OsFile:
         return failure
 
 
+@runtime_checkable
+class HasSpace(Protocol):
+    """A disk that knows how large its volume is."""
+
+    def space(self) -> tuple[int, int]: ...
+
+
+def space_of(disk: Disk) -> tuple[int, int]:
+    """(total, usable) bytes of the volume under `disk`; (-1, -1) where nobody knows. Waits."""
+    return disk.space() if isinstance(disk, HasSpace) else (-1, -1)
+
+
 class OsDisk:
     """The directory `root` and everything under it. `root` is made if absent."""
 
@@ -282,6 +295,14 @@ class OsDisk:
     def open_files(self) -> int:
         """How many descriptors are held right now."""
         return len(self._open_files)
+
+    def space(self) -> tuple[int, int]:
+        """(total, usable by us) bytes of the volume; (-1, -1) where it does not answer."""
+        try:
+            usage = shutil.disk_usage(self.root)
+        except OSError:
+            return -1, -1
+        return usage.total, usage.free
 
     def open(self, path: str, *, create: bool = True) -> OsFile:
         return OsFile(self, path, self._absolute(path), create=create)

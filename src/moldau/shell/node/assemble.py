@@ -25,17 +25,17 @@ from moldau.telemetry import Telemetry
 from moldau.types import BrokerId
 
 if TYPE_CHECKING:
-    from moldau.core.log.directory import LogDirectory
+    from moldau.core.log.directories import LogDirectories
     from moldau.core.log.settings import LogSettings
     from moldau.core.metadata.image import MetadataImage
     from moldau.shell.broker.housekeeping import Housekeeping
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.dispatch import Dispatcher
+    from moldau.shell.node.directories import NodeDirectories
     from moldau.shell.node.operations import Operations
     from moldau.shell.node.storage_format import MetaProperties
     from moldau.shell.quorum.role import QuorumRole
 
-LOCK_FILE = ".lock"
 CONTROLLER_PORT = 9093
 SHUTDOWN_TIMEOUT_S = 5.0
 """How long a clean stop waits for the controller, say while the disk is full."""
@@ -47,10 +47,17 @@ class Doors(msgspec.Struct, frozen=True):
     clock: Clock
     random: Random
     disk: Disk
+    """The first log directory, with the metadata log."""
     workers: Workers
     network: Network
     physical_memory_bytes: int = 4 * MAX_REQUEST_MEMORY_BYTES
     """What a quarter is taken of for requests in memory, at most 512 MiB."""
+    further_disks: tuple[Disk, ...] = ()
+    """The other log directories of `log.dirs`, in their order."""
+    paths: tuple[str, ...] = ("memory",)
+    """What clients know each of them by."""
+    unopened_paths: tuple[str, ...] = ()
+    """Of `log.dirs` that could not even be made."""
 
 
 class Node:
@@ -67,11 +74,11 @@ class Node:
         self.stopped: asyncio.Event = asyncio.Event()
         """Set once the node serves no more, for whatever reason."""
         self._listeners: list[Listener] = []
-        self._release_lock: Callable[[], None] | None = None
+        self._directories: NodeDirectories | None = None
         self._group: ConnectionGroup | None = None
         self._dispatcher: Dispatcher | None = None
         self._quorum: QuorumRole | None = None
-        self._logs: LogDirectory | None = None
+        self._logs: LogDirectories | None = None
         self._broker: Broker | None = None
         self._housekeeping: Housekeeping | None = None
         self.operations: Operations | None = None
@@ -127,14 +134,18 @@ class Node:
 
         Raises MoldauError: the directory is in use, is of another cluster, or cannot be read; OSError: a port is taken.
         """
+        from moldau.shell.node.directories import NodeDirectories
+
+        directories = self._directories = NodeDirectories(self.doors, self.log)
         try:
-            self._release_lock = self.doors.disk.lock(LOCK_FILE)
-        except BlockingIOError as error:
-            raise MoldauError(str(error)) from None
+            directories.lock()
+        except BaseException:
+            directories.unlock()
+            raise
         try:
             group = await self._listen()
             await self._open_operations(group)
-            broker = await self._assemble()
+            broker = await self._assemble(directories)
             self._open(group, broker)
         except BaseException:
             self.abort()
@@ -173,16 +184,15 @@ class Node:
         operations.group = group
         await operations.listen(self.doors.network, address)
 
-    async def _assemble(self) -> Broker:
+    async def _assemble(self, directories: NodeDirectories) -> Broker:
         """Format if new, then quorum, logs, broker, registration."""
-        from moldau.core.log.directory import LogDirectory
         from moldau.shell.broker.housekeeping import Housekeeping
         from moldau.shell.broker.role import Broker
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
         doors, settings = self.doors, self.settings
-        properties = self._open_directory()
-        logs = self._logs = LogDirectory.open(doors.disk)
+        properties, logs = directories.open(self.node_id, self._controller_listener())
+        self._logs = logs
         identity = VoterIdentity(
             self.node_id, properties.cluster_id, properties.directory_id, self._controller_listener()
         )
@@ -193,7 +203,7 @@ class Node:
             clock=doors.clock,
             random=doors.random,
             workers=doors.workers,
-            health=logs.health,
+            health=logs.first.health,
         )
         quorum.on_invariant_broken = self._invariant_broken
         await quorum.start()
@@ -217,14 +227,15 @@ class Node:
         quorum.subscribe(broker.metadata_changed)
         await broker.partitions.wait_settled()
         broker.partitions.remove_strays()
-        await self._register(quorum, broker, properties)
+        await self._register(quorum, broker, logs)
+        broker.partitions.tell_directories()
         await broker.partitions.wait_flushed()
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         return broker
 
-    async def _open_logs(self, logs: LogDirectory, image: MetadataImage) -> None:
-        """Opens what lies in the directory, recovering it after a crash; the loop turns between two logs."""
+    async def _open_logs(self, logs: LogDirectories, image: MetadataImage) -> None:
+        """Opens what lies in the directories, recovering it after a crash; the loop turns between two logs."""
         from moldau.shell.broker.dynamic_settings import view_in_force
         from moldau.shell.broker.partitions import LogSettingsByOverrides
 
@@ -233,37 +244,23 @@ class Node:
         def settings_for(topic: str) -> LogSettings:
             return settings_of(image.topic_configs(topic))
 
-        for log in logs.open_all(settings_for, self.doors.clock.now_ms()):
-            if log.cut_bytes:
+        for directory, log in logs.open_all(settings_for, self.doors.clock.now_ms()):
+            if log is None:
+                self.log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
+            elif log.cut_bytes:
                 self.log.warn("recovery", f"{log.topic_partition}: recovery cut a torn tail of {log.cut_bytes} bytes")
             await asyncio.sleep(0)
-
-    def _open_directory(self) -> MetaProperties:
-        """Whose directory this is: of this node; a new one is formatted. Raises StorageFormatError."""
-        from moldau.shell.node.storage_format import StorageFormatError, format_directory, read_meta_properties
-
-        doors = self.doors
-        properties = read_meta_properties(doors.disk)
-        if properties is None:
-            return format_directory(
-                doors.disk,
-                doors.random,
-                now_ms=doors.clock.now_ms(),
-                node_id=self.node_id,
-                controller_listener=self._controller_listener(),
-            )
-        if properties.node_id != self.node_id:
-            raise StorageFormatError(
-                f"the directory belongs to node {properties.node_id}, and node.id is {self.node_id}"
-            )
-        return properties
+        for path in logs.drop_duplicates(
+            partial(image.directory_of, self.node_id), self.doors.random, self.doors.clock.now_ms()
+        ):
+            self.log.warn("moved partition", f"{path} was moved to another log directory and is removed")
 
     def _controller_listener(self) -> BrokerListener:
         """What the voters record says of the controller, which needs no socket while it is the only one."""
         names = self.settings.controller_listener_names
         return BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
 
-    async def _register(self, quorum: QuorumRole, broker: Broker, properties: MetaProperties) -> None:
+    async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
         listeners = []
         for endpoint, listener in zip(self.settings.listeners, self._listeners, strict=True):
@@ -276,9 +273,9 @@ class Node:
                 broker_id=self.node_id,
                 incarnation_id=broker.incarnation_id,
                 listeners=tuple(listeners),
-                log_directories=(properties.directory_id,),
+                log_directories=tuple(sorted(logs.online_ids)),
                 rack=self.settings.broker_rack,
-                previous_broker_epoch=self._logs.previous_broker_epoch if self._logs is not None else -1,
+                previous_broker_epoch=logs.previous_broker_epoch,
             )
         )
 
@@ -323,12 +320,8 @@ class Node:
             with contextlib.suppress(MoldauError, TimeoutError):
                 async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
                     await quorum.shut_down_broker(broker.broker_epoch)
-        if self._logs is not None and broker is not None and not self._logs.health.is_offline:
-            self._logs.close(
-                broker_epoch=broker.broker_epoch,
-                now_ms=self.doors.clock.now_ms(),
-                high_watermarks=broker.partitions.high_watermarks(),
-            )
+        if broker is not None:
+            await broker.partitions.close_logs()
         if quorum is not None:
             await quorum.stop()
         if self.operations is not None:
@@ -350,7 +343,8 @@ class Node:
         if self._broker is not None:
             self._broker.stop()
         if self._logs is not None:
-            self._logs.release()
+            for directory in self._logs:
+                directory.release()
         if self._quorum is not None:
             self._quorum.abort()
         if self.operations is not None:
@@ -373,9 +367,8 @@ class Node:
             self._group.close()
 
     def _unlock(self) -> None:
-        release, self._release_lock = self._release_lock, None
-        if release is not None:
-            release()
+        if self._directories is not None:
+            self._directories.unlock()
 
     def _invariant_broken(self, error: InvariantError) -> None:
         """Our own mistake: the node stops rather than go on from a state that cannot be."""

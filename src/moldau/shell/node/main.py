@@ -7,7 +7,10 @@ import os
 import signal
 from collections.abc import Callable
 
+import msgspec
+
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.errors import MoldauError
 from moldau.ports import Disk
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.random import SystemRandom
@@ -37,10 +40,14 @@ def run_node(
 async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready: Callable[[Node], None] | None) -> int:
     workers = ThreadWorkers()
     try:
+        opened = open_disks(data_directory, settings)
         doors = Doors(
             clock=SystemClock(),
             random=SystemRandom(),
-            disk=open_disk(data_directory, settings),
+            disk=opened.disks[0],
+            further_disks=opened.disks[1:],
+            paths=opened.paths,
+            unopened_paths=opened.unopened_paths,
             workers=workers,
             network=TcpNetwork(settings.socket_listen_backlog_size),
             physical_memory_bytes=physical_memory_bytes(),
@@ -81,7 +88,31 @@ def open_disk(data_directory: str | None, settings: BrokerSettings) -> Disk:
         return MemoryDisk()
     from moldau.shell.io.disk import OsDisk
 
-    return OsDisk(data_directory, max_open_files=settings.moldau_open_files)
+    bound = max(16, settings.moldau_open_files // max(1, len(settings.log_directories)))
+    return OsDisk(data_directory, max_open_files=bound)
+
+
+class OpenedDisks(msgspec.Struct, frozen=True):
+    """The doors of `log.dirs` that could be opened, with their absolute paths, and the paths of the others."""
+
+    disks: tuple[Disk, ...]
+    paths: tuple[str, ...]
+    unopened_paths: tuple[str, ...]
+
+
+def open_disks(data_directory: str | None, settings: BrokerSettings) -> OpenedDisks:
+    """`data_directory` is the first of `log.dirs`; without it the node does not start: raises MoldauError, OSError."""
+    first = open_disk(data_directory, settings)
+    if data_directory is None:
+        return OpenedDisks((first,), ("memory",), ())
+    disks, paths, unopened = [first], [os.path.abspath(data_directory)], []
+    for path in settings.log_directories[1:]:
+        try:
+            disks.append(open_disk(path, settings))
+            paths.append(os.path.abspath(path))
+        except (MoldauError, OSError):
+            unopened.append(os.path.abspath(path))
+    return OpenedDisks(tuple(disks), tuple(paths), tuple(unopened))
 
 
 def physical_memory_bytes() -> int:

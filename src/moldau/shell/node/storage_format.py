@@ -89,6 +89,16 @@ def format_directory(
     return properties
 
 
+def format_further_directory(disk: Disk, random: Random, properties: MetaProperties, *, now_ms: int) -> MetaProperties:
+    """Makes the root of `disk` one more log directory of the node whose first one has `properties`, durably."""
+    own = MetaProperties(properties.node_id, properties.cluster_id, random_uuid(random))
+    records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
+    bootstrap = Snapshot(records, QuorumControl(), 0)
+    _write(disk, BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, dict(FORMATTED_LEVELS), now_ms=now_ms))
+    disk.replace_file(META_PROPERTIES, _meta_properties_text(own, now_ms).encode("ascii"))
+    return own
+
+
 def _write(disk: Disk, path: str, data: bytes) -> None:
     """The whole file, flushed; its name is not yet durable, and half of it may be there from a format that crashed."""
     file = disk.open(path)

@@ -97,7 +97,6 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be larger or equal to"),
         ({"authorizer.class.name": "x.Y"}, "authorizer.class.name is not served yet"),
         ({"process.roles": "broker"}, "process.roles: only broker,controller"),
-        ({"log.dirs": "/a,/b"}, "more than one directory"),
         ({"node.id": "2", "broker.id": "3"}, "must be equal"),
         ({"offsets.topic.replication.factor": "3"}, "one node can hold one replica only"),
         ({"moldau.record.validation": "none"}, "String must be one of: header, full"),

@@ -145,10 +145,11 @@ def test_a_deleted_partition_is_renamed_and_removed_later_and_may_come_again() -
     assert not disk.exists("dashed-topic-2")
     new = directory.create_log(key, DELETE_ID, SETTINGS, now_ms=NOW_MS)
     assert (new.log_end_offset, new.topic_id) == (0, DELETE_ID)
-    directory.purge_deleted(NOW_MS + 59_999)
+    assert directory.take_purgeable(NOW_MS + 59_999) == []
     assert disk.exists(renamed)
-    directory.purge_deleted(NOW_MS + 60_000)
-    assert not disk.exists(renamed)
+    assert directory.take_purgeable(NOW_MS + 60_000) == [renamed]
+    assert directory.take_purgeable(NOW_MS + 60_000) == []
+    disk.remove_tree(renamed)
     assert directory.logs[key] is new
 
 
@@ -170,7 +171,8 @@ def test_what_lies_there_under_another_topic_id_is_set_aside() -> None:
     assert directory.create_log(key, TOPIC_ID, SETTINGS, now_ms=NOW_MS).log_end_offset == 10
     other = TopicPartition("dashed-topic", 1)
     assert directory.create_log(other, DELETE_ID, SETTINGS, now_ms=NOW_MS).log_end_offset == 0
-    directory.purge_deleted(NOW_MS)
+    for name in directory.take_purgeable(NOW_MS):
+        disk.remove_tree(name)
     assert sorted(str(found) for found in directory.partitions()) == sorted(ENDS)
 
 

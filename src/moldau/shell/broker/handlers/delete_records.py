@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
-from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, StorageFullError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, StorageFullError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -94,9 +94,8 @@ async def _finish(
     except StorageFullError:
         # it holds until a crash, as it does in Apache Kafka; the checkpoint by the clock tries again
         broker.is_checkpoint_due = True
-    except StorageFailedError:
-        broker.directory_failed()
-        for name, partition in moved:
+    for name, partition in moved:
+        if partition.is_offline:
             results[name][partition.topic_partition.partition] = (-1, KAFKA_STORAGE_ERROR)
     return _response(context, results)
 

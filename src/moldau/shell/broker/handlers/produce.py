@@ -204,10 +204,7 @@ def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, i
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
     if hosted.is_internal:
         raise kafka_error("INVALID_TOPIC_EXCEPTION", "an internal topic is written by the broker only")
-    partition = hosted.partitions.get(index)
-    if partition is None:
-        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-    return partition
+    return hosted.partitions.get(index) or hosted.find(index)
 
 
 def _repeated(entries: Entries) -> dict[tuple[bytes, int], None]:

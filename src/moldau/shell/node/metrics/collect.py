@@ -328,7 +328,7 @@ class _Partitions:
         if isinstance(open_files, int):
             _bound(out, "open_files", open_files, broker.settings.moldau_open_files)
         root = getattr(broker.disk, "root", None)
-        offline = int(broker.is_directory_offline)
+        offline = broker.offline_directories
         out.add("kafka_log_logmanager_offlinelogdirectorycount", offline)
         if isinstance(root, str):
             out.add("kafka_log_logmanager_logdirectoryoffline", offline, labels_text(logDirectory=root))

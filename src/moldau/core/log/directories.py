@@ -1,0 +1,139 @@
+"""All log directories of a broker (`log.dirs`): which partition lies where, and where a new one goes.
+
+The first directory also holds the metadata log. A directory that fails takes its own partitions offline and no others;
+one that could not be opened at the start is known by its path only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from moldau.core.log.directory import LogDirectory
+from moldau.core.log.log import Log
+from moldau.core.log.settings import LogSettings
+from moldau.core.metadata.random_uuid import random_uuid
+from moldau.errors import StorageFailedError
+from moldau.ports import Random
+from moldau.types import TopicPartition, Uuid
+
+
+class LogDirectories:
+    """`directories`: those that could be opened, in the order of `log.dirs`; they may fail later (`health`)."""
+
+    def __init__(self, directories: Sequence[LogDirectory], unopened_paths: Sequence[str] = ()) -> None:
+        self.directories = tuple(directories)
+        self.unopened_paths = tuple(unopened_paths)
+        self.cordoned_paths: tuple[str, ...] = ()
+        """`cordoned.log.dirs` (KIP-1066): they take no new partitions."""
+
+    @property
+    def first(self) -> LogDirectory:
+        """The one with the metadata log."""
+        return self.directories[0]
+
+    @property
+    def is_offline(self) -> bool:
+        """None of them serves any more."""
+        return all(directory.health.is_offline for directory in self.directories)
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """Of the last clean stop (KIP-966): -1 unless all directories were left by the same one."""
+        epochs = dict.fromkeys(directory.previous_broker_epoch for directory in self.directories)
+        return self.first.previous_broker_epoch if len(epochs) == 1 else -1
+
+    @property
+    def online_ids(self) -> tuple[Uuid, ...]:
+        return tuple(directory.directory_id for directory in self.directories if not directory.health.is_offline)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(directory.path for directory in self.directories)
+
+    def __iter__(self) -> Iterator[LogDirectory]:
+        return iter(self.directories)
+
+    def __contains__(self, topic_partition: TopicPartition) -> bool:
+        return any(topic_partition in directory.logs for directory in self.directories)
+
+    def logs(self) -> Iterator[Log]:
+        for directory in self.directories:
+            yield from directory.logs.values()
+
+    def directory_of(self, topic_partition: TopicPartition) -> LogDirectory | None:
+        """Where the partition lies; None if it lies nowhere."""
+        for directory in self.directories:
+            if topic_partition in directory.logs:
+                return directory
+        return None
+
+    def find(self, topic_partition: TopicPartition) -> Log | None:
+        directory = self.directory_of(topic_partition)
+        return None if directory is None else directory.logs[topic_partition]
+
+    def by_id(self, directory_id: Uuid) -> LogDirectory | None:
+        for directory in self.directories:
+            if directory.directory_id == directory_id:
+                return directory
+        return None
+
+    def by_path(self, path: str) -> LogDirectory | None:
+        for directory in self.directories:
+            if directory.path == path:
+                return directory
+        return None
+
+    def is_cordoned(self, directory: LogDirectory) -> bool:
+        return directory.path in self.cordoned_paths or "*" in self.cordoned_paths
+
+    def place(self) -> LogDirectory:
+        """Where a new partition goes: the directory with the fewest, of those that serve and are not cordoned.
+
+        Where all are cordoned, the one with the fewest all the same: the controller has promised the partition already.
+        Raises StorageFailedError where none serves.
+        """
+        serving = [directory for directory in self.directories if not directory.health.is_offline]
+        if not serving:
+            raise StorageFailedError("every log directory is offline")
+        open_ones = [directory for directory in serving if not self.is_cordoned(directory)]
+        return min(open_ones or serving, key=lambda directory: len(directory.logs))
+
+    def drop_duplicates(
+        self, assigned: Callable[[TopicPartition], Uuid | None], random: Random, now_ms: int
+    ) -> list[str]:
+        """A crash between the two renames of a move leaves a partition in two directories: the one that the metadata
+        names keeps it, else the one with more of it. Gives the paths of what was set aside. Raises StorageFailedError.
+        """
+        dropped: list[str] = []
+        for place, directory in enumerate(self.directories):
+            for topic_partition in list(directory.logs):
+                for later in self.directories[place + 1 :]:
+                    if topic_partition not in directory.logs or topic_partition not in later.logs:
+                        continue
+                    loser = self._loser(topic_partition, directory, later, assigned(topic_partition))
+                    loser.delete_log(topic_partition, delete_id=random_uuid(random), now_ms=now_ms)
+                    dropped.append(f"{loser.path}/{topic_partition}")
+        return dropped
+
+    @staticmethod
+    def _loser(
+        topic_partition: TopicPartition, first: LogDirectory, second: LogDirectory, assigned: Uuid | None
+    ) -> LogDirectory:
+        if assigned in (first.directory_id, second.directory_id):
+            return second if assigned == first.directory_id else first
+        ends = (first.logs[topic_partition].log_end_offset, second.logs[topic_partition].log_end_offset)
+        return second if ends[0] >= ends[1] else first
+
+    def open_all(
+        self, settings_for: Callable[[str], LogSettings], now_ms: int
+    ) -> Iterator[tuple[LogDirectory, Log | None]]:
+        """Opens every log of every directory, see LogDirectory.open_all; None for a directory that failed meanwhile."""
+        for directory in self.directories:
+            try:
+                for log in directory.open_all(settings_for, now_ms):
+                    yield directory, log
+            except StorageFailedError as error:
+                if directory is self.first:
+                    raise
+                directory.health.fail(error)
+                yield directory, None

@@ -1,0 +1,125 @@
+"""The log directories of a node at its start: locked, formatted where they are new, opened; and let go at the end.
+
+The first one holds the metadata log: without it the node does not start. A further one that cannot be opened is told
+and left out: its partitions are offline until a restart, the others are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.core.log.directories import LogDirectories
+from moldau.core.log.directory import LogDirectory
+from moldau.core.log.segment import IndexCache
+from moldau.core.metadata.image import BrokerListener
+from moldau.errors import MoldauError, StorageFailedError
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.node.storage_format import (
+    MetaProperties,
+    StorageFormatError,
+    format_directory,
+    format_further_directory,
+    read_meta_properties,
+)
+from moldau.types import BrokerId
+
+if TYPE_CHECKING:
+    from moldau.ports import Disk
+    from moldau.shell.node.assemble import Doors
+
+LOCK_FILE = ".lock"
+
+
+class NodeDirectories:
+    """Of one node; `lock`, then `open`, at the end `unlock`."""
+
+    def __init__(self, doors: Doors, log: EventLog) -> None:
+        self._doors = doors
+        self._log = log
+        self._disks: list[tuple[Disk, str]] = []
+        self._unopened: list[str] = list(doors.unopened_paths)
+        self._releases: list[Callable[[], None]] = []
+
+    def lock(self) -> None:
+        """Raises MoldauError where a directory is in use by another broker."""
+        for path in self._unopened:
+            self._log.error("log directory offline", f"{path} cannot be opened and is left out")
+        for place, disk in enumerate((self._doors.disk, *self._doors.further_disks)):
+            paths = self._doors.paths
+            path = paths[place] if place < len(paths) else f"memory-{place}"
+            try:
+                self._releases.append(disk.lock(LOCK_FILE))
+            except BlockingIOError as error:
+                raise MoldauError(str(error)) from None
+            except (StorageFailedError, OSError) as error:
+                self._leave_out(place, path, error)
+                continue
+            self._disks.append((disk, path))
+
+    def unlock(self) -> None:
+        releases, self._releases = self._releases, []
+        for release in releases:
+            release()
+
+    def open(self, node_id: BrokerId, controller_listener: BrokerListener) -> tuple[MetaProperties, LogDirectories]:
+        """Of the first directory; and all of them. Raises StorageFormatError: another node's, another cluster's."""
+        index_cache = IndexCache()
+        first: MetaProperties | None = None
+        opened: list[LogDirectory] = []
+        for place, (disk, path) in enumerate(self._disks):
+            try:
+                properties = self._properties(disk, path, first, node_id, controller_listener)
+                directory = LogDirectory.open(
+                    disk, index_cache=index_cache, directory_id=properties.directory_id, path=path
+                )
+            except (StorageFailedError, OSError) as error:
+                self._leave_out(place, path, error)
+                continue
+            if any(known.directory_id == directory.directory_id for known in opened):
+                raise StorageFormatError(f"{path}: another of log.dirs has the same directory.id")
+            first = first or properties
+            opened.append(directory)
+        if first is None:
+            raise StorageFormatError("none of log.dirs can be opened")
+        return first, LogDirectories(opened, self._unopened)
+
+    def _leave_out(self, place: int, path: str, error: Exception) -> None:
+        if place == 0:
+            raise error
+        self._unopened.append(path)
+        self._log.error("log directory offline", f"{path} cannot be opened and is left out: {escape(str(error))}")
+
+    def _properties(
+        self,
+        disk: Disk,
+        path: str,
+        first: MetaProperties | None,
+        node_id: BrokerId,
+        controller_listener: BrokerListener,
+    ) -> MetaProperties:
+        doors, now_ms = self._doors, self._doors.clock.now_ms()
+        properties = read_meta_properties(disk)
+        if properties is None and first is None:
+            self._check_nobody_is_formatted()
+            return format_directory(
+                disk, doors.random, now_ms=now_ms, node_id=node_id, controller_listener=controller_listener
+            )
+        if properties is None and first is not None:
+            return format_further_directory(disk, doors.random, first, now_ms=now_ms)
+        if properties is None or properties.node_id != node_id:
+            other = node_id if properties is None else properties.node_id
+            raise StorageFormatError(f"the directory belongs to node {other}, and node.id is {node_id}")
+        if first is not None and properties.cluster_id != first.cluster_id:
+            raise StorageFormatError(
+                f"{path} belongs to cluster {properties.cluster_id}, the first of log.dirs to {first.cluster_id}"
+            )
+        return properties
+
+    def _check_nobody_is_formatted(self) -> None:
+        """A new first directory beside an old one would be a new cluster over old partitions."""
+        for disk, path in self._disks[1:]:
+            if read_meta_properties(disk) is not None:
+                raise StorageFormatError(
+                    f"the first of log.dirs is new, but {path} belongs to a cluster already: name its first directory"
+                )
