@@ -270,9 +270,6 @@ def _check_together(settings: BrokerSettings) -> None:
     unknown = [path for path in settings.cordoned_log_dirs if path not in (*directories, "*")]
     if unknown:
         raise invalid_config(f"cordoned.log.dirs: {unknown[0]} is not in log.dirs")
-    try:
-    except ValueError as error:
-        raise invalid_config(str(error)) from None
     if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
         raise invalid_config("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
     if settings.retention_ms == 0:
