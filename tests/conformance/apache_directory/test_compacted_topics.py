@@ -1,0 +1,195 @@
+"""Compacted topics go from Moldau to Apache Kafka and back: each cleans what the other has cleaned before.
+
+Selected by the marker, as test_open_with_apache_kafka: `pytest -m java tests/conformance/apache_directory`.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from moldau.core.log.checkpoint import decode_offsets
+from moldau.core.log.recovery import load_log
+from moldau.core.log.settings import LogSettings
+from moldau.shell.io.disk import OsDisk
+from moldau.testing import Cluster
+from moldau.types import TopicPartition as Place
+from tests.conformance.apache_directory.test_open_with_apache_kafka import (
+    CLIENT_S,
+    apache_kafka,
+    commit,
+    committed,
+    copy_of,
+    dump,
+    end_offset,
+    pytestmark,
+    run_java,
+)
+
+__all__ = ["pytestmark"]
+
+CLEANER = {"log.cleaner.backoff.ms": "100", "log.segment.delete.delay.ms": "0"}
+CODECS = ("none", "lz4", "zstd")
+CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1048576",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "86400000",
+}
+KEYS = 40
+ROUNDS = 4
+VALUE_BYTES = 20_000
+
+Rows = dict[int, tuple[bytes, bytes | None, int]]
+"""By offset: key, value, timestamp."""
+
+
+class Table:
+    """What the topics should hold: the last value of each key, None where it is a tombstone."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, dict[bytes, bytes | None]] = {codec: {} for codec in CODECS}
+        self._random = random.Random(7)
+
+    def create(self, servers: str) -> None:
+        admin = AdminClient({"bootstrap.servers": servers})
+        topics = [NewTopic(f"table-{codec}", 1, 1, config=CONFIG) for codec in CODECS]
+        topics.append(NewTopic("orders", 3, 1))
+        for future in admin.create_topics(topics).values():
+            future.result(CLIENT_S)
+
+    def write(self, servers: str) -> None:
+        """Every key a few times, values that no codec makes smaller; the first ten keys are deleted in between."""
+        for codec in CODECS:
+            producer = Producer(
+                {"bootstrap.servers": servers, "enable.idempotence": True, "compression.type": codec, "linger.ms": 20}
+            )
+            for number in range(ROUNDS):
+                for index in range(KEYS):
+                    key = f"key-{index}".encode()
+                    value = None if number == 2 and index < 10 else self._random.randbytes(VALUE_BYTES)
+                    if number == 3 and index < 5:
+                        continue
+                    producer.produce(f"table-{codec}", key=key, value=value)
+                    self.last[codec][key] = value
+                producer.flush(CLIENT_S)
+
+    def check(self, rows: dict[str, Rows]) -> None:
+        for codec in CODECS:
+            found: dict[bytes, bytes | None] = {}
+            for offset in sorted(rows[codec]):
+                key, value, _ = rows[codec][offset]
+                found[key] = value
+            assert found == self.last[codec]
+
+
+def read(servers: str) -> dict[str, Rows]:
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "nobody", "enable.auto.commit": False, "enable.partition.eof": True}
+    )
+    content: dict[str, Rows] = {}
+    for codec in CODECS:
+        place = TopicPartition(f"table-{codec}", 0, OFFSET_BEGINNING)
+        end_offset(consumer, place)
+        consumer.assign([place])
+        rows = content[codec] = {}
+        while True:
+            message = consumer.poll(CLIENT_S)
+            assert message is not None
+            if message.error() is not None:
+                assert message.error().code() == -191, message.error()
+                break
+            rows[message.offset()] = (message.key(), message.value(), message.timestamp()[1])
+    consumer.close()
+    return content
+
+
+def wait_until_cleaned(data: Path, servers: str) -> dict[str, Rows]:
+    """Until the cleaner has reached the active segment of each table; what is left then."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    for _ in range(CLIENT_S * 10):
+        offsets = decode_offsets((data / "cleaner-offset-checkpoint").read_bytes())
+        active = {
+            codec: max(int(path.name[:20]) for path in (data / f"table-{codec}-0").glob("*.log")) for codec in CODECS
+        }
+        if all(offsets.get(Place(f"table-{codec}", 0), -1) >= active[codec] > 0 for codec in CODECS):
+            return read(servers)
+        admin.list_topics(timeout=CLIENT_S)
+        Consumer({"bootstrap.servers": servers, "group.id": "nobody"}).poll(0.1)
+    pytest.fail("the topics were not cleaned in time")
+
+
+def check_files(data: Path) -> None:
+    """Kafka's own tool reads every segment and index, and finds nothing wrong."""
+    for codec in CODECS:
+        directory = data / f"table-{codec}-0"
+        segments = sorted(directory.glob("*.log"))
+        assert segments
+        assert "isvalid: false" not in dump(*segments)
+        indexes = [*directory.glob("*.index"), *directory.glob("*.timeindex")]
+        checked = run_java(
+            "org.apache.kafka.tools.DumpLogSegments",
+            "--index-sanity-check",
+            "--files",
+            ",".join(str(file) for file in indexes if file.stat().st_size),
+        )
+        assert "Found timestamp mismatch" not in checked
+        assert "out of order" not in checked
+
+
+def test_each_cleans_what_the_other_has_cleaned(tmp_path: Path) -> None:
+    table = Table()
+    data = tmp_path / "data"
+    with Cluster(data_dir=data, settings=CLEANER) as cluster:
+        table.create(cluster.bootstrap_servers)
+        table.write(cluster.bootstrap_servers)
+        commit(cluster.bootstrap_servers)
+        offsets = committed(cluster.bootstrap_servers)
+        before = wait_until_cleaned(data, cluster.bootstrap_servers)
+        table.check(before)
+        assert all(len(rows) < 2 * KEYS for rows in before.values())
+    check_files(data)
+
+    with apache_kafka(tmp_path / "kafka", copied := copy_of(data, "copied"), CLEANER) as servers:
+        assert read(servers) == before
+        assert committed(servers) == offsets
+        table.write(servers)
+        before = wait_until_cleaned(copied, servers)
+        table.check(before)
+    with Cluster(data_dir=copied, settings=CLEANER) as cluster:
+        assert read(cluster.bootstrap_servers) == before
+        table.write(cluster.bootstrap_servers)
+        before = wait_until_cleaned(copied, cluster.bootstrap_servers)
+        table.check(before)
+        assert committed(cluster.bootstrap_servers) == offsets
+    check_files(copied)
+    with apache_kafka(tmp_path / "kafka", copied, CLEANER) as servers:
+        assert read(servers) == before
+
+
+def test_a_directory_that_apache_kafka_has_cleaned_is_cleaned_on_by_us(tmp_path: Path) -> None:
+    table = Table()
+    data = tmp_path / "data"
+    with apache_kafka(tmp_path / "kafka", data, CLEANER) as servers:
+        table.create(servers)
+        table.write(servers)
+        before = wait_until_cleaned(data, servers)
+    recovered = load_log(
+        OsDisk(str(copy_of(data, "recovered"))),
+        "table-lz4-0",
+        LogSettings(cleanup_policy=("compact",)),
+        now_ms=0,
+        is_clean=False,
+        recovery_point=0,
+        log_start_offset=0,
+    )
+    assert recovered.cut_bytes == 0
+    with Cluster(data_dir=data, settings=CLEANER) as cluster:
+        assert read(cluster.bootstrap_servers) == before
+        table.write(cluster.bootstrap_servers)
+        table.check(wait_until_cleaned(data, cluster.bootstrap_servers))
+    check_files(data)
