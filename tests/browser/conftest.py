@@ -1,0 +1,85 @@
+"""A broker with its page, as `moldau up` runs them, and a headless Chromium in front.
+
+Debian's `chromium` and `chromium-driver`; where they are elsewhere, CHROMIUM and CHROMEDRIVER say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.cluster.running_broker import RunningBroker
+
+WAIT_S = 30
+
+
+class BrokerWithPage:
+    """`page`: the address that `moldau up` printed, without the slash at its end."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.broker = RunningBroker(
+            "--in-memory", "--listen", "127.0.0.1:0", "--page-port", "0", *arguments
+        ).wait_until_ready()
+        self.address = self.broker.address
+        lines = [line.split() for line in self.broker.output]
+        self.page = next(words[1] for words in lines if words and words[0] == "page").rstrip("/")
+
+    def produce(self, topic: str, *records: tuple[bytes | None, bytes | None, dict[str, bytes]]) -> None:
+        """(key, value, headers) each; waits until all are acknowledged."""
+        producer = Producer({"bootstrap.servers": self.address})
+        for key, value, headers in records:
+            producer.produce(topic, value=value, key=key, headers=list(headers.items()))
+        assert producer.flush(WAIT_S) == 0
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[BrokerWithPage]:
+    running = BrokerWithPage()
+    yield running
+    assert running.broker.stop() == 0
+    assert "Traceback" not in "".join(running.broker.output)
+
+
+def open_browser(*, has_script: bool = True) -> Chrome:
+    options = ChromeOptions()
+    options.binary_location = os.environ.get("CHROMIUM") or shutil.which("chromium") or "chromium"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1000"):
+        options.add_argument(argument)
+    if not has_script:
+        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+    driver = os.environ.get("CHROMEDRIVER") or shutil.which("chromedriver") or "chromedriver"
+    return Chrome(options=options, service=Service(driver))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    browser = open_browser()
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def browser_without_script() -> Iterator[Chrome]:
+    browser = open_browser(has_script=False)
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def wait() -> Callable[[Chrome, str], None]:
+    """Waits until the page's text holds a text, without loading it again."""
+
+    def wait_for(browser: Chrome, text: str) -> None:
+        WebDriverWait(browser, WAIT_S, 0.1).until(
+            lambda _: text in browser.execute_script("return document.body.innerText"),
+            f"{text!r} did not appear on {browser.current_url}",
+        )
+
+    return wait_for

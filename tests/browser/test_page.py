@@ -1,0 +1,143 @@
+"""The page in a real browser: what it shows, that it goes on by itself, and that nothing foreign becomes markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from selenium.webdriver import Chrome
+
+from tests.browser.conftest import BrokerWithPage
+
+Wait = Callable[[Chrome, str], None]
+
+ATTACK = "<img src=x onerror='document.title=\"taken over\"'><script>document.title='taken over'</script>"
+
+
+def create(running: BrokerWithPage, topic: NewTopic) -> None:
+    admin = AdminClient({"bootstrap.servers": running.address})
+    for future in admin.create_topics([topic]).values():
+        future.result(30)
+
+
+def commit_as_consumer(running: BrokerWithPage, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": running.address, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def test_it_shows_a_topic_with_its_partitions_and_what_is_set(
+    running: BrokerWithPage, browser: Chrome, wait: Wait
+) -> None:
+    create(running, NewTopic("invoices", 3, config={"retention.ms": "86400000"}))
+    running.produce("invoices", *[(None, b"one", {})] * 7)
+    browser.get(f"{running.page}/topics")
+    wait(browser, "invoices")
+    browser.find_element("link text", "invoices").click()
+    wait(browser, "Partitions")
+    rows = browser.find_elements("css selector", "main > table tbody tr")
+    assert [row.text.split()[0] for row in rows] == ["0", "1", "2"]
+    assert sum(int(row.find_elements("tag name", "td")[6].text) for row in rows) == 7
+    wait(browser, "retention.ms")
+    wait(browser, "86400000")
+
+
+def test_a_topic_made_meanwhile_appears_by_itself(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    browser.get(f"{running.page}/topics")
+    create(running, NewTopic("made-meanwhile", 1))
+    wait(browser, "made-meanwhile")
+
+
+def test_the_live_tail_shows_a_record_that_is_produced_while_it_is_open(
+    running: BrokerWithPage, browser: Chrome, wait: Wait
+) -> None:
+    create(running, NewTopic("tailed", 2))
+    running.produce("tailed", (b"k0", b"there before", {}))
+    browser.get(f"{running.page}/topics/tailed/tail")
+    wait(browser, "there before")
+    wait(browser, "live")
+    running.produce("tailed", (b"k1", b'{"came": "during the test"}', {"source": b"shop"}))
+    wait(browser, '{"came": "during the test"}')
+    row = browser.find_element("css selector", "#records tr")
+    assert "k1" in row.text
+    assert "shop" in row.text
+
+
+def test_the_lag_of_a_group_changes_without_a_reload(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    create(running, NewTopic("lagging", 1))
+    running.produce("lagging", *[(None, b"x", {})] * 5)
+    commit_as_consumer(running, "readers", "lagging", 2)
+    browser.get(f"{running.page}/groups/readers")
+    wait(browser, "lagging")
+    assert browser.find_element("id", "lag").text == "3"
+    browser.execute_script("window.wasLoadedOnce = true")
+    running.produce("lagging", *[(None, b"x", {})] * 1230)
+    wait(browser, "1,233")
+    assert browser.execute_script("return window.wasLoadedOnce") is True
+
+
+def test_foreign_text_is_shown_as_text(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    create(running, NewTopic("attacked", 1))
+    attack = ATTACK.encode()
+    commit_as_consumer(running, ATTACK, "attacked", 0)
+    running.produce("attacked", (attack, attack, {ATTACK: attack}))
+    browser.get(f"{running.page}/topics/attacked/tail")
+    wait(browser, "taken over")
+    wait(browser, "live")
+    running.produce("attacked", (b"during", attack, {ATTACK: attack}))
+    wait(browser, "during")
+    assert_nothing_ran(browser)
+    browser.get(f"{running.page}/groups")
+    wait(browser, ATTACK)
+    assert_nothing_ran(browser)
+    browser.find_element("partial link text", "taken over").click()
+    wait(browser, "attacked")
+    assert_nothing_ran(browser)
+    browser.get(f"{running.page}/topics?q={ATTACK}")
+    wait(browser, "No topic has")
+    assert_nothing_ran(browser)
+
+
+def assert_nothing_ran(browser: Chrome) -> None:
+    assert browser.title != "taken over"
+    assert not browser.find_elements("css selector", "main img, main script")
+
+
+def test_it_is_whole_without_javascript(running: BrokerWithPage, browser_without_script: Chrome) -> None:
+    browser = browser_without_script
+    create(running, NewTopic("quiet", 1))
+    running.produce("quiet", (b"key", b"seen without a script", {}))
+    commit_as_consumer(running, "quiet-readers", "quiet", 0)
+    for path, text in (
+        ("/", "Overview"),
+        ("/topics/quiet", "Read by"),
+        ("/topics/quiet/tail", "seen without a script"),
+        ("/groups/quiet-readers", "Committed"),
+        ("/brokers", "controller"),
+    ):
+        browser.get(running.page + path)
+        assert text in browser.find_element("tag name", "body").text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_follows_the_colours_of_the_system(
+    running: BrokerWithPage, browser: Chrome, scheme: str, tmp_path: Path
+) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    browser.get(f"{running.page}/")
+    ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    brightness = [int(part) for part in ground.removeprefix("rgb(").removesuffix(")").split(",")]
+    assert (min(brightness) > 200) if scheme == "light" else (max(brightness) < 60)
+    assert browser.save_screenshot(str(tmp_path / f"{scheme}.png"))
+
+
+def test_a_page_that_is_not_there_says_so(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    browser.get(f"{running.page}/topics/no-such-topic")
+    wait(browser, "There is no such topic")
+    browser.get(f"{running.page}/groups/no-such-group")
+    wait(browser, "There is no such group")

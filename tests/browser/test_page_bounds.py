@@ -1,0 +1,118 @@
+"""Who may look at the page, how many, and that its process ends with the broker's."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.support.ui import WebDriverWait
+
+from moldau.products.console.viewers import MAX_STREAMS
+from tests.browser.conftest import WAIT_S, BrokerWithPage
+from tests.cluster.running_broker import RunningBroker
+
+
+def get(page: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
+    """Status, headers, body; the header names have - for _."""
+    address = page.removeprefix("http://")
+    connection = http.client.HTTPConnection(address, timeout=WAIT_S)
+    connection.putrequest("GET", path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    response = connection.getresponse()
+    found = {name.lower(): value for name, value in response.getheaders()}
+    body = "" if "event-stream" in found.get("content-type", "") else response.read().decode()
+    connection.close()
+    return response.status, found, body
+
+
+def test_a_page_elsewhere_cannot_read_it_under_a_name_of_its_own(running: BrokerWithPage) -> None:
+    port = running.page.rpartition(":")[2]
+    for host in (f"evil.example:{port}", "169.254.1.1", f"127.0.0.1.evil.example:{port}", ""):
+        assert get(running.page, "/", Host=host)[0] == 403
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
+        assert get(running.page, "/", Host=host)[0] == 200
+
+
+def test_other_sites_get_no_stream(running: BrokerWithPage) -> None:
+    assert get(running.page, "/live?path=/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors")[0] == 403
+
+
+def test_nothing_may_be_loaded_from_elsewhere_or_written_inline(running: BrokerWithPage) -> None:
+    _, headers, body = get(running.page, "/")
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert "http://" not in body.replace(running.page, "").replace(running.address, "")
+    assert "<style" not in body
+    assert "<script>" not in body
+
+
+def test_it_takes_reads_only(running: BrokerWithPage) -> None:
+    connection = http.client.HTTPConnection(running.page.removeprefix("http://"), timeout=WAIT_S)
+    connection.request("POST", "/topics", body=b"name=made")
+    assert connection.getresponse().status == 405
+    connection.close()
+
+
+def test_one_viewer_too_many_is_told_so(running: BrokerWithPage) -> None:
+    host, _, port = running.page.removeprefix("http://").partition(":")
+    watching = []
+    try:
+        for _ in range(MAX_STREAMS):
+            stream = socket.create_connection((host, int(port)), timeout=WAIT_S)
+            watching.append(stream)
+            stream.sendall(f"GET /live?path=/ HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+            assert b" 200 " in stream.recv(15)
+        assert get(running.page, "/live?path=/")[0] == 503
+        assert get(running.page, "/topics")[0] == 200
+    finally:
+        for stream in watching:
+            stream.close()
+
+
+def child_of(process_id: int) -> int:
+    children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text("ascii").split()
+    return int(children[0])
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_its_process_ends_with_the_brokers(how: signal.Signals) -> None:
+    running = BrokerWithPage()
+    process_id = running.broker.process.pid
+    assert Path(f"/proc/{process_id}/task/{process_id}/children").read_text("ascii") == ""
+    assert get(running.page, "/")[0] == 200
+    child = child_of(process_id)
+    if how is signal.SIGKILL:
+        running.broker.kill()
+    else:
+        assert running.broker.stop() == 0
+    WebDriverWait(running, WAIT_S, 0.05).until(lambda _: is_gone(child), "the page outlived its broker")
+
+
+def test_a_viewer_after_its_process_died_gets_another_one() -> None:
+    running = BrokerWithPage()
+    assert get(running.page, "/")[0] == 200
+    child = child_of(running.broker.process.pid)
+    os.kill(child, signal.SIGKILL)
+    assert get(running.page, "/")[0] == 200
+    assert child_of(running.broker.process.pid) != child
+    assert running.broker.stop() == 0
+
+
+def is_gone(process_id: int) -> bool:
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text("ascii").rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_no_page_opens_no_port() -> None:
+    broker = RunningBroker("--in-memory", "--listen", "127.0.0.1:0", "--no-page").wait_until_ready()
+    assert not any(line.split()[:1] == ["page"] for line in broker.output)
+    assert broker.stop() == 0
