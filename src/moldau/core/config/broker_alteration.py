@@ -23,6 +23,8 @@ from moldau.core.config.setting import (
     check_value,
     parse_value,
 )
+from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
+from moldau.core.config.topic_settings import validate_inherited_settings
 from moldau.errors import KafkaError, kafka_error
 
 NO_SETTINGS: Mapping[str, str] = {}
@@ -43,6 +45,8 @@ _THREAD_COUNTS = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
 )
+MIN_BUFFER_BYTES_PER_CLEANER = 1 << 20
+
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
 _WITH_LISTENER_ONLY = re.compile(r"ssl\.(key\.password|keystore\..+|truststore\..+)")
 _TOGETHER = (
@@ -144,9 +148,11 @@ def check_broker_alteration(
     for name in changes:
         if name in _THREAD_COUNTS:
             _check_thread_count(name, int(changes[name].strip()), int(str(view.get(name))))
-    known = {**layers.static, **_known(layers.cluster), **_known(layers.broker)}
     try:
-        parse_broker_settings(known)
+        after = parse_broker_settings({**layers.static, **_known(layers.cluster), **_known(layers.broker)})
+        _check_together(after, changes)
+        if any(name in row[4] for name in changes for row in TOPIC_SETTING_ROWS):
+            validate_inherited_settings(after)
     except KafkaError as error:
         raise invalid_request(error.message or error.name) from None
 
@@ -208,8 +214,26 @@ def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
         raise invalid_request(f"Cannot update {name} dynamically: it changes with a restart")
 
 
+def _check_together(after: BrokerSettings, changes: Mapping[str, str]) -> None:
+    """What Kafka refuses while a broker runs although a file may have it: with no connections nobody could undo it."""
+    for name in ("max.connections", "max.connection.creation.rate"):
+        if name in changes and after.get(name) == 0:
+            raise invalid_request(f"Invalid {name} 0")
+    if after.get("max.connections.per.ip") == 0 and after.get("max.connections.per.ip.overrides") == "":
+        raise invalid_request(
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+        )
+    threads, buffer_bytes = (
+        int(str(after.get(name))) for name in ("log.cleaner.threads", "log.cleaner.dedupe.buffer.size")
+    )
+    if buffer_bytes < threads * MIN_BUFFER_BYTES_PER_CLEANER:
+        raise invalid_request("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+
+
 def _check_thread_count(name: str, asked: int, current: int) -> None:
-    if asked > current * 2:
+    if asked < 1:
+        bound = "be at least 1"
+    elif asked > current * 2:
         bound = f"not be greater than double the current value {current}"
     elif asked < current // 2:
         bound = f"be at least half the current value {current}"

@@ -106,6 +106,18 @@ def validate_topic_settings(topic: str, requested: Mapping[str, str | None], bro
         )
 
 
+def validate_inherited_settings(broker: BrokerSettings) -> None:
+    """Raises error 40 if `broker` gives topics without settings of their own a value that no topic may have.
+
+    Apache Kafka takes such a change (`log.flush.interval.ms=-5`), and then refuses every topic.
+    """
+    for name, row in ROWS_BY_NAME.items():
+        text = inherited_text(name, broker)
+        if text is not None:
+            check_value(name, row[3], parse_value(name, row[1], text))
+    _check_lags({}, broker)
+
+
 def _check_lags(requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
     low, high = (_number(name, requested, broker) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
     if low > high:

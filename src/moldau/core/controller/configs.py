@@ -258,6 +258,8 @@ def _kind_and_default(resource: ConfigResource, name: str) -> tuple[str, str | N
 
 def _no_list(resource: ConfigResource, name: str, is_append: bool) -> KafkaError:
     if resource.resource_type == ResourceType.BROKER:
+        if row_of(name) is None:
+            return invalid_config(f"Unknown config name: {name}")
         verb = "append" if is_append else "subtract"
         return invalid_config(f"Config value {verb} is not allowed for config key: {name}")
     return invalid_config(f"Can't {'APPEND' if is_append else 'SUBTRACT'} to key {name} because its type is not LIST.")

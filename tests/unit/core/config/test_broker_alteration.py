@@ -109,6 +109,33 @@ def test_no_layer_breaks_a_broker(layer: dict[str, str]) -> None:
             "Dynamic thread count update validation failed for num.io.threads=3, "
             "value should be at least half the current value 8",
         ),
+        (
+            {"log.cleaner.threads": "0"},
+            True,
+            "Dynamic thread count update validation failed for log.cleaner.threads=0, value should be at least 1",
+        ),
+        ({"max.connections": "0"}, True, "Invalid max.connections 0"),
+        ({"max.connection.creation.rate": "0"}, False, "Invalid max.connection.creation.rate 0"),
+        (
+            {"max.connections.per.ip": "0"},
+            True,
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+        ),
+        (
+            {"log.cleaner.dedupe.buffer.size": "1"},
+            True,
+            "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+        ),
+        (
+            {"log.flush.interval.ms": "-5"},
+            True,
+            "Invalid value -5 for configuration flush.ms: Value must be at least 0",
+        ),
+        (
+            {"log.cleaner.min.compaction.lag.ms": "100", "log.cleaner.max.compaction.lag.ms": "10"},
+            True,
+            "conflict topic config setting min.compaction.lag.ms (100) > max.compaction.lag.ms (10)",
+        ),
         ({"log.retention.ms": "0"}, True, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"listeners": "PLAINTEXT://:1"}, False, "Cannot update listeners dynamically: it changes with a restart"),
         (
