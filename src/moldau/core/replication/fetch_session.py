@@ -67,7 +67,7 @@ class CachedPartition:
 
     def has_news(self, result: FetchResult) -> bool:
         """Whether `result` must be sent; remembers it as told."""
-        _, _, error_code, high_watermark, _, log_start_offset, diverging, records = result[:8]
+        _, _, error_code, high_watermark, _, log_start_offset, diverging, records, _ = result
         is_news = bool(records) or high_watermark != self.high_watermark or log_start_offset != self.log_start_offset
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
@@ -177,6 +177,11 @@ class SessionAnswer:
         self._uses_topic_ids = uses_topic_ids
         self.entries = entries
         """What is to be read, in order."""
+
+    @property
+    def is_new(self) -> bool:
+        """A full fetch, whose session is not open yet."""
+        return self._session is None
 
     def finish(self, results: list[FetchResult], now_ms: int) -> tuple[int, int, list[FetchResult]]:
         """Error code, session id and results to be sent. A full fetch opens its session here, if there is room."""

@@ -47,9 +47,13 @@ FetchQuestion = tuple[int, int, int, int, int, int, int, list[FetchEntry], Seque
 """Replica id (-1: a consumer), max wait ms, min bytes, max bytes, isolation level, session id, session epoch, entries
 and forgotten partitions."""
 
-FetchResult = tuple[bytes, int, int, int, int, int, tuple[int, int] | None, Buffer | None]
+AbortedTransactions = tuple[tuple[int, int], ...]
+"""(producer id, first offset) of each transaction whose records a reader of committed records must leave out."""
+
+FetchResult = tuple[bytes, int, int, int, int, int, tuple[int, int] | None, Buffer | None, AbortedTransactions | None]
 """Topic, partition index, error code, high watermark, last stable offset, log start offset, diverging epoch (epoch, end
-offset; sent from version 12), records. Without records an empty batch list is sent, as Kafka does."""
+offset; sent from version 12), records, aborted transactions (null where none are asked for). Without records an empty
+batch list is sent, as Kafka does."""
 
 # -- requests
 
@@ -276,6 +280,8 @@ _pack_partition_4 = Struct(">ihqqii").pack
 _pack_partition_5 = Struct(">ihqqqii").pack
 _pack_partition_11 = Struct(">ihqqqiii").pack
 _pack_partition_12 = Struct(">ihqqqBi").pack
+_pack_transaction = Struct(">qq").pack
+_pack_transaction_12 = Struct(">qqx").pack
 _pack_diverging_epoch = Struct(">BBBiqx").pack
 
 
@@ -287,21 +293,18 @@ def encode_fetch_response(
     results: Sequence[FetchResult],
     *,
     throttle_time_ms: int = 0,
-    is_read_committed: bool = False,
 ) -> list[Buffer]:
     """The whole framed response (length, header, body), as buffers to be written one after the other.
 
-    `error_code` and `session_id` are sent from version 7. To a read_committed consumer the list of aborted
-    transactions is empty, to others it is null.
+    `error_code` and `session_id` are sent from version 7.
     """
-    aborted = 0 if is_read_committed else -1
-    if len(results) == 1 and results[0][6] is None and len(results[0][0]) < 127:
-        return _encode_one(version, correlation_id, throttle_time_ms, error_code, session_id, results[0], aborted)
+    if len(results) == 1 and results[0][6] is None and not results[0][8] and len(results[0][0]) < 127:
+        return _encode_one(version, correlation_id, throttle_time_ms, error_code, session_id, results[0])
     if version >= FLEXIBLE_FROM:
-        parts = _encode_flexible(version, results, aborted)
+        parts = _encode_flexible(version, results)
         head = _pack_head_12(sum(map(len, parts)) + 15, correlation_id, throttle_time_ms, error_code, session_id)
     else:
-        topic_count, parts = _encode_classic(version, results, aborted)
+        topic_count, parts = _encode_classic(version, results)
         size = sum(map(len, parts)) + 12
         if version >= SESSIONS_FROM:
             head = _pack_head_7(size + 6, correlation_id, throttle_time_ms, error_code, session_id, topic_count)
@@ -329,9 +332,9 @@ def _encode_one(
     error_code: int,
     session_id: int,
     result: FetchResult,
-    aborted: int,
 ) -> list[Buffer]:
-    topic, partition, code, high_watermark, last_stable_offset, log_start_offset, _, records = result
+    topic, partition, code, high_watermark, last_stable_offset, log_start_offset, _, records, transactions = result
+    aborted = -1 if transactions is None else 0
     size = len(topic)
     template = _templates.get((version, size)) or _template(version, size)
     record_bytes = len(records) if records else 0
@@ -370,20 +373,24 @@ def _by_topic(results: Sequence[FetchResult]) -> list[tuple[bytes, list[FetchRes
     return topics
 
 
-def _encode_classic(version: int, results: Sequence[FetchResult], aborted: int) -> tuple[int, list[Buffer]]:
+def _encode_classic(version: int, results: Sequence[FetchResult]) -> tuple[int, list[Buffer]]:
     topics = _by_topic(results)
     parts: list[Buffer] = []
     small: list[bytes] = [b""]
     for topic, group in topics:
         small += (_pack_short(len(topic)), topic, _pack_int(len(group)))
-        for _, partition, code, high_watermark, stable, start, _, records in group:
+        for _, partition, code, high_watermark, stable, start, _, records, transactions in group:
             size = len(records) if records else 0
+            aborted = -1 if transactions is None else len(transactions)
             if version >= RACK_FROM:
                 head = _pack_partition_11(partition, code, high_watermark, stable, start, aborted, _NO_REPLICA, size)
             elif version >= LOG_START_OFFSET_FROM:
                 head = _pack_partition_5(partition, code, high_watermark, stable, start, aborted, size)
             else:
                 head = _pack_partition_4(partition, code, high_watermark, stable, aborted, size)
+            if transactions:
+                end = 26 if version < LOG_START_OFFSET_FROM else 34
+                head = head[:end] + b"".join([_pack_transaction(*entry) for entry in transactions]) + head[end:]
             small.append(head)
             if records:
                 parts += (b"".join(small), records)
@@ -393,7 +400,7 @@ def _encode_classic(version: int, results: Sequence[FetchResult], aborted: int) 
     return len(topics), parts
 
 
-def _encode_flexible(version: int, results: Sequence[FetchResult], aborted: int) -> list[Buffer]:
+def _encode_flexible(version: int, results: Sequence[FetchResult]) -> list[Buffer]:
     topics = _by_topic(results)
     parts: list[Buffer] = []
     small = [encode_uvarint(len(topics) + 1)]
@@ -401,8 +408,13 @@ def _encode_flexible(version: int, results: Sequence[FetchResult], aborted: int)
         if version < TOPIC_IDS_FROM:
             small.append(encode_string_length(len(topic) + 1))
         small += (topic, encode_uvarint(len(group) + 1))
-        for _, partition, code, high_watermark, stable, start, diverging_epoch, records in group:
-            small.append(_pack_partition_12(partition, code, high_watermark, stable, start, aborted + 1, _NO_REPLICA))
+        for _, partition, code, high_watermark, stable, start, diverging_epoch, records, transactions in group:
+            aborted = 0 if transactions is None else 1
+            head = _pack_partition_12(partition, code, high_watermark, stable, start, aborted, _NO_REPLICA)
+            if transactions:
+                entries = b"".join([_pack_transaction_12(*entry) for entry in transactions])
+                head = head[:30] + encode_uvarint(len(transactions) + 1) + entries + head[31:]
+            small.append(head)
             if records:
                 small.append(encode_uvarint(len(records) + 1))
                 parts += (b"".join(small), records)

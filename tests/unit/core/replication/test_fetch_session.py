@@ -33,7 +33,7 @@ def entry(partition: int, offset: int = 0, topic: bytes = b"t") -> FetchEntry:
 
 def result(partition: int, high_watermark: int = 5, *, start: int = 0, error: int = 0, records: bytes = b"",
            diverging: tuple[int, int] | None = None, topic: bytes = b"t") -> FetchResult:  # fmt: skip
-    return (topic, partition, error, high_watermark, high_watermark, start, diverging, records)
+    return (topic, partition, error, high_watermark, high_watermark, start, diverging, records, None)
 
 
 def begin(

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from moldau.core.log.transaction_index import AbortedTransaction, encode_transactions
+from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import (
     FetchPartition,
@@ -122,3 +124,31 @@ async def test_sessions_beyond_the_memory_bound_are_not_opened(start_node: Any) 
     client = node.connect()
     ids = [(await client.ask(ApiKey.FETCH, 12, request((0, 0), session_epoch=0))).session_id for _ in range(4)]
     assert [bool(session_id) for session_id in ids] == [True, True, False, False]
+
+
+async def test_readers_of_committed_records_hear_which_transactions_were_aborted(start_node: Any) -> None:
+    """In a log that Apache Kafka wrote transactions to: its `.txnindex` says which of them do not count."""
+    disk = MemoryDisk()
+    first = await start_node(disk=disk)
+    await first.create_topic("t", 2)
+    for _ in range(4):
+        await produce(first.connect(), 0)
+    await first.node.stop()
+    index = encode_transactions([AbortedTransaction(7, 1, 2, 3), AbortedTransaction(9, 3, 3, 4)])
+    disk.open("t-0/00000000000000000000.txnindex").append(index)
+    client = (await start_node(disk=disk)).connect()
+
+    async def aborted(offset: int, version: int, **fields: Any) -> list[Any]:
+        answer = await client.ask(ApiKey.FETCH, version, request((0, offset), (1, 0), (9, 0), **fields))
+        return [p.aborted_transactions for t in answer.responses for p in t.partitions]
+
+    for version in (4, 11, 12):
+        entries = [
+            (entry.producer_id, entry.first_offset) for entry in (await aborted(0, version, isolation_level=1))[0]
+        ]
+        assert entries == [(7, 1), (9, 3)]
+    assert [entry.producer_id for entry in (await aborted(3, 12, isolation_level=1))[0]] == [9]
+    assert [entry.producer_id for entry in (await aborted(0, 12, isolation_level=1, max_bytes=1))[0]] == []
+    assert (await aborted(0, 12, isolation_level=1))[1:] == [(), ()]
+    assert await aborted(0, 12) == [None, None, ()], "nobody asked; but what is unknown is told with an empty list"
+    assert await aborted(99, 12, isolation_level=1) == [None, (), ()]

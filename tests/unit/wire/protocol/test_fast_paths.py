@@ -16,6 +16,7 @@ from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.headers import encode_response_header
 from moldau.wire.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -191,8 +192,8 @@ def test_a_produce_response_has_the_bytes_of_the_codec(version, partitions, mess
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 @pytest.mark.parametrize("partitions", [0, 1, 2, 200])
 @pytest.mark.parametrize("diverging", [None, (3, 2**33)])
-@pytest.mark.parametrize("is_read_committed", [False, True])
-def test_a_fetch_response_has_the_bytes_of_the_codec(version, partitions, diverging, is_read_committed):
+@pytest.mark.parametrize("aborted", [None, (), ((7, 2**40),), tuple((-1, index) for index in range(200))])
+def test_a_fetch_response_has_the_bytes_of_the_codec(version, partitions, diverging, aborted):
     if version < 12:
         diverging = None
     for count in range(4 if partitions else 1):
@@ -203,7 +204,7 @@ def test_a_fetch_response_has_the_bytes_of_the_codec(version, partitions, diverg
             for index in range(partitions):
                 records = (b"r" * 200, b"", None, b"s" * 20_000)[index % 4]
                 start = 7 if version >= 5 else -1
-                results.append((topic, index, index % 90, 2**40, 2**39, start, diverging, records))
+                results.append((topic, index, index % 90, 2**40, 2**39, start, diverging, records, aborted))
                 entries.append(
                     PartitionData(
                         partition_index=index,
@@ -212,7 +213,9 @@ def test_a_fetch_response_has_the_bytes_of_the_codec(version, partitions, diverg
                         last_stable_offset=2**39,
                         log_start_offset=start,
                         diverging_epoch=EpochEndOffset(*diverging) if diverging else EpochEndOffset(),
-                        aborted_transactions=() if is_read_committed else None,
+                        aborted_transactions=None
+                        if aborted is None
+                        else tuple(AbortedTransaction(*a) for a in aborted),
                         records=records or b"",
                     )
                 )
@@ -224,9 +227,7 @@ def test_a_fetch_response_has_the_bytes_of_the_codec(version, partitions, diverg
             throttle_time_ms=17, error_code=error_code, session_id=session_id, responses=tuple(responses)
         )
         header = encode_response_header(99, response_header_version(ApiKey.FETCH, version))
-        buffers = fast_fetch.encode_fetch_response(
-            version, 99, error_code, session_id, results, throttle_time_ms=17, is_read_committed=is_read_committed
-        )
+        buffers = fast_fetch.encode_fetch_response(version, 99, error_code, session_id, results, throttle_time_ms=17)
         assert b"".join(buffers) == frame(header, encode_message(response, version))
 
 
@@ -235,6 +236,6 @@ def test_fetched_records_go_out_as_the_buffers_they_came_in(version):
     topic = topics(version, 1)[0]
     batches = [memoryview(bytearray(b"a" * 100)), memoryview(bytearray(b"b" * 100))]
     for count in (1, 2):
-        results = [(topic, index, 0, 1, 1, 0, None, batches[index]) for index in range(count)]
+        results = [(topic, index, 0, 1, 1, 0, None, batches[index], None) for index in range(count)]
         buffers = fast_fetch.encode_fetch_response(version, 1, 0, 0, results)
         assert all(any(buffer is batch for buffer in buffers) for batch in batches[:count])

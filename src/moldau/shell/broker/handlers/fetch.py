@@ -14,11 +14,13 @@ from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.telemetry import BOUND_REACHED
 from moldau.types import Buffer
 from moldau.wire.protocol.fast_fetch import (
+    AbortedTransactions,
     FetchEntry,
     FetchResult,
     decode_fetch_request,
     encode_fetch_response,
 )
+from moldau.wire.records.batch import iterate_batches
 
 if TYPE_CHECKING:
     from moldau.core.log.reading import ColdRead, Read
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 13
 READ_COMMITTED = 1
+REFUSED_BEFORE_THE_LOG = tuple(
+    ERROR_CODES[name]
+    for name in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "TOPIC_AUTHORIZATION_FAILED", "INVALID_REQUEST")
+)
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 MAX_COLD_READS = 64
 ONE_PARTITION_BYTES = 1 << 20
@@ -37,7 +43,8 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
 
     Ignored on purpose: racks, leader hints and what followers tell (one node). read_committed reads to the last stable
-    offset, which is the high watermark while no transactions are served.
+    offset, which is the high watermark while no transactions are served, and names the transactions that Apache Kafka
+    aborted before the log came here.
     """
     version, correlation_id = context.api_version, context.correlation_id
     (
@@ -87,7 +94,19 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
 
 
 def _refused(entry: FetchEntry, code: int) -> FetchResult:
-    return (entry[0], entry[1], code, -1, -1, -1, None, None)
+    # as Kafka: empty where the partition is not known or not allowed, null for what its log refuses
+    return (entry[0], entry[1], code, -1, -1, -1, None, None, () if code in REFUSED_BEFORE_THE_LOG else None)
+
+
+def _aborted(partition: Partition, offset: int, records: Buffer) -> AbortedTransactions:
+    """The aborted transactions with records among `records`, which were read from `offset`."""
+    found = partition.log.aborted_transactions(offset, partition.last_stable_offset)
+    if not found:
+        return ()
+    end_offset = offset
+    for _, header in iterate_batches(records):
+        end_offset = header.next_offset
+    return tuple((entry.producer_id, entry.first_offset) for entry in found if entry.first_offset < end_offset)
 
 
 class ParkedFetch:
@@ -239,6 +258,9 @@ class ParkedFetch:
         partition.fetch_requests += 1
         high_watermark = partition.high_watermark
         log_start_offset = partition.log.log_start_offset
+        aborted: AbortedTransactions | None = None
+        if self.is_read_committed:
+            aborted = _aborted(partition, entry[3], records) if records else ()
         return (
             entry[0],
             entry[1],
@@ -248,6 +270,7 @@ class ParkedFetch:
             log_start_offset,
             diverging,
             records,
+            aborted,
         )
 
     def encode(self, results: list[FetchResult]) -> list[Buffer]:
@@ -265,13 +288,12 @@ class ParkedFetch:
             session_id,
             results,
             throttle_time_ms=context.throttle(self.size),
-            is_read_committed=self.is_read_committed,
         )
 
     def _count(self, results: list[FetchResult]) -> None:
         partitions = self.broker.partitions
         topics = partitions.by_id if self.context.api_version >= TOPIC_IDS_FROM else partitions.by_name
-        for topic, index, _, _, _, _, _, records in results:
+        for topic, index, _, _, _, _, _, records, _ in results:
             if records and (hosted := topics.get(topic)) is not None and index in hosted.partitions:
                 hosted.partitions[index].fetched_bytes += len(records)
 
