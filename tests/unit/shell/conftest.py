@@ -242,11 +242,22 @@ async def start_node() -> AsyncIterator[StartNode]:
         disk: MemoryDisk | None = None,
         workers: Workers | None = None,
         seed: int = 7,
+        further_disks: tuple[MemoryDisk, ...] = (),
+        unopened_paths: tuple[str, ...] = (),
     ) -> NodeUnderTest:
         network, clock = FedNetwork(), ManualClock()
         memory = disk if disk is not None else MemoryDisk()
         door: Disk = memory
-        doors = Doors(clock, SeededRandom(seed), door, workers or InlineWorkers(), network)
+        doors = Doors(
+            clock,
+            SeededRandom(seed),
+            door,
+            workers or InlineWorkers(),
+            network,
+            further_disks=further_disks,
+            paths=tuple(f"/disk{place}" for place in range(1 + len(further_disks))),
+            unopened_paths=unopened_paths,
+        )
         texts = {"listeners": "PLAINTEXT://10.0.0.1:9092", "offsets.topic.num.partitions": "1"}
         node = Node(parse_broker_settings({**texts, **(settings or {})}), doors)
         await node.start()

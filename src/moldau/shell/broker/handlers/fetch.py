@@ -244,9 +244,7 @@ class ParkedFetch:
             hosted = self.broker.partitions.by_name.get(topic)
             if hosted is None:
                 raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-        partition = hosted.partitions.get(entry[1])
-        if partition is None:
-            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+        partition = hosted.partitions.get(entry[1]) or hosted.find(entry[1])
         if self.replica_id >= 0:
             # the one replica is ourselves: nobody else is in the assignment
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
