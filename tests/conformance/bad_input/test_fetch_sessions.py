@@ -169,3 +169,12 @@ def test_what_is_refused_leaves_the_session_as_it_is(
         for bad in ({"isolation_level": 2}, {"isolation_level": -1}, {"max_bytes": -1}):
             assert reader.ask(session_id=session_id, session_epoch=1, **bad) == (42, 0, [])
     assert reader.ask(session_id=session_id, session_epoch=1) == (0, session_id, [])
+
+
+def test_what_is_unknown_stands_behind_what_is_read(raw: RawConnection, served_topic: NewTopic) -> None:
+    reader = Reader(raw, served_topic())
+    told = [(0, 0, False), (77, 3, False)]
+    assert reader.ask((77, 0), (0, 0), session_epoch=-1)[2] == told
+    error, session_id, full = reader.ask((77, 0), (0, 0), session_epoch=0)
+    assert (error, full) == (0, told)
+    assert reader.ask(session_id=session_id, session_epoch=1)[2] == told[1:]

@@ -279,7 +279,7 @@ class FetchSessions:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """A session of `entries`, of which `results` are told; None if there is no room."""
+        """A session of `entries`, in the order in which their `results` are told; None if there is no room."""
         invariant(len(entries) == len(results), "a full fetch that does not answer each partition")
         if not self._make_room(is_replica, entries, now_ms):
             return None
@@ -287,7 +287,8 @@ class FetchSessions:
         while session_id in self._sessions:
             session_id = self._new_id(MAX_SESSION_ID) + 1
         session = FetchSession(session_id, is_replica, uses_topic_ids, now_ms)
-        session.update(entries, ())
+        asked = {entry[:2]: entry for entry in entries}
+        session.update([asked[result[:2]] for result in results], ())
         for partition, result in zip(session.partitions.values(), results, strict=True):
             partition.high_watermark = result[3]
             partition.log_start_offset = result[5]

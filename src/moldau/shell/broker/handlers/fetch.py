@@ -169,6 +169,7 @@ class ParkedFetch:
         """Reads what there is now. Sets `size` (bytes), `is_urgent` (must be answered now), `is_cold` (disk needed: the
         results are not complete)."""
         results: list[FetchResult] = []
+        unknown: list[FetchResult] = []
         self.size = 0
         self.is_urgent = False
         self._cold = None
@@ -184,7 +185,8 @@ class ParkedFetch:
                 self.is_urgent = True
                 self.broker.telemetry.count(FAILED_FETCH_REQUESTS)
                 self.broker.telemetry.count(FETCH_ERRORS, str(error.code))
-                results.append(_refused(entry, error.code))
+                # as in Kafka, what never came to a log stands behind the rest
+                (unknown if error.code in REFUSED_BEFORE_THE_LOG else results).append(_refused(entry, error.code))
                 continue
             if isinstance(read, tuple):
                 self.is_urgent = True
@@ -198,7 +200,7 @@ class ParkedFetch:
                 self.size += len(records)
                 budget -= len(records)
             results.append(self._found(entry, partition, records, None))
-        return results
+        return results + unknown if unknown else results
 
     def _read(self, entry: FetchEntry, budget: int) -> tuple[Partition, Read | tuple[int, int] | None]:
         """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
