@@ -37,6 +37,12 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="a broker setting by Kafka's name; may be repeated, and wins over --config",
     )
     parser.add_argument("--config", metavar="FILE", help="a properties file with Kafka's broker settings")
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="of the log on standard error (default %(default)s)",
+    )
     parser.add_argument("--no-page", action="store_true", help="serve no page to look at")
     parser.add_argument(
         "--page-port", type=int, metavar="PORT", help="of the page on 127.0.0.1 (default 9080, or a free one)"
@@ -48,8 +54,10 @@ def up(arguments: argparse.Namespace) -> int:
     """Exit code 0 after Ctrl-C or SIGTERM; a broker that cannot start is a CommandError."""
     from moldau.core.config.broker_settings import parse_broker_settings
     from moldau.errors import MoldauError
+    from moldau.shell.node.log_format import start_logging
     from moldau.shell.node.main import run_node
 
+    start_logging(arguments.log_format)
     try:
         settings = parse_broker_settings(read_settings(arguments))
         # Where it listens is known only once it does: port 0 picks one.

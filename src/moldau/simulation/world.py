@@ -54,7 +54,7 @@ class SimulatedEventLog(EventLog):
         super().__init__(world.clock)
         self._world = world
 
-    def write(self, level: int, kind: str, message: str) -> None:
+    def write(self, level: int, kind: str, message: str, **fields: str | int) -> None:
         self._world.trace.tell(f"log {logging.getLevelName(level)} {message.splitlines()[0]}")
 
     def unforeseen(self, kind: str, message: str, error: BaseException) -> None:

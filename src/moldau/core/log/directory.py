@@ -63,6 +63,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.is_clean = False
         """Whether the last stop was a clean one."""
+        self.is_new = False
+        """Nobody has used it before."""
         self.previous_broker_epoch = -1
         """The broker epoch of the last clean stop (KIP-966), -1 if unknown."""
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -86,6 +88,7 @@ class LogDirectory:
         the logs are then read whole. Removes partitions whose deletion was under way."""
         directory = cls(disk, health=health, index_cache=index_cache, directory_id=directory_id, path=path)
         names = disk.list_directory("")
+        directory.is_new = RECOVERY_POINT_CHECKPOINT not in names
         if CLEAN_SHUTDOWN_MARK in names:
             try:
                 directory.previous_broker_epoch = decode_clean_shutdown(

@@ -19,6 +19,7 @@ from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
 from moldau.errors import InvariantError, KafkaError, MoldauError, invariant, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
+from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.checkpoints import Checkpoints
 from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.flusher import Flusher
@@ -144,6 +145,8 @@ class Broker:
             # positions expire also in groups that nobody asks about: what is not loaded by then is loaded for it
             delay_s = self.settings.offsets_retention_check_interval_ms / 1000
             self._first_group_check = self.loop.call_later(delay_s, self._load_all_groups)
+        if self.broker_epoch >= 0:
+            announce(self.log, delta)
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
 

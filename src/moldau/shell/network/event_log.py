@@ -30,15 +30,19 @@ def escape(foreign: str | bytes) -> str:
 class EventLog:
     """One per node. `kind` is a word of ours, never a foreign string: it names what the bound applies to."""
 
-    __slots__ = ("_clock", "_last_ms", "_left_out")
+    __slots__ = ("_clock", "_last_ms", "_left_out", "node_id")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, node_id: int | None = None) -> None:
         self._clock = clock
+        self.node_id = node_id
         self._last_ms: dict[str, int] = {}
         self._left_out: dict[str, int] = {}
 
-    def write(self, level: int, kind: str, message: str) -> None:
-        """Logs `message` (its foreign parts already escaped), or counts it when this kind spoke within the second."""
+    def write(self, level: int, kind: str, message: str, **fields: str | int) -> None:
+        """Logs `message` (its foreign parts already escaped), or counts it when this kind spoke within the second.
+
+        `fields` (node, topic, partition, epoch) stand beside the message where the log is written as JSON.
+        """
         now_ms = self._clock.monotonic_ms()
         last_ms = self._last_ms.get(kind)
         if last_ms is not None and now_ms - last_ms < MIN_INTERVAL_MS:
@@ -49,16 +53,18 @@ class EventLog:
         self._last_ms[kind] = now_ms
         left_out = self._left_out.pop(kind, 0)
         suffix = f" ({left_out} more of this kind)" if left_out else ""
-        logger.log(level, "%s%s", message, suffix)
+        if self.node_id is not None:
+            fields = {"node": self.node_id, **fields}
+        logger.log(level, "%s%s", message, suffix, extra={"kind": kind, "fields": fields})
 
-    def info(self, kind: str, message: str) -> None:
-        self.write(logging.INFO, kind, message)
+    def info(self, kind: str, message: str, **fields: str | int) -> None:
+        self.write(logging.INFO, kind, message, **fields)
 
-    def warn(self, kind: str, message: str) -> None:
-        self.write(logging.WARNING, kind, message)
+    def warn(self, kind: str, message: str, **fields: str | int) -> None:
+        self.write(logging.WARNING, kind, message, **fields)
 
-    def error(self, kind: str, message: str) -> None:
-        self.write(logging.ERROR, kind, message)
+    def error(self, kind: str, message: str, **fields: str | int) -> None:
+        self.write(logging.ERROR, kind, message, **fields)
 
     def unforeseen(self, kind: str, message: str, error: BaseException) -> None:
         """Our own mistake: the message, with the trace of the error, bounded as every other kind."""

@@ -27,6 +27,7 @@ from moldau.types import BrokerId
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.settings import LogSettings
+    from moldau.core.log.directory import LogDirectory
     from moldau.core.metadata.image import MetadataImage
     from moldau.shell.broker.housekeeping import Housekeeping
     from moldau.shell.broker.role import Broker
@@ -67,7 +68,7 @@ class Node:
         self.settings = settings
         self.doors = doors
         self.telemetry = Telemetry(settings.moldau_metric_series)
-        self.log = EventLog(doors.clock)
+        self.log = EventLog(doors.clock, settings.node_id)
         self.node_id = BrokerId(settings.node_id)
         self.failure: InvariantError | None = None
         """Why the node stopped by itself, if it did."""
@@ -247,17 +248,35 @@ class Node:
         for directory, log in logs.open_all(settings_for, self.doors.clock.now_ms()):
             if log is None:
                 self.log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
+        started_ms = self.doors.clock.monotonic_ms()
+        recovered: dict[str, int] = {}
             elif log.cut_bytes:
+            recovered[directory.path] = recovered.get(directory.path, 0) + (log is not None)
                 self.log.warn("recovery", f"{log.topic_partition}: recovery cut a torn tail of {log.cut_bytes} bytes")
             await asyncio.sleep(0)
         for path in logs.drop_duplicates(
             partial(image.directory_of, self.node_id), self.doors.random, self.doors.clock.now_ms()
         ):
+        for directory in logs:
+            self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
             self.log.warn("moved partition", f"{path} was moved to another log directory and is removed")
 
     def _controller_listener(self) -> BrokerListener:
         """What the voters record says of the controller, which needs no socket while it is the only one."""
         names = self.settings.controller_listener_names
+    def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
+        """One line: how the last run of this directory ended, and what that cost now."""
+        where = directory.path or "the log directory"
+        took_ms = self.doors.clock.monotonic_ms() - started_ms
+        if directory.is_new:
+            self.log.info("start", f"{where} is new", shutdown="none", logs=0, recovery_ms=took_ms)
+        elif directory.is_clean:
+            message = f"{where} was left by a clean shutdown: {log_count} logs opened as they are in {took_ms} ms"
+            self.log.info("start", message, shutdown="clean", logs=log_count, recovery_ms=took_ms)
+        else:
+            message = f"{where} was left by an unclean shutdown: {log_count} logs recovered in {took_ms} ms"
+            self.log.warn("start", message, shutdown="unclean", logs=log_count, recovery_ms=took_ms)
+
         return BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
@@ -305,6 +324,7 @@ class Node:
 
     # -- stopping
 
+            epoch=broker.broker_epoch,
     async def stop(self) -> None:
         """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
         if self.operations is not None:

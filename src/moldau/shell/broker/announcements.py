@@ -1,0 +1,35 @@
+"""What the metadata log decided, told once in the node's log: topics that come and go, partitions that changed hands.
+
+Bounded by the event log: of many at once the first is told, with how many more there were.
+"""
+
+from __future__ import annotations
+
+from moldau.core.metadata.image import MetadataDelta
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.types import TopicPartition
+
+
+def announce(log: EventLog, delta: MetadataDelta) -> None:
+    """Not for the delta of a start, which tells all there is."""
+    for topic in delta.deleted_topics.values():
+        log.info("topic deleted", f"topic {escape(topic.name)} is deleted", topic=escape(topic.name))
+    for topic_id, touched in delta.topics.items():
+        if touched is None or topic_id in delta.deleted_topics:
+            continue
+        name = escape(touched.name)
+        changed = [(index, each) for index, each in touched.partitions.items() if each.partition_epoch]
+        if not changed:
+            count = len(touched.partitions)
+            log.info("topic created", f"topic {name} is created with {count} partitions", topic=name, partitions=count)
+        for index, each in changed:
+            if TopicPartition(touched.name, index) in delta.partitions:
+                log.info(
+                    "partition changed",
+                    f"{name}-{index}: leader {each.leader}, leader epoch {each.leader_epoch}, "
+                    f"in sync {', '.join(map(str, each.isr))}",
+                    topic=name,
+                    partition=index,
+                    leader=each.leader,
+                    epoch=each.leader_epoch,
+                )

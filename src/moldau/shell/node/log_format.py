@@ -1,0 +1,47 @@
+"""How log lines are written to standard error: for people, or one JSON object a line for programs.
+
+    2026-11-21 11:45:03.120 INFO  node 1 serves 127.0.0.1:9092 ...
+    {"time": "2026-11-21T11:45:03.120Z", "level": "INFO", "kind": "node started", "node": 1, "message": "..."}
+
+In a text line a line break of a trace stays; in JSON the whole message is one string. Times are UTC.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+FORMATS = ("text", "json")
+
+
+class TextFormat(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s.%(msecs)03d %(levelname)-5s %(message)s", "%Y-%m-%d %H:%M:%S")
+        self.converter = time.gmtime
+
+
+class JsonFormat(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, object] = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "kind": getattr(record, "kind", ""),
+            **getattr(record, "fields", {}),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def start_logging(log_format: str) -> None:
+    """Our own loggers to standard error, from INFO on. For a process that is ours: nothing of a host is touched."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormat() if log_format == "json" else TextFormat())
+    ours = logging.getLogger("moldau")
+    ours.setLevel(logging.INFO)
+    ours.addHandler(handler)
+    ours.propagate = False
