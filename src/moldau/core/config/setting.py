@@ -50,7 +50,8 @@ def invalid_config(message: str) -> KafkaError:
 
 
 def invalid_value(name: str, value: object, reason: str) -> KafkaError:
-    return invalid_config(f"Invalid value {value} for configuration {name}: {reason}")
+    text = _format_double(value) if isinstance(value, float) else value
+    return invalid_config(f"Invalid value {text} for configuration {name}: {reason}")
 
 
 def parse_value(name: str, kind: str, text: str) -> SettingValue:
@@ -161,7 +162,7 @@ def _check_range(name: str, valid: str, value: float) -> None:
 
 def _check_replicas(name: str, value: SettingValue) -> None:
     items = value if isinstance(value, tuple) else ()
-    if items == ("*",) or all(item != "*" and _REPLICAS.fullmatch(item) for item in items):
+    if items == ("*",) or not any(items) or all(item != "*" and _REPLICAS.fullmatch(item) for item in items):
         return
     raise invalid_value(
         name,

@@ -191,7 +191,9 @@ def describe_topic_settings(
     """
     dynamic = ((broker_configs or {}, SOURCE_BROKER), (cluster_defaults, SOURCE_CLUSTER_DEFAULT))
     return tuple(
-        _describe(name, overrides, broker, dynamic) for name in sorted(ROWS_BY_NAME) if name != HIDDEN_TOPIC_SETTING
+        _describe(name, overrides, broker, dynamic)
+        for name in sorted(ROWS_BY_NAME)
+        if name != HIDDEN_TOPIC_SETTING or name in overrides
     )
 
 

@@ -43,6 +43,11 @@ REFUSALS = [
         "Invalid value yes for configuration preallocate: Expected value to be either true or false",
     ),
     ("cleanup.policy", "x", "Invalid value x for configuration cleanup.policy: String must be one of: compact, delete"),
+    (
+        "min.cleanable.dirty.ratio",
+        "2147483648",
+        "Invalid value 2.147483648E9 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+    ),
     ("cleanup.policy", ",", "Configuration 'cleanup.policy' values must not be empty."),
     (
         "compression.type",
@@ -188,3 +193,22 @@ def test_a_described_topic_says_where_each_value_comes_from() -> None:
     assert found["min.insync.replicas"] == ("1", 3)
     assert found["retention.ms"] == ("3600000", 4)
     assert found["cleanup.policy"] == ("delete", 5)
+
+
+@pytest.mark.parametrize("text", ["", ",", "*", "0:1,1:2"])
+def test_throttled_replicas(text: str) -> None:
+    validate_topic_settings("t", {"leader.replication.throttled.replicas": text}, DEFAULTS)
+
+
+def test_a_creation_shows_the_hidden_setting_where_it_was_given() -> None:
+    shown = {item.name: item for item in describe_topic_settings({"internal.segment.bytes": "7"}, DEFAULTS, {})}
+    assert (shown["internal.segment.bytes"].value, shown["internal.segment.bytes"].source) == ("7", 1)
+    assert len(describe_topic_settings({}, DEFAULTS, {})) == 33
+
+
+def test_a_creation_names_the_nearest_source() -> None:
+    layers = ({"message.max.bytes": "4"}, {"message.max.bytes": "3"})
+    shown = {item.name: item for item in describe_topic_settings({}, DEFAULTS, *layers)}
+    assert (shown["max.message.bytes"].value, shown["max.message.bytes"].source) == ("3", 2)
+    shown = {item.name: item for item in describe_topic_settings({}, DEFAULTS, layers[0])}
+    assert (shown["max.message.bytes"].value, shown["max.message.bytes"].source) == ("4", 3)
