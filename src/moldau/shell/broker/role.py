@@ -141,12 +141,12 @@ class Broker:
         self.cluster_id = image.cluster_id
         self.dynamic_settings.apply(image, delta)
         self.partitions.apply(image, delta)
+        if self.broker_epoch >= 0:
+            announce(self.log, delta)
         if self._first_group_check is None and OFFSETS_TOPIC in image.topics_by_name:
             # positions expire also in groups that nobody asks about: what is not loaded by then is loaded for it
             delay_s = self.settings.offsets_retention_check_interval_ms / 1000
             self._first_group_check = self.loop.call_later(delay_s, self._load_all_groups)
-        if self.broker_epoch >= 0:
-            announce(self.log, delta)
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
 

@@ -26,8 +26,8 @@ from moldau.types import BrokerId
 
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
-    from moldau.core.log.settings import LogSettings
     from moldau.core.log.directory import LogDirectory
+    from moldau.core.log.settings import LogSettings
     from moldau.core.metadata.image import MetadataImage
     from moldau.shell.broker.housekeeping import Housekeeping
     from moldau.shell.broker.role import Broker
@@ -245,25 +245,22 @@ class Node:
         def settings_for(topic: str) -> LogSettings:
             return settings_of(image.topic_configs(topic))
 
-        for directory, log in logs.open_all(settings_for, self.doors.clock.now_ms()):
-            if log is None:
-                self.log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
         started_ms = self.doors.clock.monotonic_ms()
         recovered: dict[str, int] = {}
-            elif log.cut_bytes:
+        for directory, log in logs.open_all(settings_for, self.doors.clock.now_ms()):
             recovered[directory.path] = recovered.get(directory.path, 0) + (log is not None)
+            if log is None:
+                self.log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
+            elif log.cut_bytes:
                 self.log.warn("recovery", f"{log.topic_partition}: recovery cut a torn tail of {log.cut_bytes} bytes")
             await asyncio.sleep(0)
+        for directory in logs:
+            self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
         for path in logs.drop_duplicates(
             partial(image.directory_of, self.node_id), self.doors.random, self.doors.clock.now_ms()
         ):
-        for directory in logs:
-            self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
             self.log.warn("moved partition", f"{path} was moved to another log directory and is removed")
 
-    def _controller_listener(self) -> BrokerListener:
-        """What the voters record says of the controller, which needs no socket while it is the only one."""
-        names = self.settings.controller_listener_names
     def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
         """One line: how the last run of this directory ended, and what that cost now."""
         where = directory.path or "the log directory"
@@ -277,6 +274,9 @@ class Node:
             message = f"{where} was left by an unclean shutdown: {log_count} logs recovered in {took_ms} ms"
             self.log.warn("start", message, shutdown="unclean", logs=log_count, recovery_ms=took_ms)
 
+    def _controller_listener(self) -> BrokerListener:
+        """What the voters record says of the controller, which needs no socket while it is the only one."""
+        names = self.settings.controller_listener_names
         return BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
@@ -320,11 +320,11 @@ class Node:
             "node started",
             f"node {self.node_id} of cluster {broker.cluster_id} serves {self.bootstrap_servers}, "
             f"broker epoch {broker.broker_epoch}, {sum(1 for _ in broker.partitions)} partitions",
+            epoch=broker.broker_epoch,
         )
 
     # -- stopping
 
-            epoch=broker.broker_epoch,
     async def stop(self) -> None:
         """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
         if self.operations is not None:
