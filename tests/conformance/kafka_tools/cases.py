@@ -1,7 +1,7 @@
 """What is compared between Kafka's own tools and ours: command lines in order, each case with names of its own.
 
-Two command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` has a member
-in the group until the case ends. In a command line `{p}` is a prefix that no other run has used, `{b}` the bootstrap
+Some command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` has a member
+in the group until the case ends, `until NAME VALUE` waits until the broker acts by a setting. In a command line `{p}` is a prefix that no other run has used, `{b}` the bootstrap
 server, `{tmp}` a scratch folder.
 """
 
@@ -308,7 +308,7 @@ CONSOLE: dict[str, tuple[Step, ...]] = {
         Step("kafka-console-producer"),
         Step("kafka-console-producer --version"),
         Step(_PRODUCER, says=True),
-        Step("kafka-console-producer --topic a", says=True),
+        Step("kafka-console-producer --topic a"),
         Step(f"{_PRODUCE} --foo", says=True),
         Step(f"{_PRODUCE} --reader-property parse.key=true --property a=b", says=True),
         Step(f"{_PRODUCE} --command-property acks=1 --producer-property acks=1", says=True),
@@ -335,7 +335,7 @@ CONSOLE: dict[str, tuple[Step, ...]] = {
     "console-lines": (
         Step(f"{_TOPICS} --create --topic {{p}}t", is_quiet=True),
         Step(_PRODUCE, "a\nb b\n\nlast without an end"),
-        Step(f"{_CONSUME} --from-beginning --max-messages 4", says=True),
+        Step(f"{_CONSUME} --from-beginning --max-messages 4"),
         Step(f"{_CONSUME} --partition 0 --offset 1 --max-messages 2", says=True),
         Step(f"{_CONSUME} --partition 0 --offset earliest --max-messages 1"),
         Step(f"{_CONSUME} --partition 0 --from-beginning --max-messages 1"),
@@ -351,7 +351,7 @@ CONSOLE: dict[str, tuple[Step, ...]] = {
     ),
     "console-keys-and-headers": (
         Step(f"{_TOPICS} --create --topic {{p}}t", is_quiet=True),
-        Step(f"{_PRODUCE} --reader-property parse.key=true", "k1\tv1\nnosep\nk2\tv2\n", says=True),
+        Step(f"{_PRODUCE} --reader-property parse.key=true", "k1\tv1\nnosep\nk2\tv2\n"),
         Step(
             f"{_PRODUCE} --reader-property parse.key=true --reader-property key.separator=: "
             "--reader-property ignore.error=true --sync",
@@ -395,4 +395,89 @@ CONSOLE: dict[str, tuple[Step, ...]] = {
     ),
 }
 
-CASES: dict[str, tuple[Step, ...]] = {**TOPICS, **GROUPS, **PARTITIONS, **CONSOLE}
+_CONFIGS = "kafka-configs --bootstrap-server {b}"
+
+CONFIGS: dict[str, tuple[Step, ...]] = {
+    "configs-common-flags": (
+        Step("kafka-configs"),
+        Step("kafka-configs --version"),
+        Step("kafka-configs --describe --topic a", says=True),
+        Step(_CONFIGS, says=True),
+        Step(f"{_CONFIGS} --foo", says=True),
+        Step(f"{_CONFIGS} --describe --alter", says=True),
+        Step(f"{_CONFIGS} --describe", says=True),
+        Step(f"{_CONFIGS} --describe --entity-type foo", says=True),
+        Step(f"{_CONFIGS} --describe --topic a --entity-type topics", says=True),
+        Step(f"{_CONFIGS} --describe --topic a --broker 1", says=True),
+        Step(f"{_CONFIGS} --describe --topic a --add-config a=b"),
+        Step(f"{_CONFIGS} --describe --broker x", says=True),
+        Step(f"{_CONFIGS} --describe --entity-type topics --entity-default", says=True),
+        Step(f"{_CONFIGS} --alter --topic a", says=True),
+        Step(f"{_CONFIGS} --alter --entity-type topics --add-config a=b", says=True),
+        Step(f"{_CONFIGS} --alter --topic a --add-config foo", says=True),
+        Step(f"{_CONFIGS} --alter --topic a --add-config a=b --add-config-file c", says=True),
+        Step(f"{_CONFIGS} --alter --topic a --add-config-file /nowhere"),
+    ),
+    "configs-topics": (
+        Step(f"{_CREATE} --config flush.messages=7", is_quiet=True),
+        Step(f"{_CONFIGS} --describe --topic {{p}}t"),
+        Step(f"{_CONFIGS} --alter --topic {{p}}t --add-config retention.ms=100,cleanup.policy=[compact,delete]"),
+        Step(f"{_CONFIGS} --describe --entity-type topics --entity-name {{p}}t"),
+        Step(f"{_CONFIGS} --alter --topic {{p}}t --delete-config retention.ms,foo"),
+        Step(f"{_CONFIGS} --alter --topic {{p}}t --add-config-file {{tmp}}/settings.properties"),
+        Step(f"{_CONFIGS} --describe --topic {{p}}t"),
+        Step(f"{_CONFIGS} --describe --entity-type topics", only_own=True),
+        Step(f"{_CONFIGS} --describe --topic {{p}}none"),
+        Step(f"{_CONFIGS} --alter --topic {{p}}none --add-config retention.ms=1"),
+        Step(f"{_CONFIGS} --alter --topic {{p}}t --add-config foo=bar"),
+        Step(f"{_CONFIGS} --alter --topic {{p}}t --add-config retention.ms=x"),
+        Step(f"{_CONFIGS} --alter --topic {{p}}t --add-config retention.ms=1 --delete-config retention.ms"),
+        Step(f"{_TOPICS} --describe --topic {{p}}t"),
+    ),
+    "configs-brokers": (
+        Step(f"{_CONFIGS} --describe --broker 1"),
+        Step(f"{_CONFIGS} --alter --broker-defaults --add-config log.cleaner.threads=2"),
+        Step(f"{_CONFIGS} --alter --broker 1 --add-config log.cleaner.threads=3"),
+        Step("until log.cleaner.threads 3", is_quiet=True),
+        Step(f"{_CONFIGS} --describe --broker 1"),
+        Step(f"{_CONFIGS} --describe --broker-defaults"),
+        Step(f"{_CONFIGS} --describe --entity-type brokers"),
+        Step(f"{_CONFIGS} --alter --broker 1 --delete-config log.cleaner.threads"),
+        Step(f"{_CONFIGS} --alter --entity-type brokers --entity-default --delete-config log.cleaner.threads"),
+        Step("until log.cleaner.threads 1", is_quiet=True),
+        Step(f"{_CONFIGS} --alter --broker 1 --add-config node.id=3"),
+        Step(f"{_CONFIGS} --alter --broker 1 --add-config log.cleaner.threads=abc"),
+        Step(f"{_CONFIGS} --describe --broker 77"),
+        Step(f"{_CONFIGS} --describe --entity-type brokers"),
+    ),
+    "configs-groups": (
+        Step(f"{_CONFIGS} --alter --group {{p}}g --add-config consumer.session.timeout.ms=50000"),
+        Step(f"{_CONFIGS} --describe --group {{p}}g"),
+        Step(f"{_CONFIGS} --describe --entity-type groups --entity-name {{p}}g"),
+        Step(f"{_CONFIGS} --alter --group {{p}}g --delete-config consumer.session.timeout.ms"),
+    ),
+    "configs-quotas": (
+        Step(f"{_CONFIGS} --alter --client {{p}}c --add-config producer_byte_rate=100000000,consumer_byte_rate=2048"),
+        Step(f"{_CONFIGS} --describe --client {{p}}c"),
+        Step(f"{_CONFIGS} --describe --entity-type clients", only_own=True),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --delete-config producer_byte_rate"),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --delete-config producer_byte_rate"),
+        Step(f"{_CONFIGS} --describe --entity-type clients --entity-name {{p}}c"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config request_percentage=50"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --client {{p}}c --add-config producer_byte_rate=2"),
+        Step(f"{_CONFIGS} --describe --user {{p}}u --client {{p}}c"),
+        Step(f"{_CONFIGS} --describe --entity-type users --entity-type clients", only_own=True),
+        Step(f"{_CONFIGS} --alter --user-defaults --add-config controller_mutation_rate=5"),
+        Step(f"{_CONFIGS} --describe --user-defaults"),
+        Step(f"{_CONFIGS} --alter --user-defaults --delete-config controller_mutation_rate"),
+        Step(f"{_CONFIGS} --alter --ip 1.2.3.4 --add-config connection_creation_rate=10"),
+        Step(f"{_CONFIGS} --describe --ip 1.2.3.4"),
+        Step(f"{_CONFIGS} --alter --ip 1.2.3.4 --delete-config connection_creation_rate"),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --add-config foo=1"),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --add-config producer_byte_rate=x"),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --add-config producer_byte_rate=1.5"),
+        Step(f"{_CONFIGS} --describe --client {{p}}none"),
+    ),
+}
+
+CASES: dict[str, tuple[Step, ...]] = {**TOPICS, **GROUPS, **PARTITIONS, **CONSOLE, **CONFIGS}

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
+from moldau.cli.admin.client import ClusterAdmin
+from moldau.cli.admin.configs import BROKER, describe_configs
 from moldau.cli.main import main
 from tests.conformance.kafka_tools.cases import Step, files
 
@@ -125,7 +128,22 @@ def _join(servers: str, words: Sequence[str], until_the_end: ExitStack) -> None:
     assert assigned.wait(TIMEOUT_S)
 
 
-_OWN_STEPS: dict[str, Callable[[str, Sequence[str], ExitStack], None]] = {"produce": _produce, "join": _join}
+def _until(servers: str, words: Sequence[str], _: ExitStack) -> None:
+    """An Apache broker takes over what was altered when it has read it from its metadata log."""
+    deadline = time.monotonic() + TIMEOUT_S
+    with ClusterAdmin(servers) as admin:
+        while True:
+            settings = {row.name: row.value for row in describe_configs(admin, BROKER, ["1"])["1"]}
+            if settings[words[0]] == words[1]:
+                return
+            assert time.monotonic() < deadline, settings[words[0]]
+
+
+_OWN_STEPS: dict[str, Callable[[str, Sequence[str], ExitStack], None]] = {
+    "produce": _produce,
+    "join": _join,
+    "until": _until,
+}
 
 
 def _words(command: str, values: Mapping[str, str]) -> list[str]:

@@ -64,9 +64,13 @@ def command_config() -> Option:
 class Arguments:
     """The flags that were given."""
 
-    def __init__(self, options: Sequence[Option], given: dict[str, list[str | None]]) -> None:
+    def __init__(self, options: Sequence[Option], in_order: Sequence[tuple[str, str | None]]) -> None:
         self._options = {option.name: option for option in options}
-        self._given = given
+        self.in_order = in_order
+        """(flag, its value or None) as they were written."""
+        self._given: dict[str, list[str | None]] = {}
+        for name, value in in_order:
+            self._given.setdefault(name, []).append(value)
 
     def has(self, *names: str) -> bool:
         """True if any of the flags was given."""
@@ -107,7 +111,7 @@ class Arguments:
 def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
     """Reads the words after the tool's name. Raises ArgumentError with jopt-simple's sentence."""
     known = {option.name: option for option in options}
-    given: dict[str, list[str | None]] = {}
+    given: list[tuple[str, str | None]] = []
     position = 0
     while position < len(words):
         word = words[position]
@@ -120,18 +124,17 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
         option = known.get(name)
         if option is None:
             raise ArgumentError(f"{name} is not a recognized option")
-        values = given.setdefault(name, [])
         if not option.argument:
             if equals and value:
                 raise ArgumentError(f"Option {name} does not take an argument")
-            continue
-        if value:
-            values.append(value)
+            given.append((name, None))
+        elif value:
+            given.append((name, value))
         elif position < len(words) and not (option.is_argument_optional and _looks_like_an_option(words[position])):
-            values.append(words[position])
+            given.append((name, words[position]))
             position += 1
         elif option.is_argument_optional:
-            values.append(None)
+            given.append((name, None))
         else:
             raise ArgumentError(f"Option {name} requires an argument")
     return Arguments(options, given)

@@ -23,6 +23,7 @@ PREFIX = "kafka-"
 
 TOOLS = {
     "kafka-topics": "create, list, describe, alter and delete topics",
+    "kafka-configs": "settings of topics, brokers and groups, and quotas",
     "kafka-consumer-groups": "list, describe, delete and reset consumer groups",
     "kafka-console-producer": "write lines of standard input to a topic",
     "kafka-console-consumer": "print the records of topics",
