@@ -184,6 +184,115 @@ BUGS = (
             ),
         ),
     ),
+    Bug(
+        "compaction drops the last record of a key",
+        ("acknowledged records are readable",),
+        (
+            (
+                "core/log/cleaned_records.py",
+                "                    is_kept = offset >= last_offset\n",
+                "                    is_kept = offset > last_offset\n",
+            ),
+        ),
+    ),
+    Bug(
+        "compaction keeps the first record of a key",
+        ("acknowledged records are readable",),
+        (
+            (
+                "core/log/cleaned_records.py",
+                "                offsets[key if len(key) <= SHORT_KEY_BYTES else short_key(key)] = offset\n",
+                "                offsets.setdefault(key if len(key) <= SHORT_KEY_BYTES else short_key(key), offset)\n",
+            ),
+            (
+                "core/log/cleaned_records.py",
+                "                    is_kept = offset >= last_offset\n",
+                "                    is_kept = offset <= last_offset\n",
+            ),
+        ),
+    ),
+    Bug(
+        "compaction swaps files in that are not flushed",
+        ("acknowledged records survive", "acknowledged records are readable", "the node starts and stops"),
+        (
+            (
+                "core/log/compaction.py",
+                "            try:\n                file.flush()\n            finally:\n                file.close()\n",
+                "            file.close()\n",
+            ),
+        ),
+    ),
+    Bug(
+        "an unset setting stays",
+        ("settings are what was acknowledged",),
+        (
+            (
+                "core/metadata/fold.py",
+                "            values.pop(record.name, None)\n",
+                "            values.get(record.name, None)\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a setting is answered and not logged",
+        ("settings are what was acknowledged",),
+        (
+            (
+                "core/controller/configs.py",
+                "    return [] if request.validate_only else records, IncrementalAlterConfigsResponse(",
+                "    return [], IncrementalAlterConfigsResponse(",
+            ),
+        ),
+    ),
+    Bug(
+        "a deleted group keeps its positions",
+        ("committed offsets never go back",),
+        (
+            (
+                "core/groups/expiry.py",
+                "        turn.records.append(OffsetRecord(key, None))\n    turn.records.append(_end_of(group))\n",
+                "        pass\n    turn.records.append(_end_of(group))\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a deleted position stays",
+        ("committed offsets never go back",),
+        (
+            (
+                "core/groups/expiry.py",
+                "        turn.records.append(OffsetRecord(OffsetCommitKey(message.group_id, name, index), None))\n",
+                "        pass\n",
+            ),
+        ),
+    ),
+    Bug(
+        "positions never expire",
+        ("committed offsets never go back",),
+        (("core/groups/expiry.py", "    return is_old and not", "    return is_old and False and not"),),
+    ),
+    Bug(
+        "positions expire a hundred times too early",
+        ("committed offsets never go back",),
+        (
+            (
+                "core/groups/expiry.py",
+                "        is_old = turn.wall_ms - since_ms >= turn.settings.offsets_retention_ms\n",
+                "        is_old = turn.wall_ms - since_ms >= turn.settings.offsets_retention_ms // 100\n",
+            ),
+        ),
+    ),
+    Bug(
+        "deleted records come back",
+        ("the log start never goes back",),
+        (
+            (
+                "shell/broker/handlers/delete_records.py",
+                "        await broker.checkpoints.save_log_start_offsets()\n",
+                "        pass\n",
+            ),
+        ),
+    ),
 )
 
 

@@ -36,15 +36,26 @@ class UnansweredError(Exception):
     """The connection went away, or the answer did not come in time: whether the request was done is unknown."""
 
 
+class _Versions(dict[ApiKey, int]):
+    """The version of each API that a connection uses, drawn when it is first used."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self._random = random
+
+    def __missing__(self, key: ApiKey) -> int:
+        row = API_VERSIONS[key]
+        drawn = self._random.randint(max(FIRST_VERSIONS.get(key, 0), row.min_version), row.max_version)
+        self[key] = drawn
+        return drawn
+
+
 class BrokerClient(asyncio.Protocol):
     """One connection to the broker. After an UnansweredError it is closed: open another."""
 
     def __init__(self, name: str, random: Random) -> None:
         self.name = name
-        self.versions = {
-            key: random.randint(max(FIRST_VERSIONS.get(key, 0), row.min_version), row.max_version)
-            for key, row in API_VERSIONS.items()
-        }
+        self.versions = _Versions(random)
         self.end: End
         self.is_open = False
         self._next_correlation_id = random.randrange(1 << 20)

@@ -19,6 +19,9 @@ from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.group_members import GROUP_ID_NOT_FOUND, GroupMember, fetch_offsets, find_coordinator
 from moldau.simulation.workloads.producers import IdempotentProducer, PlainProducer
 from moldau.simulation.workloads.readers import Auditor, Consumer
+from moldau.simulation.workloads.record_deleter import RecordDeleter
+from moldau.simulation.workloads.settings_admin import SettingsAdmin, SettingsAuditor, SettingsLedger
+from moldau.simulation.workloads.simple_positions import ExpiryAuditor, SimplePositions
 from moldau.simulation.workloads.topic_admin import PassingReader, TopicAdmin
 from moldau.simulation.world import SimulatedTopic, World
 from moldau.types import ZERO_UUID, Uuid
@@ -35,6 +38,10 @@ from moldau.wire.protocol.messages.topics import (
 DRAIN_PATIENCE_S = 120.0
 AUDIT_PATIENCE_S = 120.0
 GROUP = "readers"
+SIMPLE_GROUP = "positions"
+OFFSETS_RETENTION_MINUTES = 5
+"""Longer than any story lasts, so that nothing expires before its end."""
+EXPIRY_SHARE = 0.2
 
 
 def settings_of(world_random_below: Callable[[int], int]) -> dict[str, str]:
@@ -55,6 +62,10 @@ def settings_of(world_random_below: Callable[[int], int]) -> dict[str, str]:
         "log.retention.check.interval.ms": choose(1_000, 3_000),
         "log.initial.task.delay.ms": choose(100, 1_000),
         "auto.create.topics.enable": "false",
+        "log.cleaner.backoff.ms": choose(200, 1_000),
+        "log.cleaner.dedupe.buffer.size": choose(2_000, 1_000_000),
+        "offsets.retention.minutes": str(OFFSETS_RETENTION_MINUTES),
+        "offsets.retention.check.interval.ms": "20000",
         "moldau.record.validation": choose("header", "header", "full"),
         "moldau.connection.pending.responses": choose(1, 3, 64),
         "moldau.connection.pending.response.bytes": choose(100, 8_388_608),
@@ -77,6 +88,8 @@ class Scenario:
         self.is_all_flushed = world.settings.get("log.flush.interval.messages") == "1"
         self.topics: list[SimulatedTopic] = []
         self.group = GroupLedger(GROUP, is_flushed=self.is_all_flushed)
+        self.positions = GroupLedger(SIMPLE_GROUP, is_flushed=self.is_all_flushed)
+        self.settings_ledger = SettingsLedger()
         self.group_topic: SimulatedTopic
         self.is_restart_needed = False
         self.is_power_safe = True
@@ -104,6 +117,8 @@ class Scenario:
         await self.audit("before the last restart")
         await self.last_restart()
         await self.audit("after the last restart")
+        if self.random.random() < EXPIRY_SHARE:
+            await self.expire()
         await world.stop()
         world.check_node()
 
@@ -134,7 +149,7 @@ class Scenario:
         self.world.trace.tell("troubles: " + ", ".join(trouble.__name__ for trouble in self.troubles))
 
     async def create_topics(self) -> None:
-        """Three topics: one that flushes each batch, one that leaves it to the page cache, one with retention."""
+        """One that flushes each batch, one that leaves it to the page cache, one with retention, one compacted."""
         random = self.random
         small = ("internal.segment.bytes", str(random.choice((40_000, 60_000, 150_000))))
         index = ("index.interval.bytes", str(random.choice((0, 100, 4_096))))
@@ -147,8 +162,20 @@ class Scenario:
             **dict((small, index)),
         }
         await self.create_topic("expiring", 1, retention)
+        compaction = {
+            "cleanup.policy": "compact",
+            "flush.messages": "1",
+            "min.cleanable.dirty.ratio": random.choice(("0.0", "0.3")),
+            "delete.retention.ms": random.choice(("0", "1000", "86400000")),
+            "min.compaction.lag.ms": random.choice(("0", "0", "1500")),
+            "segment.ms": random.choice(("700", "3000")),
+            "file.delete.delay.ms": "500",
+            **dict((small, index)),
+        }
+        await self.create_topic("compacted", 1, compaction)
         self.group_topic = random.choice(self.topics[:2])
         self.world.groups[GROUP] = self.group
+        self.world.groups[SIMPLE_GROUP] = self.positions
 
     async def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         request = CreateTopicsRequest(
@@ -161,10 +188,16 @@ class Scenario:
         topic_id = await self.topic_id(client, name, partitions)
         client.close()
         is_flushed = self.is_all_flushed or "flush.messages" in configs
-        may_expire = "retention.ms" in configs
-        self.topics.append(
-            self.world.new_topic(name, topic_id, partitions, is_flushed=is_flushed, may_expire=may_expire)
+        topic = self.world.new_topic(
+            name,
+            topic_id,
+            partitions,
+            is_flushed=is_flushed,
+            may_expire="retention.ms" in configs,
+            is_compacted="cleanup.policy" in configs,
         )
+        self.topics.append(topic)
+        self.settings_ledger.created(name, configs)
 
     async def topic_id(self, client: BrokerClient, name: str, partitions: int) -> Uuid:
         client.versions[ApiKey.METADATA] = max(10, client.versions[ApiKey.METADATA])
@@ -177,13 +210,19 @@ class Scenario:
 
     def start_clients(self) -> None:
         world, random = self.world, self.random
-        flushed, cached, expiring = self.topics
+        flushed, cached, expiring, compacted = self.topics
         self.admins = [TopicAdmin(world, "admin", ("passing-a", "passing-b"))]
         loops: list[ClientLoop] = [
             IdempotentProducer(world, "idem-flushed", flushed),
             IdempotentProducer(world, "idem-cached", cached),
             PlainProducer(world, "plain-any", random.choice((flushed, cached))),
             PlainProducer(world, "plain-expiring", expiring),
+            IdempotentProducer(world, "idem-compacted", compacted),
+            PlainProducer(world, "plain-compacted", compacted),
+            Consumer(world, "read-compacted", compacted),
+            SettingsAdmin(world, "settings", self.settings_ledger),
+            SimplePositions(world, "positions", flushed, self.positions),
+            RecordDeleter(world, "deleter", expiring),
             Consumer(world, "read-flushed", flushed),
             Consumer(world, "read-cached", cached),
             Consumer(world, "read-expiring", expiring),
@@ -364,12 +403,28 @@ class Scenario:
                 await asyncio.gather(*(auditor.run() for auditor in auditors))
                 offsets = OffsetAuditor(world, f"audit-offsets-{when}", self.group_topic, self.group)
                 await offsets.run()
+                await self.audit_positions(when, is_expired=False)
+                await SettingsAuditor(world, f"audit-settings-{when}", self.settings_ledger).run()
                 for admin in self.admins:
                     audit = TopicAudit(admin, f"audit-topics-{when}")
                     await audit.run()
         except TimeoutError as error:
             raise ViolationError("a healthy node makes progress", f"the audit {when} could not finish") from error
         world.check_node()
+
+    async def audit_positions(self, when: str, *, is_expired: bool) -> None:
+        for topic, group in ((self.group_topic, self.group), (self.topics[0], self.positions)):
+            await ExpiryAuditor(self.world, f"{when}-{group.group}", topic, group, is_expired=is_expired).run()
+
+    async def expire(self) -> None:
+        """Nobody commits any more: half-way everything is there, after the retention nothing is."""
+        retention_s = OFFSETS_RETENTION_MINUTES * 60
+        self.world.clock.skew_ms = 0
+        await asyncio.sleep(retention_s / 2 - self.seconds)
+        await self.audit_positions("half-way", is_expired=False)
+        # sessions end first, and a clock that was ahead made the last commits look younger
+        await asyncio.sleep(retention_s / 2 + 100)
+        await self.audit_positions("expired", is_expired=True)
 
 
 class OffsetAuditor(ClientLoop):

@@ -40,6 +40,7 @@ class SimulatedTopic(msgspec.Struct, frozen=True):
     name: str
     topic_id: Uuid
     partitions: int
+    is_compacted: bool = False
 
     def ledger(self, world: World, partition: int) -> PartitionLedger:
         return world.ledger.partition(self.topic_id, partition)
@@ -114,10 +115,19 @@ class World:
         self.producer_ids[key] = len(self.producer_ids)
 
     def new_topic(
-        self, name: str, topic_id: Uuid, partitions: int, *, is_flushed: bool, may_expire: bool = False
+        self,
+        name: str,
+        topic_id: Uuid,
+        partitions: int,
+        *,
+        is_flushed: bool,
+        may_expire: bool = False,
+        is_compacted: bool = False,
     ) -> SimulatedTopic:
-        self.ledger.add_topic(name, topic_id, partitions, is_flushed=is_flushed, may_expire=may_expire)
-        return SimulatedTopic(name, topic_id, partitions)
+        self.ledger.add_topic(
+            name, topic_id, partitions, is_flushed=is_flushed, may_expire=may_expire, is_compacted=is_compacted
+        )
+        return SimulatedTopic(name, topic_id, partitions, is_compacted)
 
     # -- the life of the broker
 
@@ -245,7 +255,8 @@ class World:
         """What the disk holds now, against what was promised."""
         faults, self.disk.faults = self.disk.faults, []  # set for the node, not for who looks over its shoulder
         for (_, partition), ledger in self.ledger.partitions.items():
-            end = log_end_on_disk(self.disk, f"{ledger.topic}-{partition}")
+            directory = f"{ledger.topic}-{partition}"
+            end = log_end_on_disk(self.disk, directory, may_have_gaps=ledger.is_compacted)
             lost = ledger.survived(end, is_power_lost=is_power_lost)
             self.trace.note("survived", ledger.topic, partition, end, lost)
         self.disk.faults = faults

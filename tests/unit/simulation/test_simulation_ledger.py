@@ -13,8 +13,10 @@ from moldau.types import Uuid
 from moldau.wire.records.builder import build_batch
 
 
-def ledger(*, is_flushed=False, may_expire=False):
-    return PartitionLedger("t", Uuid(bytes(16)), 0, is_flushed=is_flushed, may_expire=may_expire)
+def ledger(*, is_flushed=False, may_expire=False, is_compacted=False):
+    return PartitionLedger(
+        "t", Uuid(bytes(16)), 0, is_flushed=is_flushed, may_expire=may_expire, is_compacted=is_compacted
+    )
 
 
 def values(*numbers):
@@ -73,6 +75,23 @@ def test_a_whole_read_shows_what_is_missing_and_what_is_out_of_order():
         known.check_whole({0: Value("p", 1, True)}, 1)
     with broken("a producer's order is kept"):
         ledger().check_whole({0: Value("p", 2, True), 1: Value("p", 1, True)}, 2)
+
+
+def test_compaction_takes_only_what_a_later_record_of_the_key_or_a_tombstone_allows():
+    known = ledger(is_compacted=True)
+    # the same key: 1, 8, 15; 11 is a tombstone, and the last of its key
+    known.acknowledged(0, values(1, 8, 15, 11))
+    known.check_whole({2: Value("p", 15, True)}, 4)
+    with broken("acknowledged records are readable"):
+        known.check_whole({1: Value("p", 8, True)}, 4)
+
+
+def test_an_answer_to_an_older_question_may_show_an_older_start():
+    expiring = ledger(may_expire=True)
+    expiring.log_start_seen(2, asked_s=1.0, seen_s=2.0)
+    expiring.log_start_seen(1, asked_s=1.5, seen_s=2.5)
+    with broken("the log start never goes back"):
+        expiring.log_start_seen(1, asked_s=2.1, seen_s=2.5)
 
 
 def test_only_retention_moves_the_start():

@@ -6,14 +6,24 @@ promises: an offset never changes its value, and a value that an idempotent prod
 A crash of the process takes nothing away. A crash of the machine may take the end of a partition away that was not
 flushed; what survived is read from the disk itself by `survivors`, before the node starts again. Partitions whose topic
 has flush.messages=1 lose nothing at all.
+
+Compaction may take a record away only when a later one of its key is there, or was a tombstone. The key and whether it
+is a tombstone follow from the value's number, so that every checker knows them.
 """
 
 from __future__ import annotations
+
+import math
 
 import msgspec
 
 from moldau.simulation.violation import ViolationError
 from moldau.types import Uuid, uuid_to_text
+from moldau.wire.records.record import Record
+
+KEYS = 7
+TOMBSTONE_EVERY = 11
+VALUE_HEADER = "value"
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -22,6 +32,24 @@ class Value(msgspec.Struct, frozen=True):
     producer: str
     number: int
     is_unique: bool
+
+    @property
+    def key(self) -> int:
+        """The key that it has in a compacted topic."""
+        return self.number % KEYS
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it is sent with a null value in a compacted topic; then a header tells it."""
+        return self.number % TOMBSTONE_EVERY == 0
+
+    @classmethod
+    def of(cls, record: Record) -> Value:
+        """Raises ViolationError where the record is none of ours."""
+        data = record.value if record.value is not None else dict(record.headers).get(VALUE_HEADER)
+        if data is None:
+            raise ViolationError("records come back as sent", f"{record} has neither value nor header")
+        return cls.decode(data)
 
     def encode(self, padding: int = 0) -> bytes:
         kind = "once" if self.is_unique else "many"
@@ -36,15 +64,26 @@ class Value(msgspec.Struct, frozen=True):
 class PartitionLedger:
     """The promises about one partition of one topic id."""
 
-    def __init__(self, topic: str, topic_id: Uuid, partition: int, *, is_flushed: bool, may_expire: bool) -> None:
+    def __init__(
+        self,
+        topic: str,
+        topic_id: Uuid,
+        partition: int,
+        *,
+        is_flushed: bool,
+        may_expire: bool,
+        is_compacted: bool = False,
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
         self.is_flushed = is_flushed
         self.may_expire = may_expire
+        self.is_compacted = is_compacted
         self.values: dict[int, Value] = {}
         self.offsets: dict[Value, int] = {}
         self.log_start_offset = 0
+        self._log_start_seen_s = 0.0
         self.may_start_go_back = False
         self.end = 0
         """One past the largest offset that was acknowledged or read."""
@@ -79,9 +118,13 @@ class PartitionLedger:
         self.offsets[value] = offset
         self.end = max(self.end, offset + 1)
 
-    def log_start_seen(self, log_start_offset: int) -> None:
-        """Retention moves the start; nothing else does. What it deleted may be back after a crash of the machine: as
-        in Kafka, the deletion itself is not flushed."""
+    def log_start_seen(self, log_start_offset: int, *, asked_s: float = math.inf, seen_s: float = 0.0) -> None:
+        """Retention and deletion move the start; nothing else does. What retention deleted may be back after a crash
+        of the machine: as in Kafka, the deletion itself is not flushed.
+
+        `asked_s`, `seen_s`: when the question was sent and the answer came; an answer to a question that was sent
+        before a newer start was seen may be an older one, on another connection.
+        """
         if log_start_offset > self.log_start_offset:
             if not self.may_expire:
                 raise ViolationError(
@@ -92,6 +135,9 @@ class PartitionLedger:
                 if value is not None:
                     del self.offsets[value]
             self.log_start_offset = log_start_offset
+            self._log_start_seen_s = seen_s
+        elif asked_s <= self._log_start_seen_s:
+            return
         elif 0 <= log_start_offset < self.log_start_offset:
             if not self.may_start_go_back:
                 raise ViolationError(
@@ -124,8 +170,11 @@ class PartitionLedger:
 
     def check_whole(self, seen: dict[int, Value], log_end_offset: int) -> None:
         """After a reader read all of [log start, log end): nothing known is missing, each producer's order is kept."""
+        last_of_key = self._last_of_key(seen) if self.is_compacted else {}
         for offset, value in self.values.items():
             if offset not in seen and offset >= self.log_start_offset:
+                if self.is_compacted and self._is_superseded(offset, value, seen, last_of_key):
+                    continue
                 raise ViolationError(
                     "acknowledged records are readable",
                     f"{self.name}: {value} at {offset} is missing, the log ends at {log_end_offset}",
@@ -142,6 +191,20 @@ class PartitionLedger:
                 )
             last[value.producer] = (value.number, offset)
 
+    def _last_of_key(self, seen: dict[int, Value]) -> dict[int, tuple[int, Value]]:
+        """The last record of each key that was ever acknowledged or read."""
+        last: dict[int, tuple[int, Value]] = {}
+        for offset, value in sorted((self.values | seen).items()):
+            last[value.key] = (offset, value)
+        return last
+
+    def _is_superseded(
+        self, offset: int, value: Value, seen: dict[int, Value], last_of_key: dict[int, tuple[int, Value]]
+    ) -> bool:
+        """Whether compaction may have taken `value` away. The last of a key stays, but for a tombstone."""
+        last_offset, last = last_of_key[value.key]
+        return last.is_tombstone or (last_offset > offset and last_offset in seen)
+
 
 class Ledger:
     """All partitions by (topic id, partition)."""
@@ -149,13 +212,15 @@ class Ledger:
     def __init__(self) -> None:
         self.partitions: dict[tuple[Uuid, int], PartitionLedger] = {}
 
-    def add_topic(self, topic: str, topic_id: Uuid, partitions: int, *, is_flushed: bool, may_expire: bool) -> None:
+    def add_topic(
+        self, topic: str, topic_id: Uuid, partitions: int, *, is_flushed: bool, may_expire: bool, is_compacted: bool
+    ) -> None:
         """A topic that the broker acknowledged."""
         for partition in range(partitions):
-            self.partitions.setdefault(
-                (topic_id, partition),
-                PartitionLedger(topic, topic_id, partition, is_flushed=is_flushed, may_expire=may_expire),
+            ledger = PartitionLedger(
+                topic, topic_id, partition, is_flushed=is_flushed, may_expire=may_expire, is_compacted=is_compacted
             )
+            self.partitions.setdefault((topic_id, partition), ledger)
 
     def remove_topic(self, topic_id: Uuid) -> None:
         """Its deletion was asked for: nothing is promised any more."""

@@ -1,7 +1,8 @@
 """What the disk holds after a crash, read by other code than the recovery under test.
 
 A partition's log is its segments in order of their base offset, each a row of whole batches with valid CRCs and
-contiguous offsets. The first byte that is not ends the log: what lies behind it is torn.
+contiguous offsets. The first byte that is not ends the log: what lies behind it is torn. A compacted log may have
+gaps, and a segment that a crash left half-way into its place bears a suffix more.
 """
 
 from __future__ import annotations
@@ -11,29 +12,36 @@ from moldau.ports import Disk
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 
 SEGMENT_SUFFIX = ".log"
+SWAPPED_SUFFIX = ".log.swap"
 
 
-def log_end_on_disk(disk: Disk, directory: str) -> int:
+def log_end_on_disk(disk: Disk, directory: str, *, may_have_gaps: bool = False) -> int:
     """One past the last offset of the longest valid log in `directory`; 0 where there is none."""
-    names = [name for name in disk.list_directory(directory) if name.endswith(SEGMENT_SUFFIX)]
+    names: dict[int, str] = {}
+    for suffix in (SEGMENT_SUFFIX, SWAPPED_SUFFIX):
+        for name in disk.list_directory(directory):
+            if name.endswith(suffix):
+                names[int(name.removesuffix(suffix))] = name
     end: int | None = None
-    for name in sorted(names):
-        base_offset = int(name.removesuffix(SEGMENT_SUFFIX))
-        if end is not None and base_offset != end:
+    for base_offset, name in sorted(names.items()):
+        if may_have_gaps and end is not None and base_offset < end:
+            continue  # what it holds stands in the cleaned segment before it, which is half-way into its place
+        if end is not None and base_offset != end and not may_have_gaps:
             break
-        end = base_offset if end is None else end
-        end, is_whole = _scan(disk.read_file(f"{directory}/{name}"), end)
+        end = base_offset if end is None or may_have_gaps else end
+        end, is_whole = _scan(disk.read_file(f"{directory}/{name}"), end, may_have_gaps=may_have_gaps)
         if not is_whole:
             break
     return end or 0
 
 
-def _scan(data: bytes, end: int) -> tuple[int, bool]:
+def _scan(data: bytes, end: int, *, may_have_gaps: bool) -> tuple[int, bool]:
     """The end offset of the valid batches of one segment that begins at `end`, and whether they fill it."""
     position = 0
     try:
         for at, header in iterate_batches(data):
-            if header.base_offset != end or not is_crc_valid(data, at, header.size):
+            is_next = header.base_offset == end or (may_have_gaps and header.base_offset > end)
+            if not is_next or not is_crc_valid(data, at, header.size):
                 return end, False
             end = header.next_offset
             position = at + header.size

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from moldau.simulation.checkers.ledger import PartitionLedger, Value
+from moldau.simulation.checkers.ledger import VALUE_HEADER, PartitionLedger, Value
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -32,6 +32,7 @@ FIRST_TOPIC_ID_VERSION = 13
 FIRST_ZSTD_VERSION = 7
 OLD_CODECS = ("gzip", "snappy", "lz4")
 NO_COMPRESSION_WEIGHT = 8
+OutgoingRecord = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
 SEQUENCE_ERRORS = (45, 46, 47, 59)
 
 
@@ -78,12 +79,21 @@ class Producer(ClientLoop):
             padding = 35_000  # longer than what a connection carries over: it gets a frame of its own
         codec = self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + codecs)
         return build_batch(
-            [(None, value.encode(padding), now_ms, ()) for value in values],
+            [self.to_record(value, padding, now_ms) for value in values],
             compression=codec,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
         )
+
+    def to_record(self, value: Value, padding: int, now_ms: int) -> OutgoingRecord:
+        """With a key, and now and then a null value, where the topic is compacted."""
+        if not self.topic.is_compacted:
+            return None, value.encode(padding), now_ms, ()
+        key = b"key %d" % value.key
+        if value.is_tombstone:
+            return key, None, now_ms, ((VALUE_HEADER, value.encode()),)
+        return key, value.encode(padding), now_ms, ()
 
     def make_request(self, client: BrokerClient, batches: dict[int, bytes], acks: int) -> ProduceRequest:
         data = tuple(PartitionProduceData(partition, batch) for partition, batch in batches.items())

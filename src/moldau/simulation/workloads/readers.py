@@ -52,7 +52,13 @@ class Position:
         self.seen: dict[int, Value] = {}
 
 
-def take_partition(position: Position, answer: PartitionData, client: BrokerClient, asked_offset: int) -> None:
+def take_partition(
+    position: Position,
+    answer: PartitionData,
+    client: BrokerClient,
+    asked_offset: int,
+    asked_s: float,
+) -> None:
     """Holds one partition's part of a fetch response against the ledger, and moves the position on."""
     ledger = position.ledger
     position.error_code = answer.error_code
@@ -78,7 +84,7 @@ def take_partition(position: Position, answer: PartitionData, client: BrokerClie
     if answer.last_stable_offset > answer.high_watermark:
         raise ViolationError("last stable offset <= high watermark", f"{ledger.name}: {answer}")
     if answer.log_start_offset >= 0:
-        ledger.log_start_seen(answer.log_start_offset)
+        ledger.log_start_seen(answer.log_start_offset, asked_s=asked_s, seen_s=asyncio.get_running_loop().time())
         position.log_start_offset = answer.log_start_offset
     if answer.records is not None and len(answer.records):
         position.offset = take_records(position, answer.records, asked_offset, answer.high_watermark)
@@ -93,12 +99,13 @@ def take_records(position: Position, records: Buffer, asked_offset: int, high_wa
             if not is_crc_valid(records, at, header.size):
                 raise ViolationError("CRCs are valid", f"{ledger.name}: the batch at {header.base_offset}")
             if next_offset is None:
-                if not header.base_offset <= asked_offset < header.next_offset:
+                is_behind = ledger.is_compacted and header.base_offset > asked_offset
+                if not is_behind and not header.base_offset <= asked_offset < header.next_offset:
                     raise ViolationError(
                         "a fetch begins where it was asked",
                         f"{ledger.name}: asked {asked_offset}, got {header.base_offset} to {header.last_offset}",
                     )
-            elif header.base_offset != next_offset:
+            elif header.base_offset != next_offset and not (ledger.is_compacted and header.base_offset > next_offset):
                 raise ViolationError(
                     "offsets are contiguous", f"{ledger.name}: {header.base_offset} follows {next_offset - 1}"
                 )
@@ -108,7 +115,7 @@ def take_records(position: Position, records: Buffer, asked_offset: int, high_wa
                     "reads stay below the high watermark", f"{ledger.name}: {header.last_offset}, {high_watermark}"
                 )
             for record in read_records(records[at : at + header.size]):
-                value = Value.decode(record.value or b"")
+                value = Value.of(record)
                 ledger.read(record.offset, value)
                 position.seen[record.offset] = value
     except ProtocolError as error:
@@ -142,6 +149,7 @@ class Consumer(ClientLoop):
         """One Fetch of all positions; moves them on."""
         positions = self.positions
         asked = {partition: position.offset for partition, position in positions.items()}
+        asked_s = self.world.loop.time()
         max_bytes = self.draw_max_bytes()
         wanted = tuple(
             FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
@@ -160,9 +168,8 @@ class Consumer(ClientLoop):
                 self.must_be_retriable(answer.error_code, "Fetch")
             for topic_answer in answer.responses:
                 for partition in topic_answer.partitions:
-                    take_partition(
-                        positions[partition.partition_index], partition, client, asked[partition.partition_index]
-                    )
+                    index = partition.partition_index
+                    take_partition(positions[index], partition, client, asked[index], asked_s)
 
         await client.request(ApiKey.FETCH, request, FetchResponse, note=note)
         await self.handle_errors(client)
@@ -182,9 +189,10 @@ class Consumer(ClientLoop):
 
     async def reset_position(self, client: BrokerClient, partition: int, position: Position) -> None:
         """After a legal loss or an expiry: goes on at the start of the log."""
+        asked_s = self.world.loop.time()
         start = await list_offset(self, client, self.topic.name, partition, EARLIEST)
         if start >= 0:
-            position.ledger.log_start_seen(start)
+            position.ledger.log_start_seen(start, asked_s=asked_s, seen_s=self.world.loop.time())
             self.positions[partition] = Position(position.ledger, start)
 
 
@@ -231,9 +239,10 @@ class Auditor(Consumer):
             return
         for partition, position in self.positions.items():
             if position.ledger.may_expire:
+                asked_s = self.world.loop.time()
                 start = await list_offset(self, client, self.topic.name, partition, EARLIEST)
                 if start < 0:
                     return
-                position.ledger.log_start_seen(start)
+                position.ledger.log_start_seen(start, asked_s=asked_s, seen_s=self.world.loop.time())
             position.ledger.check_whole(position.seen, self.ends[partition])
         self.is_finished = True

@@ -1,0 +1,48 @@
+"""Moves the log start offset forward by request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.errors import ERROR_CODES
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
+
+
+class RecordDeleter(ClientLoop):
+    """Deletes a few of the oldest records of a topic that expires anyway, now and then."""
+
+    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+        super().__init__(world, name)
+        self.topic = topic
+
+    async def step(self) -> None:
+        client = await self.client()
+        ledger = self.topic.ledger(self.world, 0)
+        wanted = min(ledger.log_start_offset + self.random.randrange(10), ledger.end)
+        asked_s = self.world.loop.time()
+        item = DeleteRecordsPartition(partition_index=0, offset=wanted)
+        request = DeleteRecordsRequest((DeleteRecordsTopic(self.topic.name, (item,)),), timeout_ms=5_000)
+
+        def note(answer: DeleteRecordsResponse) -> None:
+            result = answer.topics[0].partitions[0]
+            self.world.trace.note("deleted", self.name, wanted, result.error_code, result.low_watermark)
+            if result.error_code == 0:
+                ledger.log_start_seen(result.low_watermark, asked_s=asked_s, seen_s=self.world.loop.time())
+            elif result.error_code != OFFSET_OUT_OF_RANGE or not ledger.legal_losses:
+                self.must_be_retriable(result.error_code, "DeleteRecords")
+
+        await client.request(ApiKey.DELETE_RECORDS, request, DeleteRecordsResponse, note=note)
+        for _ in range(5):
+            await self.pause()
