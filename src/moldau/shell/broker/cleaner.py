@@ -123,7 +123,9 @@ class Cleaner:
             log = partition.log
             if is_roll_due(log, now_ms):
                 log.roll(now_ms)
-                broker.touched[partition.number] = partition  # flushed soon, cleaned after that
+            if log.is_flush_due(now_ms):
+                # sealed just now, or read anew after a crash: only what is flushed is cleaned
+                broker.touched[partition.number] = partition
             part = find_cleanable(log, self._cleaned_offset(partition), partition.last_stable_offset, now_ms)
             dirtiest, longest_ms = max(dirtiest, part.ratio), max(longest_ms, part.overdue_ms)
             if part.is_due(log.settings.min_cleanable_dirty_ratio) and (best is None or part.ratio > best[1].ratio):
