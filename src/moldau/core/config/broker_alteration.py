@@ -21,6 +21,7 @@ from moldau.core.config.setting import (
     REFUSED,
     SettingRow,
     check_value,
+    invalid_value,
     parse_value,
 )
 from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
@@ -44,7 +45,13 @@ _THREAD_COUNTS = (
     "num.network.threads",
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
 )
+_JAVA_CLASSES = ("metric.reporters",)
+"""Taken at a start, because files of Kafka have it; while running Kafka looks for the classes, and here are none."""
 MIN_BUFFER_BYTES_PER_CLEANER = 1 << 20
 
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
@@ -203,13 +210,15 @@ def _check_type(name: str, text: str) -> None:
 
 def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
     row = row_of(name)
-    if row is None or row[5] == IGNORED:
+    if row is None or (row[5] == IGNORED and name not in _JAVA_CLASSES):
         return
     is_in_force = name in ROWS_BY_NAME and parse_value(name, row[1], text) == view.get(name)
     if is_in_force:
         return
     if row[5] in (NOT_SERVED, REFUSED) or row[0] != name:
         raise invalid_request(f"Cannot update {name}: it is not served yet, and would have no effect")
+    if name in _JAVA_CLASSES:
+        raise invalid_request(f"Invalid value {text} for configuration {name}: Class {text} could not be found.")
     if name in CHANGED_BY_A_RESTART:
         raise invalid_request(f"Cannot update {name} dynamically: it changes with a restart")
 
@@ -223,11 +232,27 @@ def _check_together(after: BrokerSettings, changes: Mapping[str, str]) -> None:
         raise invalid_request(
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
         )
+    for name, bound in (
+        ("log.local.retention.ms", after.retention_ms),
+        ("log.local.retention.bytes", after.log_retention_bytes),
+    ):
+        _check_local_retention(name, int(str(after.get(name))), bound)
     threads, buffer_bytes = (
         int(str(after.get(name))) for name in ("log.cleaner.threads", "log.cleaner.dedupe.buffer.size")
     )
     if buffer_bytes < threads * MIN_BUFFER_BYTES_PER_CLEANER:
         raise invalid_request("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+
+
+def _check_local_retention(name: str, local: int, bound: int) -> None:
+    """What is kept on the broker's own disk is part of what is kept; -2: all of it (KIP-405)."""
+    whole = name.replace("local.", "")
+    if bound == -1 or local == -2:
+        return
+    if local == -1:
+        raise invalid_value(name, local, f"Value must not be -1 as {whole} value is set as {bound}.")
+    if local > bound:
+        raise invalid_value(name, local, f"Value must not be more than {whole} property value: {bound}")
 
 
 def _check_thread_count(name: str, asked: int, current: int) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from moldau.core.config.broker_alteration import (
+    REPLICATION_RATES,
     SettingLayers,
     check_broker_alteration,
     effective_broker_settings,
@@ -258,7 +259,7 @@ def _kind_and_default(resource: ConfigResource, name: str) -> tuple[str, str | N
 
 def _no_list(resource: ConfigResource, name: str, is_append: bool) -> KafkaError:
     if resource.resource_type == ResourceType.BROKER:
-        if row_of(name) is None:
+        if row_of(name) is None or name in REPLICATION_RATES:
             return invalid_config(f"Unknown config name: {name}")
         verb = "append" if is_append else "subtract"
         return invalid_config(f"Config value {verb} is not allowed for config key: {name}")

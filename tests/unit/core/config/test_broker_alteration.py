@@ -114,6 +114,17 @@ def test_no_layer_breaks_a_broker(layer: dict[str, str]) -> None:
             True,
             "Dynamic thread count update validation failed for log.cleaner.threads=0, value should be at least 1",
         ),
+        (
+            {"metric.reporters": "a.B"},
+            True,
+            "Invalid value a.B for configuration metric.reporters: Class a.B could not be found.",
+        ),
+        (
+            {"log.local.retention.ms": "3600001"},
+            True,
+            "Invalid value 3600001 for configuration log.local.retention.ms: "
+            "Value must not be more than log.retention.ms property value: 3600000",
+        ),
         ({"max.connections": "0"}, True, "Invalid max.connections 0"),
         ({"max.connection.creation.rate": "0"}, False, "Invalid max.connection.creation.rate 0"),
         (

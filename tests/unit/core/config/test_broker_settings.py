@@ -120,7 +120,9 @@ def test_the_value_that_is_in_force_anyway_is_never_refused() -> None:
 
 
 def test_what_has_no_effect_is_told() -> None:
-    settings = parse_broker_settings({"super.users": "User:a", "num.io.threads": "3", "transaction.max.timeout.ms": "7"})
+    settings = parse_broker_settings(
+        {"super.users": "User:a", "num.io.threads": "3", "transaction.max.timeout.ms": "7"}
+    )
     assert settings.notices() == (
         "num.io.threads has no effect: requests are handled on one event loop",
         "super.users is not a setting of Kafka 4.3 or of Moldau: it is kept, without effect",
