@@ -1,5 +1,9 @@
-"""The answer that refuses a request as a whole, made from the schemas alone: whatever was asked about is in it, each
-with the error's code wherever the response has one."""
+"""The answer that refuses a request as a whole, made from the schemas alone.
+
+Where a response, or a part of it, has an error of its own, the code stands there and what is below is left out, as
+Kafka does: a client that finds a code beside each partition too takes it for something lasting. Where it has none,
+everything that was asked about is in the answer, each with the code.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ def has_error_code(api_key: ApiKey) -> bool:
 
 def error_response(api_key: ApiKey, version: int, request: msgspec.Struct, error_name: str) -> msgspec.Struct:
     """The response to `request` in which everything failed with `error_name`."""
-    maker = _Maker(version, ERROR_CODES[error_name], error_name)
+    maker = _Maker(version, error_name, is_top_for_whole=api_key in _WHOLE_ONLY)
     response = maker.make(API_VERSIONS[api_key].response, request)
     return _without_top_code(api_key, response, error_name)
 
@@ -74,17 +78,20 @@ def _collect(value: msgspec.Struct, parent: str, topics: dict[str | bytes, None]
 
 
 class _Maker:
-    def __init__(self, version: int, code: int, name: str) -> None:
+    def __init__(self, version: int, name: str, *, is_top_for_whole: bool) -> None:
         self._version = version
-        self._code = code
+        self._code = ERROR_CODES[name]
         self._name = name
+        self._is_top_for_whole = is_top_for_whole
 
     def make(self, struct: type[msgspec.Struct], asked: object) -> msgspec.Struct:
         """A response struct that speaks of `asked`: a struct of the request, or one value of a plain array."""
-        values: dict[str, object] = {}
-        for field in fields_of(struct):
-            if field.is_present(self._version):
-                values[field.name] = self._value(field, asked)
+        fields = [field for field in fields_of(struct) if field.is_present(self._version)]
+        values = {field.name: self._value(field, asked) for field in fields}
+        if not self._is_top_for_whole and any(field.name == "error_code" for field in fields):
+            for field in fields:
+                if isinstance(field.type, Array) and field.name in values:
+                    values[field.name] = None if field.is_nullable(self._version) else ()
         return struct(**values)
 
     def _value(self, field: Field, asked: object) -> object:

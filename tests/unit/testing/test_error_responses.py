@@ -17,6 +17,9 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
 )
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.schema import Array, FieldType, Nested, Text, fields_of
@@ -86,6 +89,13 @@ def test_all_that_was_asked_about_is_answered() -> None:
         ("a", [(3, 16), (5, 16)]),
         ("b", [(3, 16), (5, 16)]),
     ]
+
+
+def test_an_error_of_a_group_stands_for_all_below_it() -> None:
+    topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0, 1)),)
+    asked = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=topics),))
+    response = error_response(ApiKey.OFFSET_FETCH, 9, asked, "NOT_COORDINATOR")
+    assert [(group.group_id, group.error_code, group.topics) for group in response.groups] == [("g", 16, ())]
 
 
 def test_produce_names_its_partitions_by_other_words() -> None:
