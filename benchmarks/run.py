@@ -26,8 +26,10 @@ from benchmarks.workload import Workload, read_workload
 
 Figures = dict[str, float]
 # The order of the rows: what warms a broker up comes first, memory last.
-ORDER = ["produce-100b", "produce-1k", "latency-1000", "one-record-50", "memory", "start", "arrow-100b"]
-ORDER += ["spark-100b", "spark-1k", "python-start", "recovery"]
+ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
+ORDER += ["latency-100", "latency-1000", "latency-3000", "latency-10000"]
+ORDER += ["one-record-1", "one-record-50", "one-record-500", "one-record-8-in-flight"]
+ORDER += ["memory", "start", "arrow-100b", "spark-100b", "spark-1k", "python-start", "recovery"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
 
@@ -102,6 +104,7 @@ def run_one_record(bench: Bench, workload: Workload, peer: Peer) -> Figures:
         connections=workload.connections,
         requests=workload.requests,
         value_bytes=workload.value_bytes,
+        in_flight=workload.in_flight,
     )
 
 

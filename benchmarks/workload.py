@@ -29,6 +29,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     warm_up: int = 0
     """Records at that rate that are not counted."""
     connections: int = 0
+    in_flight: int = 1
+    """Requests that a connection sends before it waits."""
     requests: int = 0
     rounds: int = 0
     """Of a kind that has no peer."""

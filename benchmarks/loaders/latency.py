@@ -43,7 +43,8 @@ def _consume(bootstrap_servers: str, topic: str, count: int, results: Connection
 
 
 def measure(peer: Peer, topic: str, *, rate: int, records: int, warm_up: int, value_bytes: int) -> dict[str, float]:
-    """Gives p50 and p99 in ms over `records`, after `warm_up` records at the same rate."""
+    """Gives p50 and p99 in ms over `records`, after `warm_up` records at the same rate, and what a record costs the
+    broker."""
     ours, theirs = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
     reader = context.Process(target=_consume, args=(peer.bootstrap_servers, topic, warm_up + records, theirs))
@@ -57,14 +58,21 @@ def measure(peer: Peer, topic: str, *, rate: int, records: int, warm_up: int, va
         if not reader.is_alive():
             raise PeerError("the consumer of the latency workload ended early")
     ours.recv()
-    begin = time.perf_counter()
+    begin, cpu_before = time.perf_counter(), 0.0
     for number in range(warm_up + records):
+        if number == warm_up:
+            cpu_before = peer.cpu_seconds()
         due = begin + number / rate
         while (wait := due - time.perf_counter()) > 0:
             time.sleep(min(wait, 0.0005))
         producer.produce(topic, struct.pack(">q", time.perf_counter_ns()) + padding)
         producer.poll(0)
     producer.flush(30)
+    cpu_s = peer.cpu_seconds() - cpu_before
     latencies = sorted(ours.recv()[warm_up:])
     reader.join()
-    return {"p50_ms": latencies[len(latencies) // 2] / 1000, "p99_ms": latencies[int(len(latencies) * 0.99)] / 1000}
+    return {
+        "p50_ms": latencies[len(latencies) // 2] / 1000,
+        "p99_ms": latencies[int(len(latencies) * 0.99)] / 1000,
+        "cpu_us_per_record": cpu_s / records * 1e6,
+    }
