@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.conformance.clients.aio import AioKafka
 from tests.conformance.clients.confluent import ConfluentKafka
-from tests.conformance.clients.driven import FranzGo, JavaClient, KafkaJs
+from tests.conformance.clients.driven import DrivenClient, FranzGo, JavaClient, KafkaJs
 from tests.conformance.clients.interface import Client, ClientError, Received
 from tests.conformance.clients.kcat import Kcat
 from tests.conformance.clients.pure_python import KafkaPython
 
 CLIENTS: dict[str, type[Client]] = {kind.name: kind for kind in (ConfluentKafka, KafkaPython, AioKafka, Kcat)}
-FOREIGN_CLIENTS: dict[str, type[Client]] = {kind.name: kind for kind in (KafkaJs, FranzGo, JavaClient)}
+FOREIGN_CLIENTS: dict[str, type[DrivenClient]] = {kind.name: kind for kind in (KafkaJs, FranzGo, JavaClient)}
 """Those that need another language's tools: npm, go, a JDK. Their tests have the marker `foreign`."""
 
 ALL_CLIENTS = CLIENTS | FOREIGN_CLIENTS
