@@ -7,8 +7,11 @@ back. A partition whose log failed is offline until a restart: every call raises
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from moldau.core.log.log import Appended, AppendOrigin, Log
 from moldau.core.log.reading import Read
+from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import StorageFailedError, StorageFullError, invariant, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
 
@@ -30,6 +33,7 @@ class Partition:
         "leader_epoch",
         "leader_id",
         "log",
+        "may_have_aborted",
         "number",
         "produce_requests",
         "topic_id",
@@ -50,6 +54,8 @@ class Partition:
         """Bytes appended since the start: who waits for bytes compares two looks."""
         self.appended_records = self.produce_requests = self.fetched_bytes = self.fetch_requests = 0
         """Since the start, for the metrics."""
+        self.may_have_aborted = True
+        """False once the log was found without an aborted transaction: while none are served, none is added."""
         self.flush_messages = log.settings.flush_messages
         self.waits_for_flush = self.flush_messages == 1
         # what recovery found in the log is all there is: with one replica it counts as committed, once it is as durable
@@ -61,6 +67,19 @@ class Partition:
     def last_stable_offset(self) -> Offset:
         """Without transactions everything below the high watermark is stable."""
         return self.high_watermark
+
+    def aborted_transactions(self, offset: int) -> Sequence[AbortedTransaction]:
+        """Those with records in [offset, last stable offset). The first call reads the log's small files. Raises 56."""
+        try:
+            if not self.log.aborted_transactions(0, self.log.log_end_offset):
+                self.may_have_aborted = False
+                return ()
+            return self.log.aborted_transactions(offset, self.last_stable_offset)
+        except (ValueError, StorageFailedError):
+            # without the index nobody can tell which records count
+            raise kafka_error(
+                "KAFKA_STORAGE_ERROR", f"{self.topic_partition}: a damaged index of transactions"
+            ) from None
 
     def settings_changed(self) -> None:
         """To be called after `log.update_settings`."""

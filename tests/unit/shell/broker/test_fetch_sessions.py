@@ -152,3 +152,15 @@ async def test_readers_of_committed_records_hear_which_transactions_were_aborted
     assert (await aborted(0, 12, isolation_level=1))[1:] == [(), ()]
     assert await aborted(0, 12) == [None, None, ()], "nobody asked; but what is unknown is told with an empty list"
     assert await aborted(99, 12, isolation_level=1) == [None, (), ()]
+
+
+async def test_a_damaged_index_of_transactions_is_told_to_readers_of_committed_records_only(start_node: Any) -> None:
+    disk = MemoryDisk()
+    first = await start_node(disk=disk)
+    await first.create_topic("t")
+    await produce(first.connect(), 0)
+    await first.node.stop()
+    disk.open("t-0/00000000000000000000.txnindex").append(b"\x00\x63" + bytes(32))
+    client = (await start_node(disk=disk)).connect()
+    assert told(await client.ask(ApiKey.FETCH, 12, request((0, 0), isolation_level=1))) == [(0, 56, -1)]
+    assert told(await client.ask(ApiKey.FETCH, 12, request((0, 0)))) == [(0, 0, 1)]

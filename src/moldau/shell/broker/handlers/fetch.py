@@ -98,13 +98,15 @@ def _refused(entry: FetchEntry, code: int) -> FetchResult:
     return (entry[0], entry[1], code, -1, -1, -1, None, None, () if code in REFUSED_BEFORE_THE_LOG else None)
 
 
-def _aborted(partition: Partition, offset: int, records: Buffer) -> AbortedTransactions:
-    """The aborted transactions with records among `records`, which were read from `offset`."""
-    found = partition.log.aborted_transactions(offset, partition.last_stable_offset)
+def _aborted(partition: Partition, offset: int, read: Read | tuple[int, int]) -> AbortedTransactions:
+    """The aborted transactions with records among those that were read from `offset`. Raises 56."""
+    if isinstance(read, tuple) or not read.records:
+        return ()
+    found = partition.aborted_transactions(offset)
     if not found:
         return ()
     end_offset = offset
-    for _, header in iterate_batches(records):
+    for _, header in iterate_batches(read.records):
         end_offset = header.next_offset
     return tuple((entry.producer_id, entry.first_offset) for entry in found if entry.first_offset < end_offset)
 
@@ -170,6 +172,7 @@ class ParkedFetch:
         results are not complete)."""
         results: list[FetchResult] = []
         unknown: list[FetchResult] = []
+        none_aborted: AbortedTransactions | None = () if self.is_read_committed else None
         self.size = 0
         self.is_urgent = False
         self._cold = None
@@ -181,6 +184,9 @@ class ParkedFetch:
         for entry in self.entries:
             try:
                 partition, read = self._read(entry, budget)
+                aborted = none_aborted
+                if aborted is not None and partition.may_have_aborted and read is not None:
+                    aborted = _aborted(partition, entry[3], read)
             except KafkaError as error:
                 self.is_urgent = True
                 self.broker.telemetry.count(FAILED_FETCH_REQUESTS)
@@ -190,7 +196,7 @@ class ParkedFetch:
                 continue
             if isinstance(read, tuple):
                 self.is_urgent = True
-                results.append(self._found(entry, partition, None, read))
+                results.append(self._found(entry, partition, None, read, none_aborted))
                 continue
             if read is not None and read.cold is not None and not is_cold_left_out:
                 self._cold = read.cold
@@ -199,7 +205,7 @@ class ParkedFetch:
             if records:
                 self.size += len(records)
                 budget -= len(records)
-            results.append(self._found(entry, partition, records, None))
+            results.append(self._found(entry, partition, records, None, aborted))
         return results + unknown if unknown else results
 
     def _read(self, entry: FetchEntry, budget: int) -> tuple[Partition, Read | tuple[int, int] | None]:
@@ -253,14 +259,16 @@ class ParkedFetch:
         return partition
 
     def _found(
-        self, entry: FetchEntry, partition: Partition, records: Buffer | None, diverging: tuple[int, int] | None
+        self,
+        entry: FetchEntry,
+        partition: Partition,
+        records: Buffer | None,
+        diverging: tuple[int, int] | None,
+        aborted: AbortedTransactions | None,
     ) -> FetchResult:
         partition.fetch_requests += 1
         high_watermark = partition.high_watermark
         log_start_offset = partition.log.log_start_offset
-        aborted: AbortedTransactions | None = None
-        if self.is_read_committed:
-            aborted = _aborted(partition, entry[3], records) if records else ()
         return (
             entry[0],
             entry[1],
