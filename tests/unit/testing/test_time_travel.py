@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
@@ -109,6 +111,19 @@ def test_offsets_expire() -> None:
         cluster.advance(minutes=11)
         with pytest.raises(KafkaError, match="committed nothing"):
             cluster.lag("g")
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True], ids=["memory", "disk"])
+def test_compaction_has_kept_the_last_of_each_key(tmp_path: Path, is_on_disk: bool) -> None:
+    with Cluster(data_dir=tmp_path if is_on_disk else None) as cluster:
+        config = {"cleanup.policy": "compact", "segment.ms": 60_000, "min.cleanable.dirty.ratio": 0.01}
+        cluster.create_topic("t", config=config)
+        for number in range(20):
+            cluster.produce("t", str(number), key=f"k{number % 2}")
+        cluster.advance(hours=1)
+        cluster.produce("t", "new", key="k0")  # rolls the segment, which is clean only once it is closed
+        cluster.advance(hours=1)
+        assert [(record.offset, record.value) for record in cluster.records("t")][:2] == [(18, b"18"), (19, b"19")]
 
 
 def test_traffic_does_not_hold_time_up() -> None:

@@ -237,6 +237,11 @@ class Broker:
         self._tasks[task] = None
         task.add_done_callback(self._task_done)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether anything that was spawned still runs: for tests."""
+        return bool(self._tasks)
+
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()
