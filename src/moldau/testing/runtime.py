@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -196,6 +197,7 @@ class Runtime:
         try:
             doors = Doors(
                 clock=TravellingClock(self._travel),
+                timer_ns=time.perf_counter_ns,
                 random=SystemRandom(),
                 disk=self._disk,
                 workers=workers,

@@ -31,6 +31,7 @@ from moldau.core.config.setting import (
     invalid_config,
     parse_value,
 )
+from moldau.core.quotas.connections import parse_overrides
 
 ROWS_BY_NAME: dict[str, SettingRow] = {row[0]: row for row in BROKER_SETTING_ROWS}
 
@@ -56,6 +57,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     connections_max_idle_ms: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
+    max_connection_creation_rate: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
     max_request_partition_size_limit: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int
@@ -125,6 +130,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     producer_id_expiration_ms: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     listener_security_protocol_map: str
     moldau_record_validation: str
     moldau_request_memory_bytes: int
@@ -270,6 +279,10 @@ def _check_together(settings: BrokerSettings) -> None:
     unknown = [path for path in settings.cordoned_log_dirs if path not in (*directories, "*")]
     if unknown:
         raise invalid_config(f"cordoned.log.dirs: {unknown[0]} is not in log.dirs")
+    try:
+        parse_overrides(settings.max_connections_per_ip_overrides)
+    except ValueError as error:
+        raise invalid_config(str(error)) from None
     if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
         raise invalid_config("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
     if settings.retention_ms == 0:

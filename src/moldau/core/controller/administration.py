@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.assignments import Charge, free_of_charge
 from moldau.core.controller.brokers import unregister_broker
+from moldau.core.controller.client_quotas import alter_client_quotas
+from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
 from moldau.core.controller.features import update_features
 from moldau.core.controller.leader_elections import elect_leaders
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments
-from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse
+from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse, CoreResponse, MeteredRequest
+from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
+from moldau.errors import InvariantError
 from moldau.ports import Random
+from moldau.wire.protocol.messages.client_quotas import AlterClientQuotasRequest
 from moldau.wire.protocol.messages.cluster import UnregisterBrokerRequest, UpdateFeaturesRequest
+from moldau.wire.protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     ElectLeadersRequest,
 )
+from moldau.wire.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 
 
 def administer(
-    state: MetadataFold, settings: BrokerSettings, random: Random, kraft_version: int, request: AdministrationRequest
-) -> tuple[list[MetadataRecord], AdministrationResponse]:
+    state: MetadataFold,
+    settings: BrokerSettings,
+    random: Random,
+    kraft_version: int,
+    request: AdministrationRequest,
+    now_ms: int,
+) -> tuple[list[MetadataRecord], AdministrationResponse | CoreResponse]:
     """The records and the answer of one request. Raises KafkaError where the answer has no place for it."""
     image = state.image
-    match request:
+    charge: Charge = free_of_charge
+    asked: CreateTopicsRequest | DeleteTopicsRequest | AdministrationRequest = request
+    if isinstance(request, MeteredRequest):
+        asked, take = request.request, request.quota.take
+        charge = partial(take, now_ms=now_ms)
+    match asked:
+        case CreateTopicsRequest():
+            return create_topics(state, settings, random, asked, charge)
+        case DeleteTopicsRequest():
+            return delete_topics(image, settings, asked, charge)
+        case IncrementalAlterConfigsRequest():
+            return incremental_alter_configs(image, settings, asked)
+        case AlterConfigsRequest():
+            return alter_configs(image, settings, asked)
+        case AlterClientQuotasRequest():
+            return alter_client_quotas(image, asked)
         case CreatePartitionsRequest():
-            return create_partitions(image, random, request)
+            return create_partitions(image, random, asked, charge)
         case ElectLeadersRequest():
-            return elect_leaders(image, request)
+            return elect_leaders(image, asked)
         case AlterPartitionReassignmentsRequest():
-            return alter_partition_reassignments(image, request)
+            return alter_partition_reassignments(image, asked)
         case UpdateFeaturesRequest():
-            return update_features(image, settings, kraft_version, request)
+            return update_features(image, settings, kraft_version, asked)
         case UnregisterBrokerRequest():
-            return unregister_broker(image, settings, request)
+            return unregister_broker(image, settings, asked)
+        case MeteredRequest():
+            raise InvariantError("a metered request within another")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.metadata_records import PartitionRecord
+
+Charge = Callable[[int], None]
+"""Takes a number of partitions out of what a client may create and delete; raises THROTTLING_QUOTA_EXCEEDED."""
+
+
+def free_of_charge(partitions: int) -> None:
+    """Where no quota holds."""
 
 
 def bad_assignment(message: str) -> KafkaError:

@@ -61,11 +61,11 @@ class ControllerMachine:
         self, state: MetadataFold, request_id: int, request: ControllerRequest, now_ms: int
     ) -> ControllerDecision:
         """One request: its records and its answer. Raises KafkaError where the answer has no place for it."""
-        records, response = self._answer(state, request)
+        records, response = self._answer(state, request, now_ms)
         return Decision(tuple(records), ((request_id, response),))
 
     def _answer(
-        self, state: MetadataFold, request: ControllerRequest
+        self, state: MetadataFold, request: ControllerRequest, now_ms: int
     ) -> tuple[list[MetadataRecord], ControllerResponse]:
         image = state.image
         match request:
@@ -94,7 +94,7 @@ class ControllerMachine:
             case _:
                 from moldau.core.controller.administration import administer
 
-                return administer(state, self._settings, self._random, self.kraft_version, request)
+                return administer(state, self._settings, self._random, self.kraft_version, request, now_ms)
 
     def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
         """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""

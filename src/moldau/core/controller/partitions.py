@@ -3,7 +3,14 @@ request are refused before anything is added; Apache Kafka answers -1 and adds s
 
 from __future__ import annotations
 
-from moldau.core.controller.assignments import bad_assignment, check_active, check_assignment, new_partition
+from moldau.core.controller.assignments import (
+    Charge,
+    bad_assignment,
+    check_active,
+    check_assignment,
+    free_of_charge,
+    new_partition,
+)
 from moldau.core.controller.placement import place_replicas
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
@@ -20,7 +27,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 
 
 def create_partitions(
-    image: MetadataImage, random: Random, request: CreatePartitionsRequest
+    image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
 ) -> tuple[list[MetadataRecord], CreatePartitionsResponse]:
     """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
     counts: dict[str, int] = {}
@@ -35,7 +42,9 @@ def create_partitions(
     records: list[MetadataRecord] = []
     for topic in asked:
         try:
-            records += _added(image, random, topic)
+            added = _added(image, random, topic)
+            charge(len(added))
+            records += added
         except KafkaError as error:
             results.append(refused(topic.name, error))
         else:

@@ -23,6 +23,8 @@ from moldau.wire.protocol.messages.topics import (
 )
 
 if TYPE_CHECKING:
+    from moldau.core.quotas.usage import MutationQuota
+    from moldau.wire.protocol.messages.client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
     from moldau.wire.protocol.messages.cluster import (
         UnregisterBrokerRequest,
         UnregisterBrokerResponse,
@@ -130,6 +132,20 @@ class QuorumDescription(msgspec.Struct, frozen=True):
     listeners: tuple[BrokerListener, ...]
 
 
+class MeteredRequest(msgspec.Struct, frozen=True):
+    """A request that creates or deletes partitions, and what its client may still do of that (KIP-599)."""
+
+    request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest
+    quota: MutationQuota
+
+
+def metered(
+    request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest, quota: MutationQuota | None
+) -> ControllerRequest:
+    """`request`, held to `quota` if there is one."""
+    return request if quota is None else MeteredRequest(request, quota)
+
+
 class ControllerReady(msgspec.Struct, frozen=True):
     """The answer to ActivateController and RegisterController."""
 
@@ -137,11 +153,11 @@ class ControllerReady(msgspec.Struct, frozen=True):
 # names of types only: their modules are imported with the first request of theirs
 AdministrationRequest: TypeAlias = (
     "CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
-    " | UpdateFeaturesRequest | UnregisterBrokerRequest"
+    " | UpdateFeaturesRequest | UnregisterBrokerRequest | AlterClientQuotasRequest | MeteredRequest"
 )
 AdministrationResponse: TypeAlias = (
     "CreatePartitionsResponse | ElectLeadersResponse | AlterPartitionReassignmentsResponse"
-    " | UpdateFeaturesResponse | UnregisterBrokerResponse"
+    " | UpdateFeaturesResponse | UnregisterBrokerResponse | AlterClientQuotasResponse"
 )
 
 ControllerRequest: TypeAlias = "CoreRequest | AdministrationRequest"

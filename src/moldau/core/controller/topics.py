@@ -21,18 +21,25 @@ from moldau.core.config.topic_settings import (
     internal_topic_settings,
     validate_topic_settings,
 )
+from moldau.core.controller.assignments import (
+    Charge,
+    bad_assignment,
+    check_active,
+    check_assignment,
+    free_of_charge,
+    new_partition,
+)
 from moldau.core.controller.configs import setting_layers, topic_config_records
 from moldau.core.controller.placement import place_replicas
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
-from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataFold, MetadataRecord
+from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Random
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.messages.metadata_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from moldau.wire.protocol.messages.metadata_records import RemoveTopicRecord, TopicRecord
 from moldau.wire.protocol.messages.topics import (
-    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
@@ -60,7 +67,11 @@ class NewTopic(msgspec.Struct, frozen=True):
 
 
 def create_topics(
-    state: MetadataFold, settings: BrokerSettings, random: Random, request: CreateTopicsRequest
+    state: MetadataFold,
+    settings: BrokerSettings,
+    random: Random,
+    request: CreateTopicsRequest,
+    charge: Charge = free_of_charge,
 ) -> tuple[list[MetadataRecord], CreateTopicsResponse]:
     """The records of all topics that may be created (none if only validating), and the answer for each topic."""
     image = state.image
@@ -72,6 +83,7 @@ def create_topics(
         for topic in asked:
             try:
                 new_topic = _check_topic(state, settings, random, topic)
+                charge(len(new_topic.placements))
             except KafkaError as error:
                 results.append(_refused(topic.name, error))
                 continue
@@ -199,42 +211,16 @@ def _check_assignments(image: MetadataImage, topic: CreatableTopic) -> list[tupl
     by_partition: dict[int, tuple[int, ...]] = {}
     for assignment in topic.assignments:
         if assignment.partition_index in by_partition:
-            raise _bad_assignment(
+            raise bad_assignment(
                 f"Found multiple manual partition assignments for partition {assignment.partition_index}"
             )
         expected = len(next(iter(by_partition.values()))) if by_partition else None
-        _check_assignment(image, assignment, expected)
+        check_assignment(image, assignment.broker_ids, expected)
+        check_active(image, assignment.broker_ids, assignment.partition_index)
         by_partition[assignment.partition_index] = assignment.broker_ids
     if sorted(by_partition) != list(range(len(by_partition))):
-        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return [by_partition[index] for index in range(len(by_partition))]
-
-
-def _check_assignment(image: MetadataImage, assignment: CreatableReplicaAssignment, expected: int | None) -> None:
-    broker_ids = assignment.broker_ids
-    if not broker_ids:
-        raise _bad_assignment("The manual partition assignment includes an empty replica list.")
-    for position, broker_id in enumerate(sorted(broker_ids)):
-        if broker_id not in image.brokers:
-            raise _bad_assignment(
-                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
-            )
-        if position and sorted(broker_ids)[position - 1] == broker_id:
-            raise _bad_assignment(f"The manual partition assignment includes the broker {broker_id} more than once.")
-    if expected is not None and len(broker_ids) != expected:
-        raise _bad_assignment(
-            f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this is not "
-            f"consistent with previous partitions, which have {expected} replica(s)."
-        )
-    if not any(image.brokers[broker_id].is_active for broker_id in broker_ids):
-        raise _bad_assignment(
-            "All brokers specified in the manual partition assignment for partition "
-            f"{assignment.partition_index} are fenced or in controlled shutdown."
-        )
-
-
-def _bad_assignment(message: str) -> KafkaError:
-    return kafka_error("INVALID_REPLICA_ASSIGNMENT", message)
 
 
 def _unused_topic_id(image: MetadataImage, random: Random) -> Uuid:
@@ -248,26 +234,8 @@ def _records(image: MetadataImage, topic: NewTopic, topic_id: Uuid) -> list[Meta
     records: list[MetadataRecord] = [TopicRecord(topic.name, topic_id)]
     records += topic_config_records(topic.name, topic.configs)
     for partition_id, replicas in enumerate(topic.placements):
-        isr = tuple(replica for replica in replicas if image.brokers[replica].is_active)
-        records.append(
-            PartitionRecord(
-                partition_id=partition_id,
-                topic_id=topic_id,
-                replicas=replicas,
-                isr=isr,
-                leader=isr[0],
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=tuple(_default_directory(image, replica) for replica in replicas),
-            )
-        )
+        records.append(new_partition(image, topic_id, partition_id, replicas))
     return records
-
-
-def _default_directory(image: MetadataImage, broker_id: int) -> Uuid:
-    """The only log directory of a broker; with several it chooses itself, and tells later (KIP-858)."""
-    directories = image.brokers[broker_id].log_directories
-    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 
 def _created(image: MetadataImage, settings: BrokerSettings, topic: NewTopic, topic_id: Uuid) -> CreatableTopicResult:
@@ -289,7 +257,7 @@ def _created(image: MetadataImage, settings: BrokerSettings, topic: NewTopic, to
 
 
 def delete_topics(
-    image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest
+    image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest, charge: Charge = free_of_charge
 ) -> tuple[list[MetadataRecord], DeleteTopicsResponse]:
     """The records that remove the topics named, and the answer for each."""
     states = request.topics or tuple(DeleteTopicState(name) for name in request.topic_names)
@@ -303,6 +271,7 @@ def delete_topics(
             topic = _topic_to_delete(image, state)
             if topic.topic_id in removed:
                 raise kafka_error("INVALID_REQUEST", "The provided topic name maps to an ID that was already supplied.")
+            charge(len(topic.partitions))
         except KafkaError as error:
             results.append(_deletion_refused(state, error))
             continue

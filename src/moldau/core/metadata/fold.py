@@ -24,12 +24,14 @@ from moldau.core.metadata.image import (
     ResourceType,
     TopicImage,
 )
+from moldau.core.quotas.limits import quota_entity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -76,7 +78,7 @@ class MetadataFold:
         self.image = MetadataImage(cluster_id)
         self._names_by_key: dict[str, list[str]] = {}
         self.unserved: list[MetadataRecord] = []
-        """Records that nothing here acts on (ACLs, quotas, credentials, tokens, unknown ones), in log order."""
+        """Records that nothing here acts on (ACLs, credentials, tokens, unknown ones), in log order."""
         self._delta = MetadataDelta()
         self._transaction: list[MetadataRecord] | None = None
 
@@ -127,6 +129,8 @@ class MetadataFold:
                 self._take_config(record)
             case ProducerIdsRecord():
                 self._take_producer_ids(record)
+            case ClientQuotaRecord():
+                self._take_client_quota(record)
             case FeatureLevelRecord():
                 self._take_feature_level(record)
             case RegisterBrokerRecord():
@@ -240,6 +244,19 @@ class MetadataFold:
         else:
             self.image.configs.pop(resource, None)
             self._delta.configs[resource] = None
+
+    def _take_client_quota(self, record: ClientQuotaRecord) -> None:
+        entity = quota_entity({part.entity_type: part.entity_name for part in record.entity})
+        values = dict(self.image.client_quotas.get(entity, {}))
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if values:
+            self.image.client_quotas[entity] = self._delta.client_quotas[entity] = values
+        else:
+            self.image.client_quotas.pop(entity, None)
+            self._delta.client_quotas[entity] = None
 
     def _take_feature_level(self, record: FeatureLevelRecord) -> None:
         self._delta.features[record.name] = record.feature_level

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from moldau.core.quotas.limits import QuotaEntity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
 
 _Key = TypeVar("_Key")
@@ -133,6 +134,7 @@ class MetadataDelta(msgspec.Struct):
     features: dict[str, int] = {}
     """Level 0: gone."""
     controllers: dict[int, ControllerImage] = {}
+    client_quotas: dict[QuotaEntity, dict[str, float] | None] = {}
     next_producer_id: int | None = None
 
     @property
@@ -145,6 +147,7 @@ class MetadataDelta(msgspec.Struct):
             or self.configs
             or self.features
             or self.controllers
+            or self.client_quotas
             or self.next_producer_id is not None
         )
 
@@ -162,6 +165,7 @@ class MetadataImage:
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.controllers: dict[int, ControllerImage] = {}
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = 0
 
     def topic(self, name: str) -> TopicImage | None:
@@ -201,6 +205,7 @@ class MetadataImage:
         image.configs = dict(self.configs)
         image.features = dict(self.features)
         image.controllers = dict(self.controllers)
+        image.client_quotas = dict(self.client_quotas)
         image.next_producer_id = self.next_producer_id
         return image
 
@@ -219,6 +224,7 @@ class MetadataImage:
                 self.topics_by_name[topic.name] = topic
         _replace(self.brokers, delta.brokers)
         _replace(self.configs, delta.configs)
+        _replace(self.client_quotas, delta.client_quotas)
         for name, level in delta.features.items():
             if level == 0:
                 self.features.pop(name, None)

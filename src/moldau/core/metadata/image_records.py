@@ -17,9 +17,11 @@ from moldau.core.metadata.image import (
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
+    ClientQuotaRecord,
     ConfigRecord,
     ControllerEndpoint,
     ControllerFeature,
+    EntityData,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -48,6 +50,10 @@ def image_records(image: MetadataImage, unserved: Iterable[MetadataRecord]) -> I
     for resource in sorted(image.configs):
         for name, value in sorted(image.configs[resource].items()):
             yield ConfigRecord(resource.resource_type, resource.name, name, value)
+    for entity, quotas in sorted(image.client_quotas.items(), key=lambda item: repr(item[0])):
+        data = tuple(EntityData(kind, name) for kind, name in entity)
+        for key, limit in sorted(quotas.items()):
+            yield ClientQuotaRecord(data, key, limit, False)
     if image.next_producer_id:
         yield ProducerIdsRecord(-1, -1, image.next_producer_id)
     yield from unserved

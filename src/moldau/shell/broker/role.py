@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
-from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, QuorumDescription
+from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, QuorumDescription, metered
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
@@ -24,6 +24,7 @@ from moldau.shell.broker.checkpoints import Checkpoints
 from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.partitions import Partitions
+from moldau.shell.broker.quotas import BrokerQuotas
 from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
 from moldau.shell.broker.waits import PartitionWaits
 from moldau.shell.network.bounds import ResponseMemory
@@ -42,6 +43,7 @@ from moldau.wire.protocol.messages.topics import (
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
+    from moldau.core.quotas.usage import MutationQuota
     from moldau.shell.broker.coordinators import Coordinators
     from moldau.wire.protocol.messages.configs import (
         AlterConfigsRequest,
@@ -115,6 +117,7 @@ class Broker:
         self.partitions = Partitions(self, logs)
         self.topic_creation = TopicCreation(self)
         self.producer_ids = ProducerIds(self)
+        self.quotas = BrokerQuotas(self)
         self._offline_paths: dict[str, None] = {}
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
@@ -139,6 +142,7 @@ class Broker:
         """The quorum committed `delta`, which `image` holds already."""
         self.image = image
         self.cluster_id = image.cluster_id
+        self.quotas.metadata_changed(image, delta)
         self.dynamic_settings.apply(image, delta)
         self.partitions.apply(image, delta)
         if self.broker_epoch >= 0:
@@ -200,15 +204,19 @@ class Broker:
 
     # -- asking the controller
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def create_topics(
+        self, request: CreateTopicsRequest, quota: MutationQuota | None = None
+    ) -> CreateTopicsResponse:
         """Returns when the topics are committed and served here. Raises KafkaError."""
-        response = await self.controller.submit(request)
+        response = await self.controller.submit(metered(request, quota))
         await self.partitions.wait_settled()
         return cast(CreateTopicsResponse, response)
 
-    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    async def delete_topics(
+        self, request: DeleteTopicsRequest, quota: MutationQuota | None = None
+    ) -> DeleteTopicsResponse:
         """As `create_topics`."""
-        response = await self.controller.submit(request)
+        response = await self.controller.submit(metered(request, quota))
         await self.partitions.wait_settled()
         return cast(DeleteTopicsResponse, response)
 

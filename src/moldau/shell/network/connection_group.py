@@ -10,6 +10,7 @@ from moldau.shell.network.event_log import EventLog
 from moldau.telemetry import Telemetry
 
 if TYPE_CHECKING:
+    from moldau.shell.network.admission import ConnectionAdmission
     from moldau.shell.network.pending_response import Answer, PendingResponse
     from moldau.shell.network.server_connection import ServerConnection
 
@@ -46,6 +47,8 @@ class ConnectionGroup:
         self.spares: list[bytearray] = []
         """Private buffers given back by connections, for the next long frame."""
         self.connections: dict[int, ServerConnection] = {}
+        self.admission: ConnectionAdmission | None = None
+        """Who may come, and how many; None: everybody."""
         self._next_id = 0
         self._sweep_timer: asyncio.TimerHandle | None = None
 

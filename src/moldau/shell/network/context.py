@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from moldau.core.quotas.usage import MutationQuota
     from moldau.shell.network.server_connection import ServerConnection
 
 
@@ -45,9 +46,15 @@ class Authorizer(Protocol):
 
 
 class Quotas(Protocol):
-    """Decides how long a client has to wait for what it used. A cluster without quotas has none."""
+    """Decides how long a client has to wait for what it used. A dispatcher has it while any client has a quota."""
 
     def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int: ...
+
+    def handled(self, principal: str, client_id: str, elapsed_ns: int) -> None: ...
+
+    def max_fetch_bytes(self, principal: str, client_id: str) -> int | None: ...
+
+    def mutation_quota(self, principal: str, client_id: str, *, is_strict: bool) -> MutationQuota | None: ...
 
 
 class RequestContext:
@@ -100,8 +107,29 @@ class RequestContext:
             connection.principal, connection.client_address, operation, resource_type, name
         )
 
-    def throttle(self, size: int = 0) -> int:
-        """The milliseconds that the client has to wait after this request of `size` bytes."""
+    def throttle(self, size: int = 0, mutation: MutationQuota | None = None) -> int:
+        """The milliseconds that the client has to wait after this request: the answer tells them and goes at once, the
+        next request is not begun before. To be asked once. `size`: bytes of a produce request, of a fetch's answer;
+        `mutation`: what the request was held to."""
         if self.quotas is None:
             return 0
-        return self.quotas.throttle_ms(self.connection.principal, self.client_id, self.api_key, size)
+        throttle_ms = self.quotas.throttle_ms(self.connection.principal, self.client_id, self.api_key, size)
+        if mutation is not None:
+            throttle_ms = max(throttle_ms, mutation.throttle_time_ms)
+        if throttle_ms:
+            self.connection.mute(throttle_ms)
+        return throttle_ms
+
+    def max_fetch_bytes(self) -> int | None:
+        """The most that an answer to a fetch may hold by the client's quota; None without one."""
+        if self.quotas is None:
+            return None
+        return self.quotas.max_fetch_bytes(self.connection.principal, self.client_id)
+
+    def mutation_quota(self, strict_from: int) -> MutationQuota | None:
+        """What a request that creates or deletes partitions is held to; refused over it from version `strict_from` on,
+        only throttled before (KIP-599)."""
+        if self.quotas is None:
+            return None
+        is_strict = self.api_version >= strict_from
+        return self.quotas.mutation_quota(self.connection.principal, self.client_id, is_strict=is_strict)

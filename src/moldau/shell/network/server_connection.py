@@ -57,6 +57,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_is_paused",
         "_is_pressed",
         "_largest_unsent_bytes",
+        "_muted",
         "_out",
         "_out_bytes",
         "_preparing",
@@ -105,6 +106,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._out_bytes = 0
         self._is_in_event = self._is_paused = self._stopped = self._resume_queued = False
         self._preparing = 0
+        self._muted: asyncio.TimerHandle | None = None
         self._unsent_bytes = self._written_bytes = self._largest_unsent_bytes = 0
         self._is_pressed = False
         self._wait_for_write: list[Callable[[], None]] = []
@@ -123,6 +125,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         now_ms = int(self.group.loop.time() * 1000)
         self._swept = (0, 0, now_ms, now_ms, 0)
         self.id = self.group.add(self)
+        if self.group.admission is not None:
+            self.group.admission.arrived(self)
         if self.group.dispatcher is None:
             self._pause_reading()
 
@@ -135,10 +139,15 @@ class ServerConnection(asyncio.BufferedProtocol):
         group = self.group
         group.remove(self.id)
         group.request_memory.forget(self.id)
+        if group.admission is not None:
+            group.admission.left(self)
         self._drop_frame()
         self._set_held(None)
         self._set_unsent(0)
         self._wait_for_write.clear()
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
         responses, self._responses = self._responses, deque()
         for response in responses:
             if response.on_abandoned is not None:
@@ -208,7 +217,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if position == end or self.is_closed:
             return
         if self._stopped:
-            if self.is_holding() and not self._preparing:
+            if self.is_holding() and not self._preparing and self._muted is None:
                 is_unread = self.is_write_paused
                 self.group.telemetry.count(BOUND_REACHED, HIGH_WATER if is_unread else PENDING_RESPONSES)
             self._set_held(bytearray(view[position:end]))
@@ -234,7 +243,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             frame_end = position + 4 + length
             if frame_end > end:
                 break
-            if (self._responses or self.is_write_paused or self._preparing) and self.is_holding():
+            if (self._responses or self.is_write_paused or self._preparing or self._muted) and self.is_holding():
                 self._stopped = True
                 break
             self.frames_received += 1
@@ -344,6 +353,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return (
             self.is_write_paused
             or self._preparing > 0
+            or self._muted is not None
             or self.group.dispatcher is None
             or len(self._responses) >= limits.max_pending_responses
             or self._blocked_bytes >= limits.max_pending_response_bytes
@@ -355,6 +365,19 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def end_prepare(self) -> None:
         self._preparing -= 1
+        self._resume_later()
+
+    def mute(self, throttle_ms: int) -> None:
+        """No further request begins for `throttle_ms`; what is answered meanwhile is sent."""
+        end_s = self.group.loop.time() + throttle_ms / 1_000
+        if self.is_closed or (self._muted is not None and self._muted.when() >= end_s):
+            return
+        if self._muted is not None:
+            self._muted.cancel()
+        self._muted = self.group.loop.call_at(end_s, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
         self._resume_later()
 
     def _pause_reading(self) -> None:
@@ -504,7 +527,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             if now_ms - active_ms >= CLOSE_TIMEOUT_MS:
                 self.abort()
             return
-        if self.received_bytes != received or self._responses or self._held is not None:
+        if self.received_bytes != received or self._responses or self._held is not None or self._muted is not None:
             active_ms = now_ms
         is_incomplete = bool(self._carry) or self._frame is not None
         is_whole = self._frame is not None and self._frame_filled == self._frame_size

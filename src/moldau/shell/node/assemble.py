@@ -21,6 +21,7 @@ from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Listener, Network, TcpListener
 from moldau.shell.network.server_connection import ServerConnection
+from moldau.shell.node.admission import follow_quotas, new_admission
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from moldau.shell.network.dispatch import Dispatcher
     from moldau.shell.node.directories import NodeDirectories
     from moldau.shell.node.operations import Operations
-    from moldau.shell.node.storage_format import MetaProperties
     from moldau.shell.quorum.role import QuorumRole
 
 CONTROLLER_PORT = 9093
@@ -51,6 +51,8 @@ class Doors(msgspec.Struct, frozen=True):
     """The first log directory, with the metadata log."""
     workers: Workers
     network: Network
+    timer_ns: Callable[[], int] | None = None
+    """For short measurements: what requests take, where a client has a quota of that. None: nothing is measured."""
     physical_memory_bytes: int = 4 * MAX_REQUEST_MEMORY_BYTES
     """What a quarter is taken of for requests in memory, at most 512 MiB."""
     further_disks: tuple[Disk, ...] = ()
@@ -166,6 +168,7 @@ class Node:
             self.log,
             self.telemetry,
         )
+        group.admission = new_admission(settings, self.doors.clock, self.log, self.telemetry)
         for endpoint in settings.listeners:
             factory = partial(ServerConnection, group, endpoint.name)
             self._listeners.append(await self.doors.network.listen(endpoint.host, endpoint.port, factory))
@@ -312,6 +315,7 @@ class Node:
         )
         broker.prepare = dispatcher.prepare
         broker.response_memory = group.response_memory
+        follow_quotas(dispatcher, group, broker, self.doors.timer_ns)
         group.open(dispatcher)
         if self.operations is not None:
             self.operations.quorum, self.operations.broker = self._quorum, broker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -43,6 +44,7 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
         opened = open_disks(data_directory, settings)
         doors = Doors(
             clock=SystemClock(),
+            timer_ns=time.perf_counter_ns,
             random=SystemRandom(),
             disk=opened.disks[0],
             further_disks=opened.disks[1:],

@@ -527,5 +527,6 @@ def delta_of(image: MetadataImage) -> MetadataDelta:
         configs=dict(image.configs),
         features=dict(image.features),
         controllers=dict(image.controllers),
+        client_quotas=dict(image.client_quotas),
         next_producer_id=image.next_producer_id,
     )

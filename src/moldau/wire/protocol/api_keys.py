@@ -190,6 +190,8 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _api(0, 1, 0, "partitions", "AlterPartitionReassignments"),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _api(0, 0, 0, "partitions", "ListPartitionReassignments"),
     ApiKey.OFFSET_DELETE: _api(0, 0, NEVER, "group_admin", "OffsetDelete"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _api(0, 1, 1, "client_quotas", "DescribeClientQuotas"),
+    ApiKey.ALTER_CLIENT_QUOTAS: _api(0, 1, 1, "client_quotas", "AlterClientQuotas"),
     ApiKey.DESCRIBE_QUORUM: _api(0, 2, 0, "cluster", "DescribeQuorum"),
     ApiKey.UPDATE_FEATURES: _api(0, 2, 0, "cluster", "UpdateFeatures"),
     ApiKey.DESCRIBE_CLUSTER: _api(0, 2, 0, "cluster", "DescribeCluster"),

@@ -82,7 +82,11 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
             return encode_fetch_response(version, correlation_id, begun, NO_SESSION_ID, [])
         if begun is not None:
             session, entries = begun, begun.entries
-    fetch = ParkedFetch(broker, context, replica_id, min(max_bytes, broker.fetch_max_bytes), min_bytes, entries)
+    max_bytes = min(max_bytes, broker.fetch_max_bytes)
+    if (quota_bytes := context.max_fetch_bytes()) is not None:
+        max_bytes = min(max_bytes, quota_bytes)
+        min_bytes = min(min_bytes, max_bytes)
+    fetch = ParkedFetch(broker, context, replica_id, max_bytes, min_bytes, entries)
     fetch.is_read_committed = isolation_level == READ_COMMITTED
     fetch.session = session
     results = fetch.collect()
@@ -284,10 +288,14 @@ class ParkedFetch:
     def encode(self, results: list[FetchResult]) -> list[Buffer]:
         """The whole framed response."""
         context = self.context
-        if self.size:
+        throttle_time_ms = context.throttle(self.size)
+        if throttle_time_ms:
+            # over its quota a client gets nothing now, and no session begins: it asks again after the wait
+            results = []
+        elif self.size:
             self._count(results)
         error_code, session_id = 0, NO_SESSION_ID
-        if self.session is not None:
+        if self.session is not None and not (throttle_time_ms and self.session.is_new):
             error_code, session_id, results = self.session.finish(results, self.broker.clock.monotonic_ms())
         return encode_fetch_response(
             context.api_version,
@@ -295,7 +303,7 @@ class ParkedFetch:
             error_code,
             session_id,
             results,
-            throttle_time_ms=context.throttle(self.size),
+            throttle_time_ms=throttle_time_ms,
         )
 
     def _count(self, results: list[FetchResult]) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller import leader_elections, partitions, reassignments
+from moldau.core.controller.requests import metered
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from moldau.shell.broker.role import Broker
 
+STRICT_FROM = 3
 LEADER_NOT_AVAILABLE = ERROR_CODES["LEADER_NOT_AVAILABLE"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 INVALID_TOPIC_EXCEPTION = ERROR_CODES["INVALID_TOPIC_EXCEPTION"]
@@ -62,14 +64,15 @@ async def _create(
     request: CreatePartitionsRequest,
     unauthorized: tuple[CreatePartitionsTopicResult, ...],
 ) -> CreatePartitionsResponse:
+    quota = context.mutation_quota(STRICT_FROM)
     try:
-        response: CreatePartitionsResponse = await broker.controller.submit(request)
+        response: CreatePartitionsResponse = await broker.controller.submit(metered(request, quota))
     except KafkaError as error:
         names = dict.fromkeys(topic.name for topic in request.topics)
         response = CreatePartitionsResponse(results=tuple(partitions.refused(name, error) for name in names))
     await broker.partitions.wait_settled()
     return msgspec.structs.replace(
-        response, throttle_time_ms=context.throttle(), results=(*response.results, *unauthorized)
+        response, throttle_time_ms=context.throttle(mutation=quota), results=(*response.results, *unauthorized)
     )
 
 

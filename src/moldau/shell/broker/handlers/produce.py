@@ -169,12 +169,13 @@ def act_produce(
                 touched[number] = partition
                 if number in waiters:
                     broker.waits.changed(partition)
+    throttle_ms = context.throttle(len(frame))
     if acks == 0:
         _close_on_error(results)
         return None
     if waiting:
-        return _answer_when_flushed(broker, context, results, waiting, timeout_ms)
-    return encode_produce_response(version, context.correlation_id, results, context.throttle(len(frame)))
+        return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
+    return encode_produce_response(version, context.correlation_id, results, throttle_ms)
 
 
 def _refusal_of_all(context: RequestContext, acks: int, transactional_id: str | None) -> KafkaError | None:
@@ -247,6 +248,7 @@ def _answer_when_flushed(
     results: list[Result],
     waiting: list[tuple[int, Partition, Offset]],
     timeout_ms: int,
+    throttle_ms: int,
 ) -> PendingResponse:
     response = context.connection.reserve()
 
@@ -264,7 +266,7 @@ def _answer_when_flushed(
             if error is not None:
                 topic, index = results[place][:2]
                 results[place] = _failed(topic, index, error)
-        response.complete(encode_produce_response(context.api_version, context.correlation_id, results))
+        response.complete(encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms))
 
     broker.spawn(finish())
     return response

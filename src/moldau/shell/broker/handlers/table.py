@@ -38,6 +38,8 @@ _ROWS: tuple[tuple[ApiKey, str, str], ...] = (
     (ApiKey.INCREMENTAL_ALTER_CONFIGS, "configs", "act_incremental_alter_configs"),
     (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "partitions", "act_alter_partition_reassignments"),
     (ApiKey.LIST_PARTITION_REASSIGNMENTS, "partitions", "act_list_partition_reassignments"),
+    (ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas", "act_describe_client_quotas"),
+    (ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas", "act_alter_client_quotas"),
     (ApiKey.DESCRIBE_QUORUM, "cluster", "act_describe_quorum"),
     (ApiKey.UPDATE_FEATURES, "cluster", "act_update_features"),
     (ApiKey.DESCRIBE_CLUSTER, "cluster", "act_describe_cluster"),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 6
+STRICT_CREATION_FROM = 6
+STRICT_DELETION_FROM = 5
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
@@ -59,9 +61,10 @@ async def _create(
         )
         for name in dict.fromkeys(refused)
     ]
+    quota = context.mutation_quota(STRICT_CREATION_FROM)
     if allowed:
         try:
-            answer = await broker.create_topics(msgspec.structs.replace(request, topics=allowed))
+            answer = await broker.create_topics(msgspec.structs.replace(request, topics=allowed), quota)
             results = [*answer.topics, *results]
         except KafkaError as error:
             names = dict.fromkeys(topic.name for topic in allowed)
@@ -69,7 +72,7 @@ async def _create(
                 *(CreatableTopicResult(name, ZERO_UUID, error.code, error.message) for name in names),
                 *results,
             ]
-    return CreateTopicsResponse(throttle_time_ms=context.throttle(), topics=tuple(results))
+    return CreateTopicsResponse(throttle_time_ms=context.throttle(mutation=quota), topics=tuple(results))
 
 
 def act_delete_topics(
@@ -119,11 +122,12 @@ async def _delete(
     refused: list[DeletableTopicResult],
 ) -> DeleteTopicsResponse:
     results = list(refused)
+    quota = context.mutation_quota(STRICT_DELETION_FROM)
     if allowed:
         names = tuple(state.name for state in allowed if state.name is not None)
         try:
             answer = await broker.delete_topics(
-                msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names)
+                msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names), quota
             )
             results = [*answer.responses, *results]
         except KafkaError as error:
@@ -131,4 +135,4 @@ async def _delete(
                 *(DeletableTopicResult(state.name, state.topic_id, error.code, error.message) for state in allowed),
                 *results,
             ]
-    return DeleteTopicsResponse(throttle_time_ms=context.throttle(), responses=tuple(results))
+    return DeleteTopicsResponse(throttle_time_ms=context.throttle(mutation=quota), responses=tuple(results))

@@ -1,0 +1,231 @@
+"""Quotas set, removed and described (KIP-546, 612): every answer of Apache Kafka, but that NaN is no quota."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Mapping, Sequence
+
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.image import MetadataImage
+from moldau.core.quotas.limits import (
+    CLIENT_ID,
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    IP,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    USER,
+    QuotaEntity,
+    quota_entity,
+)
+from moldau.errors import KafkaError, kafka_error
+from moldau.wire.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterQuotaEntityResult,
+    AlterQuotaEntry,
+    AlterQuotaEntryResult,
+    AlterQuotaOperation,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    QuotaEntityData,
+    QuotaEntryData,
+    QuotaFilterComponent,
+    QuotaValueData,
+)
+from moldau.wire.protocol.messages.metadata_records import ClientQuotaRecord, EntityData
+
+MAX_RECORDS_PER_REQUEST = 10_000
+MAX_MESSAGE_LENGTH = 1_000
+LONG = ("a LONG", 2**63 - 1)
+INT = ("an INT", 2**31 - 1)
+CLIENT_KEYS: dict[str, tuple[str, int] | None] = {
+    PRODUCER_BYTE_RATE: LONG,
+    CONSUMER_BYTE_RATE: LONG,
+    REQUEST_PERCENTAGE: None,
+    CONTROLLER_MUTATION_RATE: None,
+}
+"""Keys of users and client ids; the whole number that a value must be, None for any."""
+IP_KEYS: dict[str, tuple[str, int] | None] = {CONNECTION_CREATION_RATE: INT}
+
+ORDER = {CLIENT_ID: 0, USER: 1, IP: 2}
+
+MATCH_EXACT = 0
+MATCH_DEFAULT = 1
+MATCH_SPECIFIED = 2
+
+
+def alter_client_quotas(
+    image: MetadataImage, request: AlterClientQuotasRequest
+) -> tuple[list[MetadataRecord], AlterClientQuotasResponse]:
+    """The records of what changes (none if only validating), and the answer for each entity."""
+    entities: dict[QuotaEntity, dict[str, str | None]] = {}
+    operations: dict[QuotaEntity, list[AlterQuotaOperation]] = {}
+    repeated: dict[QuotaEntity, None] = {}
+    for entry in request.entries:
+        parts = _parts(entry)
+        entity = quota_entity(parts)
+        names = [operation.key for operation in entry.ops]
+        if entity in entities or len(dict.fromkeys(names)) < len(names):
+            repeated[entity] = None
+        entities[entity] = parts
+        operations[entity] = list(entry.ops)
+    records: list[MetadataRecord] = []
+    results: list[AlterQuotaEntryResult] = []
+    for entity, parts in entities.items():
+        try:
+            if entity in repeated:
+                named = ", ".join(f"{kind}={name}" for kind, name in entity)
+                raise _invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{named}}})")
+            records += _entity_records(image, entity, parts, operations[entity])
+        except KafkaError as error:
+            results.append(_result(parts, error))
+        else:
+            results.append(_result(parts, None))
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+        records, results = [], [_result(parts, too_large) for parts in entities.values()]
+    return [] if request.validate_only else records, AlterClientQuotasResponse(entries=tuple(results))
+
+
+def refused(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(entries=tuple(_result(_parts(entry), error) for entry in request.entries))
+
+
+def _parts(entry: AlterQuotaEntry) -> dict[str, str | None]:
+    """Of a type that stands twice the last name counts, as in Kafka."""
+    return {part.entity_type: part.entity_name for part in entry.entity}
+
+
+def _result(parts: Mapping[str, str | None], error: KafkaError | None) -> AlterQuotaEntryResult:
+    in_order = sorted(parts.items(), key=lambda part: ORDER.get(part[0], 0))
+    return AlterQuotaEntryResult(
+        0 if error is None else error.code,
+        None if error is None or error.message is None else error.message[:MAX_MESSAGE_LENGTH],
+        tuple(AlterQuotaEntityResult(kind, name) for kind, name in in_order),
+    )
+
+
+def _invalid(message: str) -> KafkaError:
+    return kafka_error("INVALID_REQUEST", message)
+
+
+def _entity_records(
+    image: MetadataImage,
+    entity: QuotaEntity,
+    parts: Mapping[str, str | None],
+    operations: Sequence[AlterQuotaOperation],
+) -> list[MetadataRecord]:
+    """The records of one entity. Raises INVALID_REQUEST for the first thing that is wrong."""
+    _check_entity(parts)
+    keys = IP_KEYS if IP in parts else CLIENT_KEYS
+    current = image.client_quotas.get(entity, {})
+    data = tuple(EntityData(kind, name) for kind, name in entity)
+    records: list[MetadataRecord] = []
+    for operation in operations:
+        if operation.remove:
+            if operation.key in current:
+                records.append(ClientQuotaRecord(data, operation.key, 0.0, True))
+            continue
+        _check_value(keys, operation.key, operation.value)
+        if current.get(operation.key) != operation.value:
+            records.append(ClientQuotaRecord(data, operation.key, operation.value, False))
+    return records
+
+
+def _check_entity(parts: Mapping[str, str | None]) -> None:
+    if not parts:
+        raise _invalid("Invalid empty client quota entity")
+    for kind, name in parts.items():
+        if kind not in ORDER:
+            raise _invalid(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _invalid(f"Empty {kind} not supported")
+    if IP not in parts:
+        return
+    if len(parts) > 1:
+        raise _invalid("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+    address = parts[IP]
+    if address is not None and not _is_address(address):
+        raise _invalid(f"{address} is not a valid IP or resolvable host.")
+
+
+def _is_address(text: str) -> bool:
+    """An address, or this machine's own name; other names are not looked up: a quota must not hang on a DNS answer."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return text == "localhost"
+    return True
+
+
+def _check_value(keys: Mapping[str, tuple[str, int] | None], key: str, value: float) -> None:
+    if key not in keys:
+        raise _invalid(f"Invalid configuration key {key}")
+    if math.isnan(value) or value <= 0:
+        raise _invalid(f"Quota {key} must be greater than 0")
+    whole = keys[key]
+    if whole is None:
+        return
+    name, largest = whole
+    if value > largest:
+        raise _invalid(f"Proposed value for {key} is too large for {name}.")
+    if value != int(value):
+        raise _invalid(f"{key} cannot be a fractional value.")
+
+
+def describe_client_quotas(image: MetadataImage, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    """The entities that match every component; strict: that have no other part."""
+    try:
+        components = _components(request.components)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    entries: list[QuotaEntryData] = []
+    for entity, values in sorted(image.client_quotas.items(), key=lambda item: repr(item[0])):
+        parts = dict(entity)
+        if request.strict and len(parts) != len(components):
+            continue
+        if all(kind in parts and _matches(component, parts[kind]) for kind, component in components.items()):
+            in_order = sorted(entity, key=lambda part: ORDER.get(part[0], 0))
+            entries.append(
+                QuotaEntryData(
+                    tuple(QuotaEntityData(kind, name) for kind, name in in_order),
+                    tuple(QuotaValueData(key, value) for key, value in sorted(values.items())),
+                )
+            )
+    return DescribeClientQuotasResponse(entries=tuple(entries))
+
+
+def _matches(component: QuotaFilterComponent, name: str | None) -> bool:
+    if component.match_type == MATCH_SPECIFIED:
+        return True
+    return name == component.match if component.match_type == MATCH_EXACT else name is None
+
+
+def _components(components: Sequence[QuotaFilterComponent]) -> dict[str, QuotaFilterComponent]:
+    """By entity type. Raises INVALID_REQUEST, and UNSUPPORTED_VERSION for a type that does not exist."""
+    found: dict[str, QuotaFilterComponent] = {}
+    for component in components:
+        kind, match_type = component.entity_type, component.match_type
+        if match_type not in (MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED):
+            raise _invalid(f"Unknown match type {match_type}")
+        if match_type == MATCH_EXACT and component.match is None:
+            raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        if match_type != MATCH_EXACT and component.match is not None:
+            name = "MATCH_TYPE_DEFAULT" if match_type == MATCH_DEFAULT else "MATCH_TYPE_SPECIFIED"
+            raise _invalid(f"Request specified {name}, but also specified a match string.")
+        if kind == "":
+            raise _invalid("Invalid empty entity type.")
+        if kind in found:
+            raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in ORDER:
+            raise kafka_error("UNSUPPORTED_VERSION", f"Unsupported entity type {kind[:MAX_MESSAGE_LENGTH]}")
+        found[kind] = component
+    if IP in found and len(found) > 1:
+        raise _invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
+    return found

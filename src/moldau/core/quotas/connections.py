@@ -1,0 +1,127 @@
+"""Which connections are served (KIP-402, 612): limits of their number, in all and of one address, and of how fast they
+come."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+from moldau.core.quotas.limits import ClientQuotas, ip_limit
+from moldau.core.quotas.rates import SampledRate, Windows
+
+UNLIMITED = 2**31 - 1
+MAX_ADDRESSES = 10_000
+"""Addresses whose rate is remembered; past it the one that was there first is forgotten."""
+
+
+class ConnectionLimits(msgspec.Struct, frozen=True):
+    """max.connections, max.connections.per.ip with its overrides, max.connection.creation.rate."""
+
+    max_connections: int = UNLIMITED
+    max_connections_per_ip: int = UNLIMITED
+    overrides: Mapping[str, int] = {}
+    creation_rate: int = UNLIMITED
+
+
+class Verdict(enum.Enum):
+    SERVE = 0
+    SERVE_LATER = 1
+    """After `wait_ms`."""
+    WAIT_FOR_ROOM = 2
+    """Until another connection ends."""
+    CLOSE = 3
+    """After `wait_ms`."""
+
+
+class Admission(msgspec.Struct, frozen=True):
+    verdict: Verdict
+    wait_ms: int = 0
+    reason: str = ""
+    """The setting or quota that stands in the way."""
+
+
+_SERVED = Admission(Verdict.SERVE)
+
+
+class ConnectionQuotas:
+    """One per node. Whoever asks `arrived` says `left` when the connection has ended."""
+
+    def __init__(self, limits: ConnectionLimits, windows: Windows) -> None:
+        self.limits = limits
+        self.quotas: ClientQuotas = {}
+        self._windows = windows
+        self._by_address: dict[str, int] = {}
+        self._rates: dict[str, SampledRate] = {}
+        self._rate: SampledRate | None = None
+        self._served = 0
+
+    def arrived(self, address: str, now_ms: int) -> Admission:
+        """Judges a new connection; it counts from now on."""
+        count = self._by_address[address] = self._by_address.get(address, 0) + 1
+        limits = self.limits
+        if count > limits.overrides.get(address, limits.max_connections_per_ip):
+            return Admission(Verdict.CLOSE, 0, "max.connections.per.ip")
+        wait_ms = self._wait_for_address(address, now_ms)
+        if wait_ms:
+            return Admission(Verdict.CLOSE, wait_ms, "connection_creation_rate")
+        if self._served >= limits.max_connections:
+            return Admission(Verdict.WAIT_FOR_ROOM, 0, "max.connections")
+        self._served += 1
+        wait_ms = self._wait_for_all(now_ms)
+        return Admission(Verdict.SERVE_LATER, wait_ms, "max.connection.creation.rate") if wait_ms else _SERVED
+
+    def room_was_found(self) -> bool:
+        """Takes the place of a connection that ended, for one that waits; False if there is none."""
+        if self._served >= self.limits.max_connections:
+            return False
+        self._served += 1
+        return True
+
+    def left(self, address: str, *, was_served: bool) -> None:
+        count = self._by_address.get(address, 1) - 1
+        if count:
+            self._by_address[address] = count
+        else:
+            self._by_address.pop(address, None)
+        if was_served:
+            self._served -= 1
+
+    def _wait_for_address(self, address: str, now_ms: int) -> int:
+        """A connection above the quota of its address does not count: it is not served."""
+        limit = ip_limit(self.quotas, address) if self.quotas else None
+        if limit is None:
+            return 0
+        rate = self._rates.get(address)
+        if rate is None:
+            if len(self._rates) >= MAX_ADDRESSES:
+                del self._rates[next(iter(self._rates))]
+            rate = self._rates[address] = SampledRate(self._windows, now_ms)
+        rate.record(1, now_ms)
+        wait_ms = rate.throttle_ms(limit, now_ms)
+        if wait_ms:
+            rate.record(-1, now_ms)
+        return min(self._windows.size_ms, wait_ms)
+
+    def _wait_for_all(self, now_ms: int) -> int:
+        limit = self.limits.creation_rate
+        if limit == UNLIMITED:
+            return 0
+        if self._rate is None:
+            self._rate = SampledRate(self._windows, now_ms)
+        self._rate.record(1, now_ms)
+        return min(self._windows.size_ms, self._rate.throttle_ms(max(limit, 0.001), now_ms))
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """`max.connections.per.ip.overrides`: "127.0.0.1:200,10.0.0.7:5". Raises ValueError for anything else."""
+    overrides: dict[str, int] = {}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        address, colon, count = part.strip().rpartition(":")
+        if not colon or not address or not (count.isascii() and count.isdigit()):
+            raise ValueError(f"max.connections.per.ip.overrides: {part.strip()!r} is not ADDRESS:COUNT")
+        overrides[address.strip("[]")] = int(count[:10])
+    return overrides

@@ -1,0 +1,58 @@
+"""Whom a quota is for, and which of several wins (KIP-13, 55, 546)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+USER = "user"
+CLIENT_ID = "client-id"
+IP = "ip"
+
+PRODUCER_BYTE_RATE = "producer_byte_rate"
+CONSUMER_BYTE_RATE = "consumer_byte_rate"
+REQUEST_PERCENTAGE = "request_percentage"
+CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""(type, name) pairs, sorted by type; the name None is the default of the type."""
+
+ClientQuotas = Mapping[QuotaEntity, Mapping[str, float]]
+"""What a metadata image holds."""
+
+Share = tuple[str, str]
+"""(user, client id) of those who use one allowance together; "" where all of them do."""
+
+
+def quota_entity(parts: Mapping[str, str | None]) -> QuotaEntity:
+    return tuple(sorted(parts.items()))
+
+
+def client_limit(quotas: ClientQuotas, key: str, user: str, client_id: str) -> tuple[float, Share] | None:
+    """The limit of `key` that holds for a client, and with whom it is shared; None without a limit. The most special
+    one wins: user and client id before the user before the client id, names before defaults."""
+    for entity, share in (
+        (((CLIENT_ID, client_id), (USER, user)), (user, client_id)),
+        (((CLIENT_ID, None), (USER, user)), (user, client_id)),
+        (((USER, user),), (user, "")),
+        (((CLIENT_ID, client_id), (USER, None)), (user, client_id)),
+        (((CLIENT_ID, None), (USER, None)), (user, client_id)),
+        (((USER, None),), (user, "")),
+        (((CLIENT_ID, client_id),), ("", client_id)),
+        (((CLIENT_ID, None),), ("", client_id)),
+    ):
+        if client_id == "" and entity[0][0] == CLIENT_ID:
+            continue  # whoever does not say who it is falls under no quota of client ids
+        values = quotas.get(entity)
+        if values is not None and key in values:
+            return values[key], share
+    return None
+
+
+def ip_limit(quotas: ClientQuotas, address: str) -> float | None:
+    """The connections a second that may come from `address`; None without a limit."""
+    for name in (address, "localhost" if address in ("127.0.0.1", "::1") else address, None):
+        values = quotas.get(((IP, name),))
+        if values is not None and CONNECTION_CREATION_RATE in values:
+            return values[CONNECTION_CREATION_RATE]
+    return None

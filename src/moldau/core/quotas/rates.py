@@ -1,0 +1,108 @@
+"""How fast somebody uses something, as Apache Kafka measures it: sums of samples over a moving window, and a bucket of
+tokens for what comes in bursts (KIP-13, 599)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Windows(msgspec.Struct, frozen=True):
+    """`count` samples of `size_ms` each: quota.window.num and quota.window.size.seconds."""
+
+    count: int = 11
+    size_ms: int = 1_000
+
+
+class _Sample:
+    __slots__ = ("last_ms", "start_ms", "total")
+
+    def __init__(self, now_ms: int) -> None:
+        self.reset(now_ms)
+
+    def reset(self, now_ms: int) -> None:
+        self.start_ms = self.last_ms = now_ms
+        self.total = 0.0
+
+
+class SampledRate:
+    """A rate per second over the last samples. Time may not go back."""
+
+    __slots__ = ("_current", "_samples", "_windows", "used_ms")
+
+    def __init__(self, windows: Windows, now_ms: int) -> None:
+        self._windows = windows
+        self._samples = [_Sample(now_ms)]
+        self._current = 0
+        self.used_ms = now_ms
+        """When something was last recorded."""
+
+    def record(self, amount: float, now_ms: int) -> None:
+        """`amount` was used now; a negative one takes back what was recorded."""
+        sample = self._samples[self._current]
+        if now_ms - sample.start_ms >= self._windows.size_ms:
+            sample = self._advance(now_ms)
+        sample.total += amount
+        sample.last_ms = self.used_ms = now_ms
+
+    def _advance(self, now_ms: int) -> _Sample:
+        # one more than the window has: the oldest one overlaps its begin
+        self._current = (self._current + 1) % (self._windows.count + 1)
+        if self._current == len(self._samples):
+            self._samples.append(_Sample(now_ms))
+        else:
+            self._samples[self._current].reset(now_ms)
+        return self._samples[self._current]
+
+    def measure(self, now_ms: int) -> tuple[float, int]:
+        """(rate per second, milliseconds that it is measured over). A young rate is spread over all but one of the
+        samples, so that the first bytes of a client are no burst."""
+        windows = self._windows
+        total, oldest_ms = 0.0, now_ms
+        for sample in self._samples:
+            if now_ms - sample.last_ms >= windows.count * windows.size_ms:
+                sample.reset(now_ms)
+            total += sample.total
+            oldest_ms = min(oldest_ms, sample.start_ms)
+        elapsed_ms = now_ms - oldest_ms
+        missing = windows.count - 1 - elapsed_ms // windows.size_ms
+        if missing > 0:
+            elapsed_ms += missing * windows.size_ms
+        return (total * 1_000 / elapsed_ms if elapsed_ms else 0.0), elapsed_ms
+
+    def throttle_ms(self, limit: float, now_ms: int) -> int:
+        """How long until the rate is back at `limit` if nothing more is used; 0 if it is not above it."""
+        rate, elapsed_ms = self.measure(now_ms)
+        if rate <= limit:
+            return 0
+        return round_half_up((rate - limit) / limit * elapsed_ms)
+
+
+class TokenBucket:
+    """`limit` tokens a second, at most those of all samples at once; what is taken may go below zero, once."""
+
+    __slots__ = ("_filled_ms", "_tokens", "_windows", "used_ms")
+
+    def __init__(self, windows: Windows, now_ms: int) -> None:
+        self._windows = windows
+        self._tokens = float("inf")
+        self._filled_ms = now_ms
+        self.used_ms = now_ms
+
+    def _fill(self, limit: float, now_ms: int) -> None:
+        burst = limit * self._windows.count * self._windows.size_ms / 1_000
+        self._tokens = min(burst, self._tokens + limit * (now_ms - self._filled_ms) / 1_000)
+        self._filled_ms = self.used_ms = now_ms
+
+    def take(self, amount: float, limit: float, now_ms: int) -> None:
+        self._fill(limit, now_ms)
+        self._tokens -= amount
+
+    def throttle_ms(self, limit: float, now_ms: int) -> int:
+        """How long until the bucket is not below zero; 0 if it is not."""
+        self._fill(limit, now_ms)
+        return round_half_up(-self._tokens / limit * 1_000) if self._tokens < 0 else 0
+
+
+def round_half_up(value: float) -> int:
+    """As Java's Math.round, within what an answer's field holds."""
+    return int(min(value + 0.5, 2**31 - 1))

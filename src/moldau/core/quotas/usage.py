@@ -1,0 +1,129 @@
+"""What clients used of their quotas, and how long they have to wait for it.
+
+Used first, judged after, as in Apache Kafka: a request is carried out and answered at once, and tells how long its
+client waits before the next one. Only changes of topics are refused, where the protocol has an error for it (KIP-599).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from moldau.core.quotas.limits import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    ClientQuotas,
+    Share,
+    client_limit,
+)
+from moldau.core.quotas.rates import SampledRate, TokenBucket, Windows
+from moldau.errors import kafka_error
+
+MAX_METERS = 10_000
+"""Clients whose use is remembered; past it, those who used nothing for a whole window are forgotten."""
+
+Meter = TypeVar("Meter", SampledRate, TokenBucket)
+
+
+class QuotaUsage:
+    """One per broker. `quotas` is replaced when the metadata changes; what was used stays."""
+
+    def __init__(self, windows: Windows, controller_windows: Windows) -> None:
+        self.windows = windows
+        self.controller_windows = controller_windows
+        self.quotas: ClientQuotas = {}
+        self._rates: dict[tuple[str, Share], SampledRate] = {}
+        self._buckets: dict[tuple[str, Share], TokenBucket] = {}
+
+    def produced(self, user: str, client_id: str, size: int, now_ms: int) -> int:
+        """`size` bytes of a produce request came: the milliseconds to wait."""
+        return self._used(PRODUCER_BYTE_RATE, user, client_id, size, now_ms)
+
+    def fetched(self, user: str, client_id: str, size: int, now_ms: int) -> int:
+        """A fetch has an answer of `size` bytes: the milliseconds to wait. If there are any the answer is not given,
+        and the bytes do not count (`not_fetched`)."""
+        return self._used(CONSUMER_BYTE_RATE, user, client_id, size, now_ms)
+
+    def not_fetched(self, user: str, client_id: str, size: int, now_ms: int) -> None:
+        self._used(CONSUMER_BYTE_RATE, user, client_id, -size, now_ms)
+
+    def max_fetch_bytes(self, user: str, client_id: str) -> int | None:
+        """The most that one answer may hold, so that it fits into a window at all; None without a quota."""
+        found = client_limit(self.quotas, CONSUMER_BYTE_RATE, user, client_id)
+        if found is None:
+            return None
+        return int(found[0] * (self.windows.count - 1) * self.windows.size_ms / 1_000)
+
+    def handled(self, user: str, client_id: str, elapsed_ns: int, now_ms: int) -> None:
+        """A request took `elapsed_ns` of the loop: percents of a second."""
+        self._used(REQUEST_PERCENTAGE, user, client_id, elapsed_ns * 100 / 1_000_000_000, now_ms)
+
+    def request_throttle_ms(self, user: str, client_id: str, now_ms: int) -> int:
+        """How long a client has to wait for the time that its requests took; at most one sample, as in Kafka."""
+        return min(self.windows.size_ms, self._used(REQUEST_PERCENTAGE, user, client_id, 0, now_ms))
+
+    def mutation_quota(self, user: str, client_id: str, *, is_strict: bool) -> MutationQuota | None:
+        """What a request that creates or deletes partitions is held to; None without a quota."""
+        found = client_limit(self.quotas, CONTROLLER_MUTATION_RATE, user, client_id)
+        if found is None:
+            return None
+        return MutationQuota(self, found[1], found[0], is_strict=is_strict)
+
+    def bucket(self, share: Share, now_ms: int) -> TokenBucket:
+        key = (CONTROLLER_MUTATION_RATE, share)
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            _make_room(self._buckets, self.controller_windows, now_ms)
+            bucket = self._buckets[key] = TokenBucket(self.controller_windows, now_ms)
+        return bucket
+
+    def _used(self, quota: str, user: str, client_id: str, amount: float, now_ms: int) -> int:
+        found = client_limit(self.quotas, quota, user, client_id)
+        if found is None:
+            return 0
+        limit, share = found
+        rate = self._rates.get((quota, share))
+        if rate is None:
+            _make_room(self._rates, self.windows, now_ms)
+            rate = self._rates[quota, share] = SampledRate(self.windows, now_ms)
+        if amount:
+            rate.record(amount, now_ms)
+        return rate.throttle_ms(limit, now_ms)
+
+
+def _make_room(meters: dict[tuple[str, Share], Meter], windows: Windows, now_ms: int) -> None:
+    if len(meters) < MAX_METERS:
+        return
+    oldest_ms = now_ms - windows.count * windows.size_ms
+    for key in [key for key, meter in meters.items() if meter.used_ms < oldest_ms]:
+        del meters[key]
+    if len(meters) >= MAX_METERS:
+        # all of them are in use: the one that was there first begins anew
+        del meters[next(iter(meters))]
+
+
+class MutationQuota:
+    """One request's view of its client's bucket. Strict: what comes when the bucket is below zero is refused. Else it
+    is carried out, and its client waits."""
+
+    __slots__ = ("_is_strict", "_limit", "_share", "_usage", "throttle_time_ms")
+
+    def __init__(self, usage: QuotaUsage, share: Share, limit: float, *, is_strict: bool) -> None:
+        self._usage = usage
+        self._share = share
+        self._limit = limit
+        self._is_strict = is_strict
+        self.throttle_time_ms = 0
+        """What the request's answer has to say."""
+
+    def take(self, partitions: int, now_ms: int) -> None:
+        """`partitions` are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED, then nothing was taken."""
+        bucket = self._usage.bucket(self._share, now_ms)
+        throttle_ms = bucket.throttle_ms(self._limit, now_ms)
+        if throttle_ms > 0 and self._is_strict:
+            self.throttle_time_ms = max(self.throttle_time_ms, throttle_ms)
+            raise kafka_error("THROTTLING_QUOTA_EXCEEDED")
+        bucket.take(partitions, self._limit, now_ms)
+        if not self._is_strict:
+            self.throttle_time_ms = max(self.throttle_time_ms, bucket.throttle_ms(self._limit, now_ms))

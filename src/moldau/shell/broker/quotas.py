@@ -1,0 +1,91 @@
+"""The quotas of this broker's clients, as the metadata has them: what `context.throttle` asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.core.quotas.limits import IP, QuotaEntity
+from moldau.core.quotas.rates import Windows
+from moldau.core.quotas.usage import MutationQuota, QuotaUsage
+from moldau.wire.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+PRODUCE = int(ApiKey.PRODUCE)
+FETCH = int(ApiKey.FETCH)
+
+
+class BrokerQuotas:
+    """One per broker. Only while there are quotas does the dispatcher know it: without any, no request pays for it."""
+
+    def __init__(self, broker: Broker) -> None:
+        settings = broker.settings
+        self._broker = broker
+        self._clock = broker.clock
+        self.windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
+        self.usage = QuotaUsage(
+            self.windows,
+            Windows(settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000),
+        )
+        self.addresses: dict[QuotaEntity, dict[str, float]] = {}
+        """Quotas of addresses, which concern connections."""
+        self.throttled: dict[str, int] = {}
+        """Answers with a throttle time, by kind: Produce, Fetch, Request, ControllerMutation."""
+        self.on_change: Callable[[BrokerQuotas], None] = lambda quotas: None
+
+    @property
+    def in_force(self) -> bool:
+        """Whether any client has a quota."""
+        return bool(self.usage.quotas)
+
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        if not delta.client_quotas:
+            return
+        quotas = image.client_quotas
+        self.addresses = {entity: values for entity, values in quotas.items() if entity[0][0] == IP}
+        self.usage.quotas = {entity: values for entity, values in quotas.items() if entity[0][0] != IP}
+        self.on_change(self)
+
+    # -- asked by the dispatcher and the contexts of requests
+
+    def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int:
+        """What a request of `api_key` used of its client's quotas is recorded; the longer of two waits counts."""
+        user = user_of(principal)
+        now_ms = self._clock.monotonic_ms()
+        usage = self.usage
+        bytes_ms = 0
+        if api_key == PRODUCE:
+            bytes_ms = usage.produced(user, client_id, size, now_ms)
+        elif api_key == FETCH:
+            bytes_ms = usage.fetched(user, client_id, size, now_ms)
+        request_ms = usage.request_throttle_ms(user, client_id, now_ms)
+        if bytes_ms or request_ms:
+            kind = "Request" if request_ms > bytes_ms else "Produce" if api_key == PRODUCE else "Fetch"
+            self.count(kind)
+            if api_key == FETCH:
+                # the answer that is throttled is empty
+                usage.not_fetched(user, client_id, size, now_ms)
+        return max(bytes_ms, request_ms)
+
+    def handled(self, principal: str, client_id: str, elapsed_ns: int) -> None:
+        """A request took `elapsed_ns` of the loop; told after it, so the next one waits for it."""
+        self.usage.handled(user_of(principal), client_id, elapsed_ns, self._clock.monotonic_ms())
+
+    def max_fetch_bytes(self, principal: str, client_id: str) -> int | None:
+        """The most that one answer to a fetch may hold; None without a quota."""
+        return self.usage.max_fetch_bytes(user_of(principal), client_id)
+
+    def mutation_quota(self, principal: str, client_id: str, *, is_strict: bool) -> MutationQuota | None:
+        """What a request that creates or deletes partitions is held to; None without a quota."""
+        return self.usage.mutation_quota(user_of(principal), client_id, is_strict=is_strict)
+
+    def count(self, kind: str) -> None:
+        self.throttled[kind] = self.throttled.get(kind, 0) + 1
+
+
+def user_of(principal: str) -> str:
+    """The name in "User:name"."""
+    return principal.partition(":")[2]

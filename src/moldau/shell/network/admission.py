@@ -1,0 +1,79 @@
+"""Carries out what `core.quotas.connections` decides: serves a new connection, holds it unread, or ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from moldau.core.quotas.connections import ConnectionQuotas, Verdict
+from moldau.ports import Clock
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.telemetry import BOUND_REACHED, Telemetry
+
+if TYPE_CHECKING:
+    from moldau.shell.network.server_connection import ServerConnection
+
+
+class ConnectionAdmission:
+    """One per node, on its loop. What is held costs its socket and nothing else: not a byte of it is read."""
+
+    def __init__(
+        self,
+        quotas: ConnectionQuotas,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        log: EventLog,
+        telemetry: Telemetry,
+    ) -> None:
+        self.quotas = quotas
+        self._loop = loop
+        self._clock = clock
+        self._log = log
+        self._telemetry = telemetry
+        self._waiting: deque[ServerConnection] = deque()
+        self._served: dict[int, None] = {}
+
+    def arrived(self, connection: ServerConnection) -> None:
+        """A connection was made, and has its id."""
+        admission = self.quotas.arrived(connection.client_address, self._clock.monotonic_ms())
+        verdict = admission.verdict
+        if verdict in (Verdict.SERVE, Verdict.SERVE_LATER):
+            self._served[connection.id] = None
+        if verdict is Verdict.SERVE:
+            return
+        self._telemetry.count(BOUND_REACHED, admission.reason)
+        if verdict is Verdict.SERVE_LATER:
+            connection.mute(admission.wait_ms)
+            return
+        connection.begin_prepare()
+        if verdict is Verdict.WAIT_FOR_ROOM:
+            self._waiting.append(connection)
+            return
+        self._log.info(
+            f"connection refused {admission.reason}",
+            f"closed a connection of {escape(connection.client_address)} on {connection.listener_name}: "
+            f"{admission.reason}",
+        )
+        if admission.wait_ms:
+            self._loop.call_later(admission.wait_ms / 1_000, connection.close)
+        else:
+            connection.close()
+
+    def left(self, connection: ServerConnection) -> None:
+        """A connection has ended: one that waits may take its place."""
+        was_served = self._served.pop(connection.id, 0) is None
+        self.quotas.left(connection.client_address, was_served=was_served)
+        self.let_in()
+
+    def let_in(self) -> None:
+        """Serves those who wait, in the order in which they came, as far as there is room."""
+        while self._waiting:
+            if self._waiting[0].is_closed:
+                self._waiting.popleft()
+            elif self.quotas.room_was_found():
+                connection = self._waiting.popleft()
+                self._served[connection.id] = None
+                connection.end_prepare()
+            else:
+                return
