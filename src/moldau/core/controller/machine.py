@@ -9,7 +9,7 @@ from moldau.core.controller.brokers import (
     shut_down_broker,
     unfence_broker,
 )
-from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, alter_configs, incremental_alter_configs
+from moldau.core.controller.configs import MIN_INSYNC_REPLICAS
 from moldau.core.controller.directories import assign_directories
 from moldau.core.controller.producer_ids import allocate_producer_ids
 from moldau.core.controller.requests import (
@@ -31,7 +31,6 @@ from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS
 from moldau.ports import Random
 from moldau.types import Offset, ProducerEpoch, ProducerId
-from moldau.wire.protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -73,10 +72,6 @@ class ControllerMachine:
                 return create_topics(state, self._settings, self._random, request)
             case DeleteTopicsRequest():
                 return delete_topics(image, self._settings, request)
-            case IncrementalAlterConfigsRequest():
-                return incremental_alter_configs(image, self._settings, request)
-            case AlterConfigsRequest():
-                return alter_configs(image, self._settings, request)
             case AllocateProducerIds():
                 return allocate_producer_ids(image, request)
             case RegisterBroker():

@@ -9,12 +9,6 @@ import msgspec
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener
 from moldau.types import BrokerId, ProducerId, Uuid
-from moldau.wire.protocol.messages.configs import (
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from moldau.wire.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -30,6 +24,12 @@ if TYPE_CHECKING:
         UnregisterBrokerResponse,
         UpdateFeaturesRequest,
         UpdateFeaturesResponse,
+    )
+    from moldau.wire.protocol.messages.configs import (
+        AlterConfigsRequest,
+        AlterConfigsResponse,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
     )
     from moldau.wire.protocol.messages.partitions import (
         AlterPartitionReassignmentsRequest,
@@ -152,11 +152,13 @@ class ControllerReady(msgspec.Struct, frozen=True):
 
 # names of types only: their modules are imported with the first request of theirs
 AdministrationRequest: TypeAlias = (
-    "CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
+    "AlterConfigsRequest | IncrementalAlterConfigsRequest"
+    " | CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
     " | UpdateFeaturesRequest | UnregisterBrokerRequest | AlterClientQuotasRequest | MeteredRequest"
 )
 AdministrationResponse: TypeAlias = (
-    "CreatePartitionsResponse | ElectLeadersResponse | AlterPartitionReassignmentsResponse"
+    "AlterConfigsResponse | IncrementalAlterConfigsResponse"
+    " | CreatePartitionsResponse | ElectLeadersResponse | AlterPartitionReassignmentsResponse"
     " | UpdateFeaturesResponse | UnregisterBrokerResponse | AlterClientQuotasResponse"
 )
 
@@ -166,8 +168,6 @@ ControllerResponse: TypeAlias = "CoreResponse | AdministrationResponse"
 CoreRequest = (
     CreateTopicsRequest
     | DeleteTopicsRequest
-    | AlterConfigsRequest
-    | IncrementalAlterConfigsRequest
     | AllocateProducerIds
     | RegisterBroker
     | UnfenceBroker
@@ -179,8 +179,6 @@ CoreRequest = (
 CoreResponse = (
     CreateTopicsResponse
     | DeleteTopicsResponse
-    | AlterConfigsResponse
-    | IncrementalAlterConfigsResponse
     | ProducerIdBlock
     | Step
     | ControllerReady

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller.configs import MAX_RECORDS_PER_REQUEST, alter_configs, incremental_alter_configs
+from moldau.core.controller.config_alterations import MAX_RECORDS_PER_REQUEST, alter_configs, incremental_alter_configs
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ConfigResource
 from moldau.types import Uuid

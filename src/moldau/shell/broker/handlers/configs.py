@@ -17,7 +17,7 @@ from moldau.core.config.describing import (
     describe_group,
     describe_topic,
 )
-from moldau.core.controller.configs import ConfigOperation
+from moldau.core.controller.config_alterations import ConfigOperation
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error

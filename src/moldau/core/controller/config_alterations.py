@@ -1,0 +1,303 @@
+"""The alteration of settings: ConfigRecords in the metadata log (KIP-133, 226, 339). Imported with the first request.
+
+Each resource of a request is judged alone: one may be refused and another altered. What a resource will have after the
+request is worked out first and judged as a whole, so that two settings that contradict each other are never written.
+Brokers and groups are judged by the view of the node that decides: while broker and controller are one process, that
+is the broker that is altered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from moldau.core.config.broker_alteration import (
+    REPLICATION_RATES,
+    SettingLayers,
+    check_broker_alteration,
+    effective_broker_settings,
+    invalid_request,
+    row_of,
+)
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.group_settings import validate_client_metrics, validate_group_settings
+from moldau.core.config.setting import invalid_config
+from moldau.core.config.topic_settings import ROWS_BY_NAME as TOPIC_ROWS
+from moldau.core.config.topic_settings import validate_topic_settings
+from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, setting_layers
+from moldau.core.controller.topic_names import topic_name_fault
+from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.image import CLUSTER_DEFAULTS, ConfigResource, MetadataImage, ResourceType
+from moldau.errors import KafkaError, kafka_error
+from moldau.wire.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+from moldau.wire.protocol.messages.metadata_records import ConfigRecord
+
+MAX_RECORDS_PER_REQUEST = 10_000
+MAX_MESSAGE_LENGTH = 1_000
+
+
+class ConfigOperation:
+    """What IncrementalAlterConfigs may do to one setting (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One setting of a resource in a request."""
+
+    operation: int
+    name: str
+    value: str | None
+
+
+class Alteration(msgspec.Struct, frozen=True):
+    """What a request asks of one resource. `is_whole`: what is not named goes back to its default (AlterConfigs)."""
+
+    resource: ConfigResource
+    changes: tuple[Change, ...]
+    is_whole: bool = False
+
+
+Outcome = tuple[ConfigResource, KafkaError | None]
+
+
+def incremental_alter_configs(
+    image: MetadataImage, static: BrokerSettings, request: IncrementalAlterConfigsRequest
+) -> tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]:
+    """The records that change the settings named, and the answer for each resource."""
+    alterations = [
+        Alteration(
+            ConfigResource(resource.resource_type, resource.resource_name),
+            tuple(Change(config.config_operation, config.name, config.value) for config in resource.configs),
+        )
+        for resource in request.resources
+    ]
+    records, outcomes = _alter(image, static, alterations)
+    responses = tuple(
+        IncrementalAlterConfigsResourceResponse(*_code_and_message(error), resource.resource_type, resource.name)
+        for resource, error in outcomes
+    )
+    return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
+
+
+def alter_configs(
+    image: MetadataImage, static: BrokerSettings, request: AlterConfigsRequest
+) -> tuple[list[MetadataRecord], AlterConfigsResponse]:
+    """The records that give each resource the settings named and no others, and the answer for each."""
+    alterations = [
+        Alteration(
+            ConfigResource(resource.resource_type, resource.resource_name),
+            tuple(Change(ConfigOperation.SET, config.name, config.value) for config in resource.configs),
+            is_whole=True,
+        )
+        for resource in request.resources
+    ]
+    records, outcomes = _alter(image, static, alterations)
+    responses = tuple(
+        AlterConfigsResourceResponse(*_code_and_message(error), resource.resource_type, resource.name)
+        for resource, error in outcomes
+    )
+    return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
+
+
+def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:
+    """The message is cut: it may name a setting of 32,767 bytes, and a string of the protocol holds no more."""
+    return (0, None) if error is None else (error.code, (error.message or "")[:MAX_MESSAGE_LENGTH] or None)
+
+
+def _alter(
+    image: MetadataImage, static: BrokerSettings, alterations: Sequence[Alteration]
+) -> tuple[list[MetadataRecord], list[Outcome]]:
+    counts: dict[ConfigResource, int] = {}
+    for alteration in alterations:
+        counts[alteration.resource] = counts.get(alteration.resource, 0) + 1
+    records: list[MetadataRecord] = []
+    outcomes: list[Outcome] = []
+    for alteration in alterations:
+        error: KafkaError | None = None
+        try:
+            if counts[alteration.resource] > 1:
+                raise invalid_request("Each resource must appear at most once.")
+            records += _records_of(image, static, alteration)
+        except KafkaError as refused:
+            error = refused
+        outcomes.append((alteration.resource, error))
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+        return [], [(alteration.resource, too_large) for alteration in alterations]
+    return records, outcomes
+
+
+def _records_of(image: MetadataImage, static: BrokerSettings, alteration: Alteration) -> list[ConfigRecord]:
+    """What one resource's alteration writes: a record for each setting that changes. Raises KafkaError."""
+    resource, current = alteration.resource, image.configs.get(alteration.resource, {})
+    _check_form(alteration.changes)
+    _check_resource(resource, static)
+    after = {} if alteration.is_whole else dict(current)
+    for change in alteration.changes:
+        _apply(resource, after, change)
+    _check_result(image, static, resource, current, after, alteration)
+    removed = [name for name in current if name not in after]
+    changed = [name for name, text in after.items() if current.get(name) != text]
+    return [
+        *(ConfigRecord(resource.resource_type, resource.name, name, None) for name in removed),
+        *(ConfigRecord(resource.resource_type, resource.name, name, after[name]) for name in changed),
+    ]
+
+
+def _check_form(changes: Sequence[Change]) -> None:
+    names = [change.name for change in changes]
+    if len(dict.fromkeys(names)) < len(names):
+        raise invalid_request("Error due to duplicate config keys")
+    for change in changes:
+        if not ConfigOperation.SET <= change.operation <= ConfigOperation.SUBTRACT:
+            raise invalid_request(f"Unknown config operation {change.operation} for {change.name}")
+    nulls = [change.name for change in changes if change.value is None and change.operation != ConfigOperation.DELETE]
+    if nulls:
+        raise invalid_request(f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _check_resource(resource: ConfigResource, static: BrokerSettings) -> None:
+    """Whether there can be such a resource; that a topic exists is looked at later, as in Kafka."""
+    name = resource.name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            if name == "":
+                raise invalid_request("Default topic resources are not allowed.")
+        case ResourceType.GROUP:
+            if name == "":
+                raise invalid_request("Default group resources are not allowed.")
+        case ResourceType.CLIENT_METRICS:
+            if name == "":
+                raise invalid_request("Subscription name can't be empty")
+        case ResourceType.BROKER:
+            if name != "":
+                _check_broker_id(name, static.node_id)
+        case _:
+            raise invalid_request(f"Unknown resource type {resource.resource_type}")
+
+
+def _check_broker_id(name: str, node_id: int) -> None:
+    digits = name[1:] if name[:1] in ("-", "+") else name
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise invalid_request(f"Node id must be an integer, but it is: {name}")
+    # "01" names the same broker, and would be another resource in the log
+    if name != str(node_id):
+        raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _apply(resource: ConfigResource, settings: dict[str, str], change: Change) -> None:
+    """Changes `settings` as asked. Raises error 40 for a list operation on what is no list."""
+    name, value = change.name, change.value
+    if change.operation == ConfigOperation.DELETE or value is None:
+        settings.pop(name, None)
+        return
+    if change.operation == ConfigOperation.SET:
+        settings[name] = value
+        return
+    kind, default = _kind_and_default(resource, name)
+    is_append = change.operation == ConfigOperation.APPEND
+    if kind != "list":
+        raise _no_list(resource, name, is_append)
+    parts = [part for part in settings.get(name, default or "").split(",") if part]
+    if is_append:
+        parts += [part for part in value.split(",") if part not in parts]
+    else:
+        subtracted = value.split(",")
+        parts = [part for part in parts if part not in subtracted]
+    settings[name] = ",".join(dict.fromkeys(parts))
+
+
+def _kind_and_default(resource: ConfigResource, name: str) -> tuple[str, str | None]:
+    if resource.resource_type == ResourceType.TOPIC:
+        row = TOPIC_ROWS.get(name)
+        return ("", None) if row is None else (row[1], row[2])
+    if resource.resource_type == ResourceType.BROKER:
+        broker_row = row_of(name)
+        return ("", None) if broker_row is None else (broker_row[1], broker_row[2])
+    # Kafka knows no lists of groups and client metrics
+    return "", None
+
+
+def _no_list(resource: ConfigResource, name: str, is_append: bool) -> KafkaError:
+    if resource.resource_type == ResourceType.BROKER:
+        if row_of(name) is None or name in REPLICATION_RATES:
+            return invalid_config(f"Unknown config name: {name}")
+        verb = "append" if is_append else "subtract"
+        return invalid_config(f"Config value {verb} is not allowed for config key: {name}")
+    return invalid_config(f"Can't {'APPEND' if is_append else 'SUBTRACT'} to key {name} because its type is not LIST.")
+
+
+def _check_result(
+    image: MetadataImage,
+    static: BrokerSettings,
+    resource: ConfigResource,
+    current: Mapping[str, str],
+    after: Mapping[str, str],
+    alteration: Alteration,
+) -> None:
+    """Judges what the resource will have. Raises KafkaError."""
+    check: dict[int, Callable[[], None]] = {
+        ResourceType.TOPIC: lambda: _check_topic(image, static, resource.name, after),
+        ResourceType.BROKER: lambda: _check_broker(image, static, resource, current, after, alteration),
+        ResourceType.GROUP: lambda: validate_group_settings(after, _view(image, static)),
+        ResourceType.CLIENT_METRICS: lambda: validate_client_metrics(after),
+    }
+    check[resource.resource_type]()
+
+
+def _check_topic(image: MetadataImage, static: BrokerSettings, name: str, after: Mapping[str, str]) -> None:
+    fault = topic_name_fault(name)
+    if fault is not None:
+        raise kafka_error("INVALID_TOPIC_EXCEPTION", fault)
+    if name not in image.topics_by_name:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"The topic '{name}' does not exist.")
+    validate_topic_settings(name, after, _view(image, static))
+
+
+def _check_broker(
+    image: MetadataImage,
+    static: BrokerSettings,
+    resource: ConfigResource,
+    current: Mapping[str, str],
+    after: Mapping[str, str],
+    alteration: Alteration,
+) -> None:
+    is_cluster_wide = resource == CLUSTER_DEFAULTS
+    changes = {name: text for name, text in after.items() if current.get(name) != text}
+    layers = setting_layers(image, static)
+    layers = SettingLayers(
+        layers.broker if is_cluster_wide else after, after if is_cluster_wide else layers.cluster, layers.static
+    )
+    check_broker_alteration(_view(image, static), layers, changes, is_cluster_wide=is_cluster_wide)
+    if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
+        names = [change.name for change in alteration.changes]
+        _check_min_insync_replicas(names, current, after, is_cluster_wide=is_cluster_wide)
+
+
+def _check_min_insync_replicas(
+    names: Sequence[str], current: Mapping[str, str], after: Mapping[str, str], *, is_cluster_wide: bool
+) -> None:
+    """With ELR the minimum is one value for the whole cluster: brokers must not disagree on it (KIP-966)."""
+    if not is_cluster_wide and MIN_INSYNC_REPLICAS in names:
+        raise invalid_config("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+    is_removed = MIN_INSYNC_REPLICAS in (*names, *current) and MIN_INSYNC_REPLICAS not in after
+    if is_cluster_wide and is_removed:
+        raise invalid_config("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+
+
+def _view(image: MetadataImage, static: BrokerSettings) -> BrokerSettings:
+    layers = setting_layers(image, static)
+    return effective_broker_settings(static, layers.cluster, layers.broker)[0]
