@@ -7,13 +7,13 @@ from typing import Any
 
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.conformance.bad_input.wire import Closed, RawConnection
 from tests.differential.answers import plain
 from tests.differential.steps import Bindings, Step, trimmed
 
 READY_S = 60.0
-LEADER_ON_ITS_WAY = (5, 6)
 
 
 class Broker:
@@ -45,19 +45,28 @@ class Broker:
         if step.learn is not None:
             step.learn(bindings, answer)
         if step.changes:
-            self._learn_topics(step, bindings)
+            time.sleep(self.settle_s)
+            expected = step.expected(answer)
+            for name in step.names:
+                self._learn_topic(name, expected, bindings)
         return {"api": ApiKey(step.key).name, "version": step.version, **plain(answer, step.version, bindings, prefix)}
 
-    def _learn_topics(self, step: Step, bindings: Bindings) -> None:
-        """Their ids, once the broker half agrees with what the controller answered."""
-        time.sleep(self.settle_s)
-        for name in step.names:
-            request = MetadataRequest((MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
-            end = time.monotonic() + READY_S
-            while True:
-                (topic,) = self._connection.ask(request, 12, client_id="differential").topics
-                is_on_its_way = topic.error_code in LEADER_ON_ITS_WAY or any(p.error_code for p in topic.partitions)
-                if not is_on_its_way or time.monotonic() > end:
-                    break
-            if topic.error_code == 0:
-                bindings.values[f"topic:{name}"] = topic.topic_id
+    def _learn_topic(self, name: str, expected: int | None, bindings: Bindings) -> None:
+        """Its id, once the broker half agrees with what the controller answered and leads the partitions."""
+        request = MetadataRequest((MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
+        end = time.monotonic() + READY_S
+        while True:
+            (topic,) = self._connection.ask(request, 12, client_id="differential").topics
+            count = len(topic.partitions)
+            if expected in (None, count) and self._leads(name, count):
+                break
+            assert time.monotonic() < end, f"{name} has {count} partitions, {expected} were answered"
+        if topic.error_code == 0:
+            bindings.values[f"topic:{name}"] = topic.topic_id
+
+    def _leads(self, name: str, count: int) -> bool:
+        """Whether all partitions answer: Apache Kafka knows of a topic a moment before it leads it."""
+        items = tuple(ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(count))
+        request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=name, partitions=items),))
+        answer = self._connection.ask(request, 5, client_id="differential")
+        return all(one.error_code == 0 for topic in answer.topics for one in topic.partitions)

@@ -88,6 +88,8 @@ class Step(msgspec.Struct, frozen=True):
     """Whether the cluster's metadata may be another one afterwards."""
     names: tuple[str, ...] = ()
     """The topics whose state it may change."""
+    expected: Callable[[Any], int | None] = lambda answer: None
+    """The number of partitions that they have after this answer, 0 for none; None: any."""
 
 
 def trimmed(message: Any, version: int) -> Any:
@@ -287,7 +289,11 @@ class Sequence:
             configs=tuple(topics.CreatableTopicConfig(name=setting, value=text) for setting, text in settings),
         )
         request = topics.CreateTopicsRequest(topics=(made,))
-        return Step(ApiKey.CREATE_TOPICS, version, lambda _: request, changes=True, names=(name,))
+
+        def expected(answer: Any) -> int | None:
+            return max(count, 1) if answer.topics[0].error_code == 0 else None
+
+        return Step(ApiKey.CREATE_TOPICS, version, lambda _: request, changes=True, names=(name,), expected=expected)
 
     def _create_topics(self, key: ApiKey, version: int) -> Step:
         count = self.random.choice((1, 2, 3, 0, -1 if version >= 4 else 1))
@@ -301,7 +307,10 @@ class Sequence:
             state = topics.DeleteTopicState(topic_id=known) if by_id else topics.DeleteTopicState(name=name)
             return topics.DeleteTopicsRequest(topics=(state,), topic_names=(name,), timeout_ms=30_000)
 
-        return Step(key, version, make, changes=True, names=(name,))
+        def expected(answer: Any) -> int | None:
+            return 0 if answer.responses[0].error_code == 0 else None
+
+        return Step(key, version, make, changes=True, names=(name,), expected=expected)
 
     def _metadata(self, key: ApiKey, version: int) -> Step:
         name, by_id = self.topic(), version >= 12 and self.random.random() < 0.5
@@ -314,16 +323,22 @@ class Sequence:
             return metadata.MetadataRequest(topics=(asked,), allow_auto_topic_creation=version < 4)
 
         # v0-3 always create
-        return Step(key, version, make, changes=version < 4, names=(name,))
+        def expected(answer: Any) -> int | None:
+            return max(len(answer.topics[0].partitions), 1)
+
+        return Step(key, version, make, changes=version < 4, names=(name,), expected=expected)
 
     def _create_partitions(self, key: ApiKey, version: int) -> Step:
         name = self.topic()
-        topic = partitions.CreatePartitionsTopic(
-            name=name, count=self.random.choice((1, 2, 3, 4, 0, -1)), assignments=None
-        )
+        count = self.random.choice((1, 2, 3, 4, 0, -1))
+        topic = partitions.CreatePartitionsTopic(name=name, count=count, assignments=None)
         only = self.random.random() < 0.3
         request = partitions.CreatePartitionsRequest(topics=(topic,), timeout_ms=30_000, validate_only=only)
-        return Step(key, version, lambda _: request, changes=not only, names=(name,))
+
+        def expected(answer: Any) -> int | None:
+            return count if answer.results[0].error_code == 0 else None
+
+        return Step(key, version, lambda _: request, changes=not only, names=(name,), expected=expected)
 
     def _describe_topic_partitions(self, key: ApiKey, version: int) -> Step:
         asked = tuple(
