@@ -13,10 +13,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.core.log.checkpoint import decode_offsets
+from moldau.core.log.log import Log
 from moldau.core.log.recovery import load_log
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.disk import OsDisk
 from moldau.testing import Cluster
+from moldau.types import METADATA_TOPIC_ID
 from moldau.types import TopicPartition as Place
 from tests.conformance.apache_directory.test_open_with_apache_kafka import (
     CLIENT_S,
@@ -139,6 +141,42 @@ def check_files(data: Path) -> None:
         )
         assert "Found timestamp mismatch" not in checked
         assert "out of order" not in checked
+
+
+def open_log(root: Path, *, is_clean: bool) -> Log:
+    return Log.open(
+        OsDisk(str(root)),
+        "payments-0",
+        Place("payments", 0),
+        METADATA_TOPIC_ID,
+        LogSettings(),
+        now_ms=0,
+        is_clean=is_clean,
+    )
+
+
+def test_we_know_the_transactions_that_apache_kafka_has_aborted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with apache_kafka(tmp_path / "kafka", data) as servers:
+        AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic("payments", 1, 1)])["payments"].result(30)
+        producer = Producer({"bootstrap.servers": servers, "transactional.id": "payments"})
+        producer.init_transactions(CLIENT_S)
+        for is_commit in (True, False, True):
+            producer.begin_transaction()
+            for row in range(3):
+                producer.produce("payments", key=str(row), value=b"v")
+            producer.flush(CLIENT_S)
+            if is_commit:
+                producer.commit_transaction(CLIENT_S)
+            else:
+                producer.abort_transaction(CLIENT_S)
+    written = open_log(data, is_clean=True).aborted_transactions(0, 100)
+    assert [(entry.first_offset, entry.last_offset, entry.last_stable_offset) for entry in written] == [(4, 7, 8)]
+    [index] = data.glob("payments-0/*.txnindex")
+    as_kafka_wrote_it = index.read_bytes()
+    index.unlink()
+    assert open_log(data, is_clean=False).aborted_transactions(0, 100) == written
+    assert index.read_bytes() == as_kafka_wrote_it
 
 
 def test_each_cleans_what_the_other_has_cleaned(tmp_path: Path) -> None:

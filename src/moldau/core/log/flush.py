@@ -10,6 +10,7 @@ from moldau.core.log.segment import (
     INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     Segment,
     flush_file,
     segment_file_name,
@@ -95,6 +96,8 @@ class FlushPlan:
                 flush_file(self._disk, segment.path(suffix))
         for segment in (*self.sealed, *self._unsealed):
             flush_file(self._disk, segment.path(SNAPSHOT_SUFFIX))
+            if segment.aborted_transactions:
+                flush_file(self._disk, segment.path(TRANSACTION_INDEX_SUFFIX))
         if self.snapshot_offset >= 0:
             flush_file(self._disk, f"{self._directory}/{segment_file_name(self.snapshot_offset, SNAPSHOT_SUFFIX)}")
         if self._is_log_released():

@@ -448,11 +448,11 @@ class Log:
     def replace_segments(self, plan: CompactionPlan, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Puts a cleaned segment, flushed already, in the place of those it was made from. False, and nothing changes,
         where they are not all there any more: retention or a truncation was first. Raises StorageFailedError."""
-        self.health.check()
         first = bisect_left(self._segments, cleaned.base_offset, key=_base_offset_of)
         old = self._segments[first : first + len(cleaned.replaced)]
         behind = self._segments[first + len(old) :]
-        if tuple(segment.base_offset for segment in old) != cleaned.replaced or not behind:
+        is_same = [segment.base_offset for segment in old] == list(cleaned.replaced)
+        if not is_same or not behind or self.directory != plan.directory:
             return False
         with self.health.watched():
             new, deleted = swap_in(

@@ -138,8 +138,9 @@ class ProducerState:
 
     def end_transaction(
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, now_ms: int
-    ) -> None:
-        """Takes in a commit or abort marker, which may raise the producer's epoch."""
+    ) -> int:
+        """Takes in a commit or abort marker, which may raise the producer's epoch. Gives the first offset of the
+        transaction that ends with it, -1 if none was open."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self._admit(producer_id, epoch, now_ms)
@@ -147,10 +148,12 @@ class ProducerState:
             entry.epoch = epoch
             entry.batches.clear()
             entry.last_sequence = -1
+        begun = entry.transaction_first_offset
         entry.coordinator_epoch = coordinator_epoch
         entry.transaction_first_offset = -1
         entry.last_timestamp_ms = timestamp_ms
         entry.last_used_ms = now_ms
+        return begun
 
     @property
     def first_unstable_offset(self) -> int:

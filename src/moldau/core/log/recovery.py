@@ -36,6 +36,7 @@ from moldau.core.log.segment import (
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.swap import finish_swaps
 from moldau.core.log.time_index import TimeIndex
+from moldau.core.log.transaction_index import AbortedTransaction, save_transactions
 from moldau.errors import ProtocolError, StorageFailedError
 from moldau.ports import Disk, File
 from moldau.wire.records.batch import (
@@ -150,7 +151,8 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int) 
             # (or of length 0), whose CRCs cannot tell: what lies behind it was acknowledged after what is lost
             loaded.cut_bytes += _drop_segments(loaded, index)
             break
-        scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
+        aborted = scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
+        save_transactions(segment, aborted)
         expected_offset = segment.next_offset
         loaded.producers.map_end_offset = expected_offset
         if segment.size < file_size:
@@ -176,21 +178,21 @@ def scan_segment(
     leader_epochs: LeaderEpochs,
     producers: ProducerState,
     now_ms: int,
-) -> None:
+) -> list[AbortedTransaction]:
     """Reads all batches and builds the indexes anew; `segment.size` and `next_offset` end at the last good batch.
 
-    The tight loop of recovery: about 1 us for a batch of one record, so it does not build BatchHeaders.
+    Gives the transactions aborted in it. The tight loop of recovery, 1 us a batch: it does not build BatchHeaders.
     """
     offset_index, time_index = OffsetIndex(), TimeIndex()
     segment.use_indexes(offset_index, time_index)
     base = segment.base_offset
-    expected, position, since_entry = base, 0, 0
-    max_timestamp, max_timestamp_offset = -1, base
+    expected, position, since_entry, max_timestamp, max_timestamp_offset = base, 0, 0, -1, base
     interval = settings.index_interval_bytes
     known_epoch = leader_epochs.latest_epoch
     file, file_size = segment.file, segment.file.size()
     chunk_bytes = _CHUNK_BYTES
     is_damaged = False
+    aborted: list[AbortedTransaction] = []
     while not is_damaged and position + HEADER_SIZE <= file_size:
         data = file.read(position, chunk_bytes)
         data_size = len(data)
@@ -218,7 +220,7 @@ def scan_segment(
                 leader_epochs.assign(epoch, first)
                 known_epoch = epoch
             if producer_id >= 0:
-                _take_in(producers, fields, data, local, end, now_ms)
+                _take_in(producers, fields, data, local, end, now_ms, aborted)
             if timestamp > max_timestamp:
                 max_timestamp, max_timestamp_offset = timestamp, last
             if since_entry > interval:
@@ -239,10 +241,20 @@ def scan_segment(
             chunk_bytes = _CHUNK_BYTES
     segment.size, segment.next_offset, segment.bytes_since_index_entry = position, expected, since_entry
     segment.max_timestamp_ms, segment.max_timestamp_offset = max_timestamp, max_timestamp_offset
+    return aborted
 
 
-def _take_in(producers: ProducerState, fields: tuple[int, ...], data: bytes, start: int, end: int, now_ms: int) -> None:
-    """Producer state of one batch in the log: nothing is refused here, the log has taken it already."""
+def _take_in(
+    producers: ProducerState,
+    fields: tuple[int, ...],
+    data: bytes,
+    start: int,
+    end: int,
+    now_ms: int,
+    all_aborted: list[AbortedTransaction],
+) -> None:
+    """Producer state of one batch in the log: nothing is refused here, the log has taken it already. A transaction
+    that the batch aborts is added to `all_aborted`."""
     first, attributes, delta, timestamp = fields[0], fields[5], fields[6], fields[8]
     producer_id, epoch, base_sequence = fields[9], fields[10], fields[11]
     if attributes & CONTROL_FLAG:
@@ -250,7 +262,11 @@ def _take_in(producers: ProducerState, fields: tuple[int, ...], data: bytes, sta
             for record in read_records(data[start:end]):
                 if decode_control_key(record.key) in (ControlType.ABORT, ControlType.COMMIT):
                     marker = decode_end_transaction_marker(record.key, record.value)
-                    producers.end_transaction(producer_id, epoch, marker.coordinator_epoch, timestamp, now_ms)
+                    begun = producers.end_transaction(producer_id, epoch, marker.coordinator_epoch, timestamp, now_ms)
+                    if begun >= 0 and not marker.is_commit:
+                        stable = producers.first_unstable_offset
+                        stable = record.offset + 1 if stable < 0 else stable
+                        all_aborted.append(AbortedTransaction(producer_id, begun, record.offset, stable))
         except ProtocolError:
             return  # a marker that a later version writes otherwise; consumers skip it too
         return
@@ -384,7 +400,7 @@ def _replay(segment: Segment, producers: ProducerState, end_offset: int, now_ms:
                 chunk_bytes = max(_CHUNK_BYTES, end - local)
                 break
             if fields[9] >= 0 and fields[0] >= producers.map_end_offset:
-                _take_in(producers, fields, data, local, end, now_ms)
+                _take_in(producers, fields, data, local, end, now_ms, [])
             local = end
         if local == 0 and (chunk_bytes == _CHUNK_BYTES or position + chunk_bytes > segment.size):
             return

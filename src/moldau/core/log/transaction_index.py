@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from moldau.core.log.segment import TRANSACTION_INDEX_SUFFIX, Segment
+from moldau.core.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, write_whole_file
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
@@ -69,3 +69,13 @@ def load_transactions(segment: Segment) -> Sequence[AbortedTransaction]:
             entries = []
         segment.aborted_transactions = tuple(entries)
     return segment.aborted_transactions
+
+
+def save_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
+    """Writes the index anew, in the page cache only: recovery has read the segment."""
+    segment.aborted_transactions = tuple(entries)
+    path = segment.path(TRANSACTION_INDEX_SUFFIX)
+    if entries:
+        write_whole_file(segment.disk, path, encode_transactions(entries))
+    elif segment.disk.exists(path):
+        segment.disk.remove(path)

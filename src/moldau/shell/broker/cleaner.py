@@ -93,11 +93,12 @@ class Cleaner:
             dedupe_buffer_bytes=settings.log_cleaner_dedupe_buffer_size,
             io_buffer_bytes=max(4096, settings.log_cleaner_io_buffer_size),
         )
-        outcome = await self._runner().run(log.disk, plan, settings.log_cleaner_io_max_bytes_per_second)
-        if outcome.result is not None and await self._put_in_place(partition, plan, outcome.result):
+        disk = log.disk
+        outcome = await self._runner().run(disk, plan, settings.log_cleaner_io_max_bytes_per_second)
+        if outcome.result is not None and await self._put_in_place(partition, disk, plan, outcome.result):
             self._tell(partition, outcome.result, broker.clock.monotonic_ms() - begin_ms)
             return True
-        await broker.workers.run(lambda: remove_cleaned(log.disk, plan))
+        await broker.workers.run(lambda: remove_cleaned(disk, plan))
         self._failed(partition, outcome.problem, outcome.message)
         return False
 
@@ -178,20 +179,24 @@ class Cleaner:
 
     # -- the end of a round
 
-    async def _put_in_place(self, partition: Partition, plan: CompactionPlan, result: CompactionResult) -> bool:
+    async def _put_in_place(
+        self, partition: Partition, disk: Disk, plan: CompactionPlan, result: CompactionResult
+    ) -> bool:
         """False if the log changed meanwhile; what was put in place until then stays, and nothing is lost by it."""
         broker, log = self._broker, partition.log
         await broker.checkpoints.write(broker.partitions.high_watermarks())
         for segment in result.segments:
-            if partition.is_deleted or not log.replace_segments(plan, segment, broker.clock.now_ms()):
+            # deleted, or moved to another log directory
+            is_gone = partition.is_deleted or partition.log is not log or log.disk is not disk
+            if is_gone or not log.replace_segments(plan, segment, broker.clock.now_ms()):
                 return False
             await asyncio.sleep(0)
-        await broker.workers.run(lambda: log.disk.flush_directory(plan.directory))
+        await broker.workers.run(lambda: disk.flush_directory(plan.directory))
         if partition.is_deleted:
             return False
         self._cleaned[partition.topic_partition] = CleanedOffset(partition.topic_id, result.end_offset)
         self._failures.pop(partition.topic_partition, None)
-        await self._save(log.disk)
+        await self._save(disk)
         return True
 
     def _tell(self, partition: Partition, result: CompactionResult, duration_ms: int) -> None:

@@ -1,0 +1,86 @@
+"""The aborted transactions of a log that Apache Kafka has written: read, and found again after a crash."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.core.log.log import AppendOrigin
+from moldau.core.log.transaction_index import (
+    ENTRY_SIZE,
+    AbortedTransaction,
+    decode_transactions,
+    encode_transactions,
+)
+from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
+from tests.unit.core.log.compacting import keyed
+
+# producer 0, records 0 to 9, the marker at 10; tests/conformance/apache_directory reads one that Kafka wrote
+KAFKA_BYTES = bytes.fromhex("00000000000000000000" + "0000000000000000" + "000000000000000a" + "000000000000000b")
+
+
+def append(harness, batch: bytes | bytearray) -> None:  # type: ignore[no-untyped-def]
+    harness.log.append(batch, leader_epoch=0, now_ms=harness.now_ms, origin=AppendOrigin.COORDINATOR)
+
+
+def marker(harness, producer_id: int, *, is_commit: bool) -> bytes:  # type: ignore[no-untyped-def]
+    return build_end_transaction_batch(
+        EndTransactionMarker(is_commit, 1), producer_id=producer_id, producer_epoch=0, timestamp=harness.now_ms
+    )
+
+
+def data(harness, producer_id: int) -> bytearray:  # type: ignore[no-untyped-def]
+    return keyed(
+        ("a", "1"),
+        ("b", "2"),
+        timestamp_ms=harness.now_ms,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+
+
+def test_the_bytes_are_kafkas() -> None:
+    entry = AbortedTransaction(0, 0, 10, 11)
+    assert len(KAFKA_BYTES) == ENTRY_SIZE
+    assert decode_transactions(KAFKA_BYTES) == [entry]
+    assert encode_transactions([entry]) == KAFKA_BYTES
+
+
+def test_a_cut_entry_is_passed_over_and_a_later_version_is_refused() -> None:
+    assert decode_transactions(KAFKA_BYTES + KAFKA_BYTES[:20]) == decode_transactions(KAFKA_BYTES)
+    with pytest.raises(ValueError, match="version 1"):
+        decode_transactions(b"\x00\x01" + KAFKA_BYTES[2:])
+
+
+def test_recovery_finds_the_aborted_transactions_again(harness) -> None:
+    append(harness, data(harness, 1))
+    append(harness, data(harness, 2))
+    append(harness, marker(harness, 2, is_commit=False))
+    harness.log.roll(harness.now_ms)
+    append(harness, marker(harness, 1, is_commit=False))
+    append(harness, data(harness, 3))
+    append(harness, marker(harness, 3, is_commit=True))
+    harness.disk.replace_file("t-0/00000000000000000005.txnindex", b"of a torn write")
+    harness.disk.crash_process()
+    log = harness.open()
+    first, second = AbortedTransaction(2, 2, 4, 0), AbortedTransaction(1, 0, 5, 6)
+    assert log.aborted_transactions(0, log.log_end_offset) == [first, second]
+    assert log.aborted_transactions(0, 2) == [second]
+    assert log.aborted_transactions(5, 6) == [second]
+    assert log.aborted_transactions(6, 9) == []
+    harness.flush()
+    harness.disk.crash_process()
+    again = harness.open(recovery_point=log.recovery_point)
+    assert again.aborted_transactions(0, log.log_end_offset) == [first, second]
+
+
+def test_a_transaction_that_is_cut_off_is_not_aborted(harness) -> None:
+    append(harness, data(harness, 1))
+    append(harness, marker(harness, 1, is_commit=False))
+    harness.disk.crash_process()
+    log = harness.open()
+    assert len(log.aborted_transactions(0, 3)) == 1
+    log.truncate_to(2, harness.now_ms)
+    assert log.aborted_transactions(0, 3) == []
+    assert not harness.disk.exists("t-0/00000000000000000000.txnindex")
