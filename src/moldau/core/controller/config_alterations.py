@@ -262,9 +262,9 @@ def _check_topic(image: MetadataImage, static: BrokerSettings, name: str, after:
     fault = topic_name_fault(name)
     if fault is not None:
         raise kafka_error("INVALID_TOPIC_EXCEPTION", fault)
+    validate_topic_settings(name, after, _view(image, static))
     if name not in image.topics_by_name:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"The topic '{name}' does not exist.")
-    validate_topic_settings(name, after, _view(image, static))
 
 
 def _check_broker(

@@ -106,6 +106,13 @@ def test_only_what_changes_is_written() -> None:
         ),
         (TOPIC, "t", (SUBTRACT, "nope", "5"), 40, "Can't SUBTRACT to key nope because its type is not LIST."),
         (TOPIC, "u", (SET, "retention.ms", "5"), 3, "The topic 'u' does not exist."),
+        (
+            TOPIC,
+            "u",
+            (SET, "retention.ms", "x"),
+            40,
+            "Invalid value x for configuration retention.ms: Not a number of type LONG",
+        ),
         (TOPIC, "", (SET, "retention.ms", "5"), 42, "Default topic resources are not allowed."),
         (TOPIC, "..", (SET, "retention.ms", "5"), 17, "Topic name is invalid: '..' is not allowed"),
         (GROUP, "", (SET, "consumer.session.timeout.ms", "5"), 42, "Default group resources are not allowed."),
