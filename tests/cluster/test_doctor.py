@@ -76,7 +76,7 @@ def test_there_and_back_leaves_nothing_behind(examine) -> None:
         steps = [row["text"].split()[0] for row in report.rows if row["step"] == "round trip"]
         assert steps == ["wrote", "read"]
         assert report.row("clock")["level"] == "ok"
-        left = [name for name in cluster._runtime.node.broker.image.topics_by_name if not name.startswith("__")]
+        left = [name for name in cluster.node.broker.image.topics_by_name if not name.startswith("__")]
         assert left == []
 
 

@@ -99,6 +99,14 @@ class Cluster:
         runtime = self._runtime
         return runtime is not None and runtime.is_alive
 
+    @property
+    def node(self) -> Node:
+        """The broker itself, for tests of Moldau: its insides change from release to release. Raises MoldauError."""
+        node = self._alive().node
+        if node is None:
+            raise MoldauError("the cluster is not running")
+        return node
+
     def start(self) -> Cluster:
         """Returns once it serves. Raises what the start failed with, say a data directory that is in use."""
         with self._life:
@@ -228,11 +236,7 @@ class Cluster:
 
     def _ask(self, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
         """Runs `work` on the broker's loop."""
-        runtime = self._alive()
-        node = runtime.node
-        if node is None:
-            raise MoldauError("the cluster is not running")
-        broker = node.broker
+        runtime, broker = self._alive(), self.node.broker
         return runtime.wait(lambda: work(broker))
 
     def check(self) -> None:

@@ -243,9 +243,7 @@ def configs_in_kafka(servers: str, topic: str) -> dict[str, str]:
 
 def image_of(cluster: Cluster) -> MetadataImage:
     """What the running broker knows. DescribeConfigs is not served yet, so no client can ask for it."""
-    node = cluster._node
-    assert node is not None
-    return node.broker.image
+    return cluster.node.broker.image
 
 
 def dump(*files: Path, decoder: str | None = None) -> str:

@@ -63,7 +63,7 @@ def test_a_broker_that_breaks_a_rule_of_its_own_fails_whoever_stops_it() -> None
     async def break_a_rule() -> None:
         raise InvariantError("offsets out of order")
 
-    runtime.call(lambda: runtime.node.broker.spawn(break_a_rule()))
+    runtime.call(lambda: cluster.node.broker.spawn(break_a_rule()))
     cluster.wait_for(lambda: not cluster.is_running)
     with pytest.raises(InvariantError, match="offsets out of order"):
         cluster.stop()
