@@ -21,15 +21,20 @@ BASE_BEFORE_NOW_MS = 3_600_000
 SETTLE_S = 0.1
 
 
-def round_of(number: int, *, prefix: str = "") -> tuple[Sequence, list[Step]]:
-    sequence = Sequence(number, prefix or f"round{number}")
-    return sequence, sequence.covering_steps(number)
+def round_of(number: int, prefix: str) -> list[Step]:
+    return Sequence(number, prefix).covering_steps(number)
 
 
 def answers_of(broker: Broker, number: int) -> list[Any]:
-    sequence, steps = round_of(number)
-    bindings = Bindings(int(time.time() * 1000) - BASE_BEFORE_NOW_MS)
-    return [broker.take(step, bindings, sequence.prefix) for step in steps]
+    """Under names that no run before has used; in the answers they are those of the round."""
+    now_ms = int(time.time() * 1000)
+    prefix = f"run{now_ms}-round{number}"
+    bindings = Bindings(now_ms - BASE_BEFORE_NOW_MS)
+    answers = [broker.take(step, bindings, prefix) for step in round_of(number, prefix)]
+    text = json.dumps(answers).replace(prefix, f"round{number}")
+    # in the subscriptions of members it is bytes
+    told: list[Any] = json.loads(text.replace(prefix.encode().hex(), f"round{number}".encode().hex()))
+    return told
 
 
 def recorded() -> list[list[Any]]:
