@@ -70,7 +70,7 @@ class Words:
             return self.names.get(value, value if value < 0 else "an id")
         if field == "session_id":
             return value != 0
-        if field in ("error_message", "documentation"):
+        if field == "documentation":
             return value is not None
         if isinstance(value, int) and not isinstance(value, bool) and value > 1_000_000_000_000:
             distance = value - self.base_ms

@@ -15,6 +15,21 @@ EXEMPTIONS: tuple[tuple[str, str, str], ...] = (
         r"\.(supported|finalized)_features",
         "features of what is not served yet (KIP-848, share and streams groups, transactions) are not advertised",
     ),
+    (
+        "INCREMENTAL_ALTER_CONFIGS",
+        r"\.responses\.error_message",
+        "of two settings that are both wrong, Apache Kafka names the one that its hash map gives first",
+    ),
+    (
+        "ALTER_CONFIGS",
+        r"\.responses\.error_message",
+        "of two settings that are both wrong, Apache Kafka names the one that its hash map gives first",
+    ),
+    (
+        "CREATE_TOPICS",
+        r"\.topics\.error_message",
+        "of two settings that are both wrong, Apache Kafka names the one that its hash map gives first",
+    ),
 )
 MOST = 20
 

@@ -88,7 +88,7 @@ def _response(context: RequestContext, found: list[Coordinator]) -> FindCoordina
     return FindCoordinatorResponse(
         throttle_time_ms=throttle_time_ms,
         error_code=one.error_code,
-        error_message=one.error_message,
+        error_message="NONE" if one.error_code == 0 else one.error_message,  # the name of code 0, as Kafka gives it
         node_id=one.node_id,
         host=one.host,
         port=one.port,
