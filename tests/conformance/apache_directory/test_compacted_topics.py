@@ -158,7 +158,8 @@ def open_log(root: Path, *, is_clean: bool) -> Log:
 def test_we_know_the_transactions_that_apache_kafka_has_aborted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with apache_kafka(tmp_path / "kafka", data) as servers:
-        AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic("payments", 1, 1)])["payments"].result(30)
+        admin = AdminClient({"bootstrap.servers": servers})  # kept: its futures end with it
+        admin.create_topics([NewTopic("payments", 1, 1)])["payments"].result(CLIENT_S)
         producer = Producer({"bootstrap.servers": servers, "transactional.id": "payments"})
         producer.init_transactions(CLIENT_S)
         for is_commit in (True, False, True):
