@@ -142,6 +142,23 @@ def test_a_forked_child_does_not_hold_the_port() -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is what this is about")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_knows_the_address_and_nothing_else() -> None:
+    with Cluster() as cluster:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                cluster.lag("g")
+            except MoldauError as error:
+                code = 0 if "parent process" in str(error) and cluster.bootstrap_servers else 2
+            cluster.stop()  # says nothing, does nothing
+            os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        write(cluster, "t", b"the parent goes on")
+
+
 def test_the_fixture_is_a_running_cluster(moldau_cluster: Cluster) -> None:
     write(moldau_cluster, "fixture", b"v")
     assert read(moldau_cluster, "fixture") == b"v"

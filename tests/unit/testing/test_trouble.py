@@ -110,6 +110,47 @@ def test_kafka_python_looks_for_the_coordinator_anew() -> None:
         consumer.close(autocommit=False)
 
 
+@pytest.mark.parametrize("code", ["NOT_LEADER_OR_FOLLOWER", "FETCH_SESSION_ID_NOT_FOUND", "KAFKA_STORAGE_ERROR"])
+def test_kafka_python_gets_over_errors_within_a_fetch_session(code: str) -> None:
+    with Cluster() as cluster:
+        for topic in ("a", "b", "c"):
+            cluster.produce(topic, "1")
+        consumer = KafkaConsumer(
+            "a",
+            "b",
+            "c",
+            bootstrap_servers=cluster.bootstrap_servers,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=30_000,
+            retry_backoff_ms=10,
+            fetch_max_wait_ms=50,
+        )
+        assert {next(consumer).topic for _ in range(3)} == {"a", "b", "c"}
+        fault = cluster.faults.error("Fetch", code, times=3)
+        cluster.produce("b", "2")
+        assert next(consumer).value == b"2"
+        cluster.wait_for(lambda: consumer.poll(10) or fault.is_over, timeout=30)
+        consumer.close()
+
+
+def test_a_fetch_by_topic_id_is_known_by_the_topics_name() -> None:
+    with Cluster() as cluster:
+        cluster.produce("mine", "1")
+        cluster.produce("other", "1")
+        fault = cluster.faults.error("Fetch", "UNKNOWN_SERVER_ERROR", topic="mine", times=None)
+        other, mine = make_consumer(cluster, "g1"), make_consumer(cluster, "g2")
+        other.subscribe(["other"])
+        mine.subscribe(["mine"])
+        assert read(cluster, other, 1) == [b"1"]
+        assert fault.times_happened == 0
+        cluster.wait_for(lambda: mine.poll(0.01) or fault.times_happened, timeout=30)
+        assert fault.happened[0].topics == ("mine",)
+        fault.cancel()
+        assert read(cluster, mine, 1) == [b"1"]
+        other.close()
+        mine.close()
+
+
 def test_nothing_is_lost_or_doubled_in_random_trouble() -> None:
     with Cluster() as cluster:
         cluster.create_topic("t", partitions=2)
