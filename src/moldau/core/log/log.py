@@ -501,8 +501,6 @@ class Log:
                 raise
             if result is not NOTHING:
                 return result
-            if not at_least_one_batch:
-                break
             index += 1  # compaction left nothing at or behind the offset in this one
         return NOTHING
 

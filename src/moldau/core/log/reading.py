@@ -59,6 +59,8 @@ class Read(msgspec.Struct, frozen=True):
 
 
 NOTHING = Read(b"")
+TOO_LARGE = Read(b"")
+"""There is something, only not within the bytes asked for."""
 
 
 class _WouldWaitError(Exception):
@@ -109,7 +111,7 @@ class SegmentReader:
         if whole:
             return Read(memoryview(data)[:whole] if whole < len(data) else data)
         if not at_least_one_batch:
-            return NOTHING
+            return TOO_LARGE
         first_size = _unpack_header(data)[1] + LENGTH_OVERHEAD
         return Read(self._bytes(start, first_size))
 

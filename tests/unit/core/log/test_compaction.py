@@ -305,3 +305,16 @@ def test_what_retention_took_meanwhile_is_not_put_back(harness) -> None:
     harness.log.delete_old_segments(harness.now_ms, harness.log.log_end_offset)
     assert not harness.log.replace_segments(plan, result.segments[0], harness.now_ms)
     assert content(harness.log) == [(1, "a", "2")]
+
+
+def test_a_segment_of_which_nothing_is_left_does_not_hide_the_next_one(harness) -> None:
+    for row in range(3):
+        write(harness, *((f"k{index}", "x" * 200) for index in range(12)))
+        seal(harness)
+        write(harness, (f"other-{row}", "y"))
+    run_round(harness.log, harness.now_ms)
+    assert harness.log.segments[0].size == 0
+    end = harness.log.log_end_offset
+    read = harness.log.read(0, max_bytes=5000, end_offset=end, at_least_one_batch=False)
+    assert read_records(bytes(read.records or b""))[0].offset > 0
+    assert harness.log.read(0, max_bytes=70, end_offset=end, at_least_one_batch=False).records == b""

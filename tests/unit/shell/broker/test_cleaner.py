@@ -10,6 +10,15 @@ from moldau.core.log.log import AppendOrigin
 from moldau.core.replication.partition import Partition
 from moldau.shell.broker.cleaner import Cleaner
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.record import read_records
@@ -115,3 +124,34 @@ async def test_a_full_disk_leaves_the_log_as_it_was(start_node: Any) -> None:
     running.disk.heal()
     assert await cleaner.clean_one()
     assert len(content(partition)) == 1
+
+
+async def ask_for_position(client: Any) -> int:
+    request = OffsetFetchRequest(group_id="g", topics=(OffsetFetchRequestTopic("t", partition_indexes=(0,)),))
+    answer = await client.ask(ApiKey.OFFSET_FETCH, 7, request)
+    assert answer.error_code == 0
+    return answer.topics[0].partitions[0].committed_offset  # type: ignore[no-any-return]
+
+
+@pytest.mark.asyncio
+async def test_committed_offsets_are_compacted_and_found_again(start_node: Any) -> None:
+    disk = MemoryDisk()
+    running = await start_node(disk=disk)
+    await running.create_topic("t")
+    client = running.connect()
+    found = await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    assert found.error_code == 0
+    for offset in range(100):
+        position = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        topics = (OffsetCommitRequestTopic("t", partitions=(position,)),)
+        answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, OffsetCommitRequest(group_id="g", topics=topics))
+        assert answer.topics[0].partitions[0].error_code == 0
+    partition = running.node.broker.partitions.find("__consumer_offsets", 0)
+    await seal(running, partition)
+    assert len(content(partition)) >= 100
+    assert await Cleaner(running.node.broker).clean_one()
+    assert len(content(partition)) <= 2
+    await running.node.stop()
+
+    again = await start_node(disk=disk)
+    assert await ask_for_position(again.connect()) == 99
