@@ -29,12 +29,25 @@
   };
 
   if (main.dataset.live !== undefined) {
+    let held = null, isPressed = false;
+    // what is being clicked or selected is not taken away
+    const isBusy = () => isPressed || !document.getSelection().isCollapsed;
+    const put = (markup) => {
+      const unfolded = [...main.querySelectorAll("details")].map((each) => each.open);
+      // markup of our own templates, which escaped every foreign text in it
+      main.innerHTML = markup;
+      main.querySelectorAll("details").forEach((each, index) => { each.open = unfolded[index] === true; });
+    };
+    const catchUp = () => { if (held !== null && !isBusy()) { put(held); held = null; } };
+    main.addEventListener("pointerdown", () => { isPressed = true; });
+    for (const name of ["pointerup", "pointercancel"]) {
+      document.addEventListener(name, () => { isPressed = false; setTimeout(catchUp, 300); });
+    }
+    document.addEventListener("selectionchange", catchUp);
     open("/live?path=" + encodeURIComponent(main.dataset.live), {
       main: (event) => {
-        const unfolded = [...main.querySelectorAll("details")].map((each) => each.open);
-        // markup of our own templates, which escaped every foreign text in it
-        main.innerHTML = JSON.parse(event.data);
-        main.querySelectorAll("details").forEach((each, index) => { each.open = unfolded[index] === true; });
+        held = JSON.parse(event.data);
+        catchUp();
       },
     });
   }

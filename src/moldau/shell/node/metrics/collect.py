@@ -24,7 +24,7 @@ from moldau.shell.network.server_connection import EXPIRED_CONNECTIONS
 from moldau.shell.node.loop_watch import BOUNDS_S
 from moldau.shell.node.metrics.exposition import Samples, labels_text
 from moldau.shell.node.metrics.groups import add_groups
-from moldau.shell.node.metrics.table import TABLE
+from moldau.shell.node.metrics.table import FROM_TELEMETRY, TABLE
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 
@@ -45,6 +45,7 @@ _ALWAYS_ZERO = (
     f"{_TRAFFIC}reassignmentbytesout_total",
     f"{_TRAFFIC}producemessageconversions_total",
     f"{_TRAFFIC}fetchmessageconversions_total",
+    "kafka_server_replicamanager_partitionswithlatetransactionscount",
     "kafka_server_replicamanager_isrshrinks_total",
     "kafka_server_replicamanager_isrexpands_total",
     "kafka_server_replicamanager_failedisrupdates_total",
@@ -66,6 +67,8 @@ async def collect(node: Operations) -> bytes:
         await add_groups(node.broker, out)
         for name in _ALWAYS_ZERO:
             out.add(name, 0)
+        for name, key in FROM_TELEMETRY.items():
+            out.add(name, node.telemetry.value(key))
     return out.render()
 
 
@@ -268,6 +271,9 @@ class _Partitions:
         add("kafka_log_log_logendoffset", log.log_end_offset, labels)
         add("kafka_log_log_logstartoffset", log.log_start_offset, labels)
         add("kafka_log_log_numlogsegments", log.segment_count, labels)
+        retention_bytes = log.settings.retention_bytes
+        percent = 100 * log.size_bytes // retention_bytes if retention_bytes > 0 else 0
+        add("kafka_log_log_retentionsizeinpercent", percent, labels)
         add("kafka_topic_partition_current_offset", high_watermark, labels)
         add("kafka_topic_partition_oldest_offset", log.log_start_offset, labels)
         add("kafka_topic_partition_leader", image.leader, labels)
@@ -327,11 +333,17 @@ class _Partitions:
         open_files = getattr(broker.disk, "open_files", None)
         if isinstance(open_files, int):
             _bound(out, "open_files", open_files, broker.settings.moldau_open_files)
+        directories = broker.partitions.logs
+        out.add("kafka_log_logmanager_offlinelogdirectorycount", broker.offline_directories)
+        out.add("kafka_log_logmanager_cordonedlogdirectorycount", sum(map(directories.is_cordoned, directories)))
+        for path in directories.unopened_paths:
+            out.add("kafka_log_logmanager_logdirectoryoffline", 1, labels_text(logDirectory=path))
+        for directory in directories:
+            labels = labels_text(logDirectory=directory.path)
+            out.add("kafka_log_logmanager_logdirectoryoffline", int(directory.health.is_offline), labels)
+            out.add("kafka_log_logmanager_logdirectorycordoned", int(directories.is_cordoned(directory)), labels)
         root = getattr(broker.disk, "root", None)
-        offline = broker.offline_directories
-        out.add("kafka_log_logmanager_offlinelogdirectorycount", offline)
         if isinstance(root, str):
-            out.add("kafka_log_logmanager_logdirectoryoffline", offline, labels_text(logDirectory=root))
             space = disk_space(root)
             if space is not None:
                 out.add("redpanda_storage_disk_total_bytes", space[0])
@@ -395,6 +407,8 @@ def add_controller(node: Operations, out: Samples) -> None:
             out.add("kafka_server_metadataloader_currentmetadataversion", level)
     out.add("kafka_brokers", active)
     for each in brokers:
+        state = 10 if each.is_fenced else 20 if each.is_in_controlled_shutdown else 30
+        out.add(f"{prefix}brokerregistrationstate", state, labels_text(broker=each.broker_id))
         for listener in each.listeners[:1]:
             labels = labels_text(address=f"{listener.host}:{listener.port}", id=each.broker_id)
             out.add("kafka_broker_info", 1, labels)

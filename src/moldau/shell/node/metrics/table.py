@@ -7,11 +7,23 @@ why it is not here, is in `absent.py`. docs/reference/metrics.md is made from bo
 
 from __future__ import annotations
 
+from moldau.shell.broker.cleaner import (
+    BUFFER_PERCENT,
+    CLEAN_TIME,
+    COMPACTION_DELAY,
+    MAX_DIRTY_PERCENT,
+    RECOPY_PERCENT,
+    UNCLEANABLE_COUNT,
+)
+from moldau.shell.broker.coordinators import OFFSET_COMMITS, OFFSET_DELETIONS, OFFSET_EXPIRATIONS, REBALANCES
 from moldau.shell.node.metrics.exposition import Metric
 
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
 
 _PARTITION = ("topic", "partition")
+
+_Row = tuple[str, str, tuple[str, ...], str, str]
+"""(name, kind, labels, help, source)"""
 
 # fmt: off
 _TRAFFIC = (
@@ -47,6 +59,7 @@ _REPLICAS = (
      "metadata image, topic settings"),
     ("reassigningpartitions", GAUGE, "Led partitions being reassigned", "metadata image"),
     ("produceridcount", GAUGE, "Idempotent producers remembered", "Log.producer_state"),
+    ("partitionswithlatetransactionscount", GAUGE, "0: transactions are not served yet", "one node"),
     ("isrshrinks_total", COUNTER, "0: the one replica is always in sync", "one node"),
     ("isrexpands_total", COUNTER, "0: the one replica is always in sync", "one node"),
     ("failedisrupdates_total", COUNTER, "0: the one replica is always in sync", "one node"),
@@ -65,6 +78,8 @@ _PER_PARTITION = (
     ("kafka_log_log_logendoffset", "The offset of the next record", "Log.log_end_offset"),
     ("kafka_log_log_logstartoffset", "The first offset", "Log.log_start_offset"),
     ("kafka_log_log_numlogsegments", "Segments", "Log"),
+    ("kafka_log_log_retentionsizeinpercent", "Size of the log, of retention.bytes; 0 without that bound",
+     "Log.size_bytes, topic settings"),
     ("kafka_topic_partition_current_offset", "The high watermark (kafka_exporter's name)", "Partition.high_watermark"),
     ("kafka_topic_partition_oldest_offset", "The first offset (kafka_exporter's name)", "Log.log_start_offset"),
     ("kafka_topic_partition_leader", "Broker id of the leader (kafka_exporter's name)", "metadata image"),
@@ -109,6 +124,28 @@ _RAFT = (
     ("number_of_observers", "Observers", "one node"),
 )
 
+_CLEANER = (
+    ("logcleaner_max_clean_time_secs", "Seconds that the last round took", CLEAN_TIME),
+    ("logcleaner_max_compaction_delay_secs", "How long the longest waiting log is overdue", COMPACTION_DELAY),
+    ("logcleaner_max_buffer_utilization_percent", "Of the memory for keys, in the last round", BUFFER_PERCENT),
+    ("logcleaner_cleaner_recopy_percent", "Bytes kept by the last round, of those it read", RECOPY_PERCENT),
+    ("logcleanermanager_max_dirty_percent", "Dirty bytes of the dirtiest compacted log", MAX_DIRTY_PERCENT),
+    ("logcleanermanager_uncleanable_partitions_count", "Compacted logs that cannot be cleaned", UNCLEANABLE_COUNT),
+)
+"""(name, meaning, what the cleaner calls it)"""
+
+_COORDINATOR = (
+    ("offset_commit_count", "Offsets committed", OFFSET_COMMITS),
+    ("offset_expiration_count", "Offsets that expired", OFFSET_EXPIRATIONS),
+    ("offset_deletion_count", "Offsets deleted", OFFSET_DELETIONS),
+    ("group_completed_rebalance_count", "Rebalances of classic groups", REBALANCES),
+)
+
+FROM_TELEMETRY = {f"kafka_log_{name}": key for name, _, key in _CLEANER} | {
+    f"kafka_server_group_coordinator_metrics_{name}": key for name, _, key in _COORDINATOR
+}
+"""Metrics that are kept under their JMX name."""
+
 GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
 
 _BOUNDS = (
@@ -123,135 +160,161 @@ _BOUNDS = (
 )
 
 
-def _rows() -> list[tuple[str, str, tuple[str, ...], str, str]]:
-    rows: list[tuple[str, str, tuple[str, ...], str, str]] = [
-        ("kafka_server_kafkaserver_brokerstate", GAUGE, (),
-         "0 not running, 1 starting, 2 recovering, 3 running, 6 shutting down", "Node"),
-        ("kafka_server_app_info", GAUGE, ("version", "start_time_ms"), "1", "moldau.__version__"),
-    ]
+_NODE_ROWS: tuple[_Row, ...] = (
+    ("kafka_server_kafkaserver_brokerstate", GAUGE, (),
+     "0 not running, 1 starting, 2 recovering, 3 running, 6 shutting down", "Node"),
+    ("kafka_server_app_info", GAUGE, ("version", "start_time_ms"), "1", "moldau.__version__"),
+)
+
+_DIRECTORY_ROWS: tuple[_Row, ...] = (
+    ("kafka_log_logmanager_offlinelogdirectorycount", GAUGE, (), "Log directories that failed", "DirectoryHealth"),
+    ("kafka_log_logmanager_cordonedlogdirectorycount", GAUGE, (), "Directories of cordoned.log.dirs",
+     "LogDirectories"),
+    ("kafka_log_logmanager_logdirectorycordoned", GAUGE, ("logDirectory",), "1 if it takes no new partitions",
+     "LogDirectories"),
+    ("kafka_log_logmanager_logdirectoryoffline", GAUGE, ("logDirectory",), "1 if the directory failed",
+     "DirectoryHealth"),
+    ("kafka_network_requestmetrics_requests_total", COUNTER, ("request", "version"), "Requests", "RequestStats"),
+    ("kafka_network_requestmetrics_errors_total", COUNTER, ("request", "error"),
+     "Error codes in answers; NONE counts too", "RequestStats; Produce and Fetch: by partition"),
+)
+
+_NETWORK_ROWS: tuple[_Row, ...] = (
+    ("kafka_network_socketserver_memorypoolused", GAUGE, (), "Bytes of requests in arrival", "RequestMemory"),
+    ("kafka_network_socketserver_memorypoolavailable", GAUGE, (), "Bytes that requests may still take",
+     "RequestMemory"),
+    ("kafka_network_socketserver_expiredconnectionskilledcount", COUNTER, (), "Connections closed as idle",
+     "Telemetry"),
+    ("kafka_server_socket_server_metrics_connection_count", GAUGE, ("listener", "networkProcessor"),
+     "Connections", "ConnectionGroup"),
+    ("kafka_server_socket_server_metrics_connections", GAUGE,
+     ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor"),
+     "Connections by what ApiVersions told of the client; at most 100 kinds", "ServerConnection.software"),
+    ("kafka_server_socket_server_metrics_connection_creation_total", COUNTER, (), "Connections accepted",
+     "ConnectionGroup"),
+    ("kafka_server_delayedoperationpurgatory_purgatorysize", GAUGE, ("delayedOperation",),
+     "Requests that wait: Fetch for records", "Broker.parked_fetches"),
+    ("kafka_server_delayedoperationpurgatory_numdelayedoperations", GAUGE, ("delayedOperation",),
+     "Requests that wait: Fetch for records", "Broker.parked_fetches"),
+    ("kafka_server_fetchsessioncache_numincrementalfetchsessions", GAUGE, (), "Fetch sessions kept",
+     "FetchSessions"),
+    ("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", GAUGE, (),
+     "Partitions in fetch sessions", "FetchSessions"),
+    ("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", COUNTER, (),
+     "Fetch sessions that made room for others", "FetchSessions"),
+)
+
+_QUORUM_ROWS: tuple[_Row, ...] = (
+    ("kafka_controller_kafkacontroller_brokerregistrationstate", GAUGE, ("broker",),
+     "10 fenced, 20 shutting down, 30 active", "metadata image"),
+    ("kafka_controller_controllerstats_uncleanleaderelections_total", COUNTER, (), "0: one replica", "one node"),
+    ("kafka_server_raftmetrics_current_state", GAUGE, ("current_state",), "1", "QuorumRole"),
+)
+
+_FEATURE_ROWS: tuple[_Row, ...] = (
+    ("kafka_server_metadataloader_currentmetadataversion", GAUGE, (), "Level of metadata.version",
+     "metadata image"),
+    ("kafka_server_metadataloader_currentcontrollerid", GAUGE, (), "Node id of the controller", "QuorumRole"),
+    ("kafka_server_metadataloader_finalizedlevel", GAUGE, ("featureName",), "Level in force", "metadata image"),
+    ("kafka_coordinator_group_groupmetadatamanager_numgroups", GAUGE, (), "Consumer groups", "GroupsState"),
+    ("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, (), "Committed offsets", "GroupsState"),
+)
+
+_GROUP_ROWS: tuple[_Row, ...] = (
+    ("kafka_server_group_coordinator_metrics_group_count", GAUGE, ("protocol",), "Groups by protocol",
+     "GroupsState"),
+    ("kafka_brokers", GAUGE, (), "Brokers (kafka_exporter's name)", "metadata image"),
+    ("kafka_broker_info", GAUGE, ("address", "id"), "1 (kafka_exporter's name)", "metadata image"),
+    ("kafka_topic_partitions", GAUGE, ("topic",), "Partitions of a topic (kafka_exporter's name)",
+     "metadata image"),
+    ("kafka_consumergroup_current_offset", GAUGE, ("consumergroup", *_PARTITION), "Committed offset",
+     "GroupsState"),
+    ("kafka_consumergroup_current_offset_sum", GAUGE, ("consumergroup", "topic"), "Sum of committed offsets",
+     "GroupsState"),
+    ("kafka_consumergroup_lag", GAUGE, ("consumergroup", *_PARTITION),
+     "High watermark minus committed offset, computed here", "GroupsState, Partition"),
+    ("kafka_consumergroup_lag_sum", GAUGE, ("consumergroup", "topic"), "Sum of the lag", "GroupsState, Partition"),
+    ("kafka_consumergroup_members", GAUGE, ("consumergroup",), "Members", "GroupsState"),
+    ("process_open_fds", GAUGE, (), "Open descriptors", "/proc"),
+    ("process_max_fds", GAUGE, (), "Limit of open descriptors", "getrlimit"),
+    ("process_resident_memory_bytes", GAUGE, (), "Resident memory", "/proc"),
+    ("process_virtual_memory_bytes", GAUGE, (), "Virtual memory", "/proc"),
+    ("process_cpu_seconds_total", COUNTER, (), "CPU time", "os.times"),
+    ("process_start_time_seconds", GAUGE, (), "When the process started, since the epoch", "/proc"),
+    ("process_threads", GAUGE, (), "Threads", "threading"),
+    ("python_gc_collections_total", COUNTER, ("generation",), "Garbage collections", "gc"),
+    ("python_gc_objects_collected_total", COUNTER, ("generation",), "Objects collected", "gc"),
+    ("python_gc_objects_uncollectable_total", COUNTER, ("generation",), "Objects that cannot be collected", "gc"),
+)
+
+_OWN_ROWS: tuple[_Row, ...] = (
+    ("moldau_bound_reached_total", COUNTER, ("setting",), "How often a bound held something back or ended it",
+     "Telemetry"),
+    ("moldau_request_refused_total", COUNTER, ("key",), "Requests of a key or version that is not served",
+     "Telemetry"),
+    ("moldau_unforeseen_errors_total", COUNTER, ("request",), "Requests that failed by our own mistake",
+     "Telemetry"),
+    ("moldau_loop_late_seconds_bucket", COUNTER, ("le",), "Ticks of the loop by how late they came",
+     "LoopWatch: a tick every 0.1 s"),
+    ("moldau_loop_late_seconds_sum", COUNTER, (), "Sum of the lateness", "LoopWatch"),
+    ("moldau_loop_late_seconds_count", COUNTER, (), "Ticks", "LoopWatch"),
+    ("moldau_loop_late_seconds_max", GAUGE, (), "The latest tick of the last one to two minutes", "LoopWatch"),
+    ("moldau_producer_ids_per_partition_limit", GAUGE, (), "Producers that one partition remembers", "settings"),
+    ("moldau_groups_per_coordinator_limit", GAUGE, (), "Groups that one coordinator partition holds", "settings"),
+    ("moldau_scrape_seconds", GAUGE, (), "How long the scrape before this one took, with its pauses",
+     "this endpoint"),
+    ("redpanda_cluster_brokers", GAUGE, (), "Brokers", "metadata image"),
+    ("redpanda_cluster_topics", GAUGE, (), "Topics", "metadata image"),
+    ("redpanda_cluster_partitions", GAUGE, (), "Partitions", "metadata image"),
+    ("redpanda_cluster_unavailable_partitions", GAUGE, (), "Partitions without a leader", "metadata image"),
+    ("redpanda_kafka_max_offset", GAUGE, ("redpanda_namespace", "redpanda_topic", "redpanda_partition"),
+     "The high watermark", "Partition.high_watermark"),
+    ("redpanda_kafka_request_bytes_total", COUNTER, ("redpanda_namespace", "redpanda_request"),
+     "Bytes produced and consumed", "Partition"),
+    ("redpanda_kafka_records_produced_total", COUNTER, ("redpanda_namespace",), "Records appended", "Partition"),
+    ("redpanda_kafka_consumer_group_consumers", GAUGE, ("redpanda_group",), "Members", "GroupsState"),
+    ("redpanda_kafka_consumer_group_lag_sum", GAUGE, ("redpanda_group",), "Sum of the lag",
+     "GroupsState, Partition"),
+    ("redpanda_kafka_consumer_group_lag_max", GAUGE, ("redpanda_group",), "Largest lag of a partition",
+     "GroupsState, Partition"),
+    ("redpanda_storage_disk_total_bytes", GAUGE, (), "Size of the log directory's file system", "statvfs"),
+    ("redpanda_storage_disk_free_bytes", GAUGE, (), "Free space of the log directory's file system", "statvfs"),
+    ("redpanda_uptime_seconds_total", GAUGE, (), "Seconds since the process started", "/proc"),
+)
+
+
+def _rows() -> list[_Row]:
+    rows: list[_Row] = list(_NODE_ROWS)
     for name, labels, text, source in _TRAFFIC:
         rows.append((f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, labels, text, source))
     for name, kind, text, source in _REPLICAS:
         rows.append((f"kafka_server_replicamanager_{name}", kind, (), text, source))
     for name, text, source in _PER_PARTITION:
         rows.append((name, GAUGE, _PARTITION, text, source))
-    rows += [
-        ("kafka_log_logmanager_offlinelogdirectorycount", GAUGE, (), "Log directories that failed", "DirectoryHealth"),
-        ("kafka_log_logmanager_logdirectoryoffline", GAUGE, ("logDirectory",), "1 if the directory failed",
-         "DirectoryHealth"),
-        ("kafka_network_requestmetrics_requests_total", COUNTER, ("request", "version"), "Requests", "RequestStats"),
-        ("kafka_network_requestmetrics_errors_total", COUNTER, ("request", "error"),
-         "Error codes in answers; NONE counts too", "RequestStats; Produce and Fetch: by partition"),
-    ]
+    rows += _DIRECTORY_ROWS
     for name, text in _REQUESTS:
         rows.append((f"kafka_network_requestmetrics_{name}", SUMMARY, ("request", "quantile"), text,
                      "RequestStats, one request in eight after the first 64"))
-    rows += [
-        ("kafka_network_socketserver_memorypoolused", GAUGE, (), "Bytes of requests in arrival", "RequestMemory"),
-        ("kafka_network_socketserver_memorypoolavailable", GAUGE, (), "Bytes that requests may still take",
-         "RequestMemory"),
-        ("kafka_network_socketserver_expiredconnectionskilledcount", COUNTER, (), "Connections closed as idle",
-         "Telemetry"),
-        ("kafka_server_socket_server_metrics_connection_count", GAUGE, ("listener", "networkProcessor"),
-         "Connections", "ConnectionGroup"),
-        ("kafka_server_socket_server_metrics_connections", GAUGE,
-         ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor"),
-         "Connections by what ApiVersions told of the client; at most 100 kinds", "ServerConnection.software"),
-        ("kafka_server_socket_server_metrics_connection_creation_total", COUNTER, (), "Connections accepted",
-         "ConnectionGroup"),
-        ("kafka_server_delayedoperationpurgatory_purgatorysize", GAUGE, ("delayedOperation",),
-         "Requests that wait: Fetch for records", "Broker.parked_fetches"),
-        ("kafka_server_delayedoperationpurgatory_numdelayedoperations", GAUGE, ("delayedOperation",),
-         "Requests that wait: Fetch for records", "Broker.parked_fetches"),
-        ("kafka_server_fetchsessioncache_numincrementalfetchsessions", GAUGE, (), "Fetch sessions kept",
-         "FetchSessions"),
-        ("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", GAUGE, (),
-         "Partitions in fetch sessions", "FetchSessions"),
-        ("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", COUNTER, (),
-         "Fetch sessions that made room for others", "FetchSessions"),
-    ]
+    rows += _NETWORK_ROWS
     for name, text, source in _CONTROLLER:
         rows.append((f"kafka_controller_kafkacontroller_{name}", GAUGE, (), text, source))
-    rows += [
-        ("kafka_controller_controllerstats_uncleanleaderelections_total", COUNTER, (), "0: one replica", "one node"),
-        ("kafka_server_raftmetrics_current_state", GAUGE, ("current_state",), "1", "QuorumRole"),
-    ]
+    rows += _QUORUM_ROWS
     for name, text, source in _RAFT:
         rows.append((f"kafka_server_raftmetrics_{name}", GAUGE, (), text, source))
-    rows += [
-        ("kafka_server_metadataloader_currentmetadataversion", GAUGE, (), "Level of metadata.version",
-         "metadata image"),
-        ("kafka_server_metadataloader_currentcontrollerid", GAUGE, (), "Node id of the controller", "QuorumRole"),
-        ("kafka_server_metadataloader_finalizedlevel", GAUGE, ("featureName",), "Level in force", "metadata image"),
-        ("kafka_coordinator_group_groupmetadatamanager_numgroups", GAUGE, (), "Consumer groups", "GroupsState"),
-        ("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, (), "Committed offsets", "GroupsState"),
-    ]
+    rows += _FEATURE_ROWS
     for state in GROUP_STATES:
         rows.append((f"kafka_coordinator_group_groupmetadatamanager_numgroups{state.lower()}", GAUGE, (),
                      f"Groups in the state {state}", "GroupsState"))
-    rows += [
-        ("kafka_server_group_coordinator_metrics_group_count", GAUGE, ("protocol",), "Groups by protocol",
-         "GroupsState"),
-        ("kafka_brokers", GAUGE, (), "Brokers (kafka_exporter's name)", "metadata image"),
-        ("kafka_broker_info", GAUGE, ("address", "id"), "1 (kafka_exporter's name)", "metadata image"),
-        ("kafka_topic_partitions", GAUGE, ("topic",), "Partitions of a topic (kafka_exporter's name)",
-         "metadata image"),
-        ("kafka_consumergroup_current_offset", GAUGE, ("consumergroup", *_PARTITION), "Committed offset",
-         "GroupsState"),
-        ("kafka_consumergroup_current_offset_sum", GAUGE, ("consumergroup", "topic"), "Sum of committed offsets",
-         "GroupsState"),
-        ("kafka_consumergroup_lag", GAUGE, ("consumergroup", *_PARTITION),
-         "High watermark minus committed offset, computed here", "GroupsState, Partition"),
-        ("kafka_consumergroup_lag_sum", GAUGE, ("consumergroup", "topic"), "Sum of the lag", "GroupsState, Partition"),
-        ("kafka_consumergroup_members", GAUGE, ("consumergroup",), "Members", "GroupsState"),
-        ("process_open_fds", GAUGE, (), "Open descriptors", "/proc"),
-        ("process_max_fds", GAUGE, (), "Limit of open descriptors", "getrlimit"),
-        ("process_resident_memory_bytes", GAUGE, (), "Resident memory", "/proc"),
-        ("process_virtual_memory_bytes", GAUGE, (), "Virtual memory", "/proc"),
-        ("process_cpu_seconds_total", COUNTER, (), "CPU time", "os.times"),
-        ("process_start_time_seconds", GAUGE, (), "When the process started, since the epoch", "/proc"),
-        ("process_threads", GAUGE, (), "Threads", "threading"),
-        ("python_gc_collections_total", COUNTER, ("generation",), "Garbage collections", "gc"),
-        ("python_gc_objects_collected_total", COUNTER, ("generation",), "Objects collected", "gc"),
-        ("python_gc_objects_uncollectable_total", COUNTER, ("generation",), "Objects that cannot be collected", "gc"),
-    ]
+    for name, text, _ in _CLEANER:
+        rows.append((f"kafka_log_{name}", GAUGE, (), text, "Cleaner, through Telemetry"))
+    for name, text, _ in _COORDINATOR:
+        rows.append((f"kafka_server_group_coordinator_metrics_{name}", COUNTER, (), text,
+                     "GroupShard, through Telemetry"))
+    rows += _GROUP_ROWS
     for name, text, source in _BOUNDS:
         rows.append((f"moldau_{name}", GAUGE, (), text, source))
         rows.append((f"moldau_{name}_limit", GAUGE, (), f"The bound of moldau_{name}", "settings"))
-    rows += [
-        ("moldau_bound_reached_total", COUNTER, ("setting",), "How often a bound held something back or ended it",
-         "Telemetry"),
-        ("moldau_request_refused_total", COUNTER, ("key",), "Requests of a key or version that is not served",
-         "Telemetry"),
-        ("moldau_unforeseen_errors_total", COUNTER, ("request",), "Requests that failed by our own mistake",
-         "Telemetry"),
-        ("moldau_loop_late_seconds_bucket", COUNTER, ("le",), "Ticks of the loop by how late they came",
-         "LoopWatch: a tick every 0.1 s"),
-        ("moldau_loop_late_seconds_sum", COUNTER, (), "Sum of the lateness", "LoopWatch"),
-        ("moldau_loop_late_seconds_count", COUNTER, (), "Ticks", "LoopWatch"),
-        ("moldau_loop_late_seconds_max", GAUGE, (), "The latest tick of the last one to two minutes", "LoopWatch"),
-        ("moldau_producer_ids_per_partition_limit", GAUGE, (), "Producers that one partition remembers", "settings"),
-        ("moldau_groups_per_coordinator_limit", GAUGE, (), "Groups that one coordinator partition holds", "settings"),
-        ("moldau_scrape_seconds", GAUGE, (), "How long the scrape before this one took, with its pauses",
-         "this endpoint"),
-        ("redpanda_cluster_brokers", GAUGE, (), "Brokers", "metadata image"),
-        ("redpanda_cluster_topics", GAUGE, (), "Topics", "metadata image"),
-        ("redpanda_cluster_partitions", GAUGE, (), "Partitions", "metadata image"),
-        ("redpanda_cluster_unavailable_partitions", GAUGE, (), "Partitions without a leader", "metadata image"),
-        ("redpanda_kafka_max_offset", GAUGE, ("redpanda_namespace", "redpanda_topic", "redpanda_partition"),
-         "The high watermark", "Partition.high_watermark"),
-        ("redpanda_kafka_request_bytes_total", COUNTER, ("redpanda_namespace", "redpanda_request"),
-         "Bytes produced and consumed", "Partition"),
-        ("redpanda_kafka_records_produced_total", COUNTER, ("redpanda_namespace",), "Records appended", "Partition"),
-        ("redpanda_kafka_consumer_group_consumers", GAUGE, ("redpanda_group",), "Members", "GroupsState"),
-        ("redpanda_kafka_consumer_group_lag_sum", GAUGE, ("redpanda_group",), "Sum of the lag",
-         "GroupsState, Partition"),
-        ("redpanda_kafka_consumer_group_lag_max", GAUGE, ("redpanda_group",), "Largest lag of a partition",
-         "GroupsState, Partition"),
-        ("redpanda_storage_disk_total_bytes", GAUGE, (), "Size of the log directory's file system", "statvfs"),
-        ("redpanda_storage_disk_free_bytes", GAUGE, (), "Free space of the log directory's file system", "statvfs"),
-        ("redpanda_uptime_seconds_total", GAUGE, (), "Seconds since the process started", "/proc"),
-    ]
+    rows += _OWN_ROWS
     return rows
 # fmt: on
 

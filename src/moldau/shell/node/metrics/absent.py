@@ -1,0 +1,100 @@
+"""What Apache Kafka 4.3 has in JMX and this node has not, and why: a name without a meaning is not made up.
+
+(type in JMX, attributes; "" for all of the type, reason)
+"""
+
+from __future__ import annotations
+
+_ONE_LOOP = (
+    "requests are handled on one event loop: there are no queues and no thread pools; see moldau_loop_late_seconds"
+)
+_ONE_NODE = "one node is broker and controller: nothing is sent over this channel"
+_NO_TRANSACTIONS = "transactions are not served yet"
+_NO_SHARES = "share groups are not served yet"
+_IN_TURN = "the controller decides each request when it comes: it has no event queue"
+_NO_HEARTBEATS = "the one broker lives in the controller's process: no heartbeats"
+_NOT_MEASURED = "not measured yet"
+_IN_PLACE = "a coordinator decides and appends in one step: no background queue, no lingering batch"
+
+ABSENT: tuple[tuple[str, str, str], ...] = (
+    ("kafka.controller:ControllerEventManager", "", _IN_TURN),
+    ("kafka.controller:ControllerStats", "ElectionFromEligibleLeaderReplicasPerSec", "one replica: nobody is elected"),
+    ("kafka.controller:KafkaController", "EventQueueOperationsStartedCount, EventQueueOperationsTimedOutCount",
+     _IN_TURN),
+    ("kafka.controller:KafkaController", "TimeSinceLastHeartbeatReceivedMs, TimedOutBrokerHeartbeatCount",
+     _NO_HEARTBEATS),
+    ("kafka.controller:KafkaController", "LastAppliedRecordLagMs, LastAppliedRecordTimestamp, IgnoredStaticVoters",
+     "the broker applies a record in the turn of the loop that commits it"),
+    ("kafka.coordinator.transaction:TransactionMarkerChannelManager", "", _NO_TRANSACTIONS),
+    ("kafka.log:LogCleaner", "DeadThreadCount", "the cleaner is a child process that is started anew when it dies"),
+    ("kafka.log:LogCleanerManager", "time-since-last-run-ms, uncleanable-bytes", _NOT_MEASURED),
+    ("kafka.log:LogFlushStats", "", _NOT_MEASURED),
+    ("kafka.network:Acceptor", "", _ONE_LOOP),
+    ("kafka.network:Processor", "", _ONE_LOOP),
+    ("kafka.network:RequestChannel", "", _ONE_LOOP),
+    ("kafka.network:RequestMetrics", "RequestQueueTimeMs, ResponseQueueTimeMs", _ONE_LOOP),
+    ("kafka.network:RequestMetrics", "ResponseSendTimeMs, ThrottleTimeMs", _NOT_MEASURED),
+    ("kafka.network:RequestMetrics", "MessageConversionsTimeMs, TemporaryMemoryBytes", "nothing is converted"),
+    ("kafka.network:SocketServer", "NetworkProcessorAvgIdlePercent", _ONE_LOOP),
+    ("kafka.server:KafkaRequestHandlerPool", "", _ONE_LOOP),
+    ("kafka.server:AddPartitionsToTxnManager", "", _NO_TRANSACTIONS),
+    ("kafka.server:AddPartitionsManager-channel-metrics", "", _NO_TRANSACTIONS),
+    ("kafka.server:txn-marker-channel-metrics", "", _NO_TRANSACTIONS),
+    ("kafka.server:transaction-coordinator-metrics", "", _NO_TRANSACTIONS),
+    ("kafka.server:AssignmentsManager", "", "a directory is assigned without a queue"),
+    ("org.apache.kafka.server:AssignmentsManager", "", "a directory is assigned without a queue"),
+    ("kafka.server:BrokerMetadataListener", "", _NOT_MEASURED),
+    ("kafka.server:BrokerTopicMetrics",
+     "TotalShareFetchRequestsPerSec, FailedShareFetchRequestsPerSec, TotalShareAcknowledgementRequestsPerSec, "
+     "FailedShareAcknowledgementRequestsPerSec", _NO_SHARES),
+    ("kafka.server:BrokerTopicMetrics", "InvalidMagicNumberRecordsPerSec, NoKeyCompactedTopicRecordsPerSec",
+     "counted with the other errors: kafka_network_requestmetrics_errors_total"),
+    ("kafka.server:BrokerTopicMetrics", "Remote*", "tiered storage is not served yet"),
+    ("kafka.server:ControllerMutation", "", _NOT_MEASURED),
+    ("kafka.server:Produce", "", _NOT_MEASURED),
+    ("kafka.server:Fetch", "", _NOT_MEASURED),
+    ("kafka.server:Request", "", _NOT_MEASURED),
+    ("kafka.server:ControllerServer", "", "yammer-metrics-count and disk bytes are of Java's process"),
+    ("kafka.server:KafkaServer", "ClusterId, linux-disk-read-bytes, linux-disk-write-bytes, yammer-metrics-count",
+     "a text, or of Java's process"),
+    ("kafka.server:DelayedFetchMetrics", "", _NOT_MEASURED),
+    ("kafka.server:DelayedProduceMetrics", "", _NOT_MEASURED),
+    ("kafka.server:ForwardingManager", "", _ONE_NODE),
+    ("kafka.server:MetadataLoader", "AvgIdleRatio", _ONE_LOOP),
+    ("kafka.server:MetadataLoader", "HandleLoadSnapshotCount", "a snapshot is loaded at the start only"),
+    ("kafka.server:SnapshotEmitter", "", _NOT_MEASURED),
+    ("kafka.server:ReplicaAlterLogDirsManager", "", _NOT_MEASURED),
+    ("kafka.server:ReplicaFetcherManager", "", "no replica follows another broker"),
+    ("kafka.server:ShareGroupMetrics", "", _NO_SHARES),
+    ("kafka.server:ShareSessionCache", "", _NO_SHARES),
+    ("kafka.server:share-coordinator-metrics", "", _NO_SHARES),
+    ("kafka.server:Persister-channel-metrics", "", _NO_SHARES),
+    ("kafka.server:alter-partition-metrics", "", _ONE_NODE),
+    ("kafka.server:directory-assignments-metrics", "", _ONE_NODE),
+    ("kafka.server:forwarding-metrics", "", _ONE_NODE),
+    ("kafka.server:heartbeat-metrics", "", _ONE_NODE),
+    ("kafka.server:raft-channel-metrics", "", _ONE_NODE),
+    ("kafka.server:registration-metrics", "", _ONE_NODE),
+    ("kafka.server:app-info", "commit-id, CommitId", "a package has a version; it is in kafka_server_app_info"),
+    ("kafka.server:broker-metadata-metrics", "", "see kafka_controller_kafkacontroller_lastappliedrecordoffset"),
+    ("kafka.server:client-metrics", "", "client telemetry (KIP-714) is not served"),
+    ("kafka.server:group-coordinator-metrics", "event-queue-*, event-purgatory-*, background-*, batch-*, *-time-ms-*",
+     _IN_PLACE),
+    ("kafka.server:group-coordinator-metrics", "*-rate", "Prometheus makes rates of the counts"),
+    ("kafka.server:group-coordinator-metrics", "partition-load-time-*", _NOT_MEASURED),
+    ("kafka.server:group-coordinator-metrics", "consumer-group-*, share-group-*, streams-group-*",
+     "only classic groups are served yet"),
+    ("kafka.server:kafka-metrics-count", "", "of Java's metrics library"),
+    ("kafka.server:node-metrics", "", "levels in force: kafka_server_metadataloader_finalizedlevel"),
+    ("kafka.server:raft-metrics", "append-records-rate, fetch-records-rate, commit-latency-*, election-latency-*, "
+     "poll-idle-ratio-avg", _NOT_MEASURED),
+    ("kafka.server:raft-metrics", "number-unknown-voter-connections, uncommitted-voter-change, "
+     "current-vote-directory-id", "one voter"),
+    ("kafka.server:socket-server-metrics", "rates, sizes and times of each connection",
+     "connections, their count and how many came are there"),
+    ("kafka.utils:Throttler", "", "the cleaner's bandwidth is not counted"),
+    ("java.lang", "", "jvm_* has no equivalent; python_gc_* and process_* are there"),
+    ("kafka_connect_*", "", "Kafka Connect is not served yet"),
+    ("redpanda_rpc_*, redpanda_kafka_request_latency_seconds, redpanda_kafka_handler_latency_seconds", "",
+     "times are in kafka_network_requestmetrics_*"),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""Foreign bytes as text, sizes for people, charts, rates."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.products.console.core.charts import draw, round_up
+from moldau.products.console.core.history import MAX_SAMPLES, History, Series
+from moldau.products.console.core.shown import MAX_SHOWN_BYTES, show_bytes, show_count, show_rate, show_size, visible
+
+
+@given(st.binary(max_size=6_000))
+def test_any_bytes_are_shown_as_bounded_printable_text(data: bytes) -> None:
+    shown = show_bytes(data)
+    assert shown.size == len(data)
+    assert len(shown.text) <= 10 * MAX_SHOWN_BYTES
+    shown.text.encode("utf-8")
+    assert all(character >= " " or character in "\n\t" for character in shown.text)
+
+
+def test_json_text_binary_empty_and_null_are_told_apart() -> None:
+    assert show_bytes(b'{"a": 1}').kind == "json"
+    assert show_bytes(b'{"a": ').kind == "text"
+    assert show_bytes("žluťoučký".encode()).text == "žluťoučký"
+    assert show_bytes(b"\xff\xfe").text == "ff fe"
+    assert show_bytes(b"\x00" * 9).kind == "binary"
+    assert show_bytes(b"").kind == "empty"
+    assert show_bytes(None).kind == "null"
+
+
+def test_a_character_across_the_cut_does_not_make_a_text_binary() -> None:
+    shown = show_bytes(("x" * (MAX_SHOWN_BYTES - 1) + "ž" * 10).encode())
+    assert shown.kind == "text"
+    assert shown.is_cut
+    assert shown.text == "x" * (MAX_SHOWN_BYTES - 1)
+
+
+def test_deep_nesting_is_no_crash() -> None:
+    assert show_bytes(b"[" * 4_000).kind == "text"
+
+
+def test_the_writing_direction_cannot_be_turned() -> None:
+    assert visible("a\u202eb\u2066c\x1b[31m") == "a\\u202eb\\u2066c\\x1b[31m"
+
+
+def test_numbers_for_people() -> None:
+    assert [show_size(size) for size in (None, 0, 1_023, 1_536, 250 << 20)] == [
+        "–",
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "250 MiB",
+    ]
+    assert [show_rate(rate) for rate in (None, 0.0, 0.4, 12.3, 12_345.0)] == ["–", "0", "0.4", "12", "12.3k"]
+    assert show_count(1_234_567) == "1,234,567"
+
+
+def test_a_rate_is_what_came_in_the_window_and_never_negative() -> None:
+    series = Series()
+    for second, value in ((0, 0), (2, 100), (4, 300), (6, 10)):
+        series.add(float(second), float(value))
+    assert series.rates() == [50.0, 100.0, 0.0]
+    assert Series().rate() is None
+
+
+def test_what_is_no_longer_sampled_is_forgotten_and_the_rest_is_bounded() -> None:
+    history = History()
+    for second in range(2 * MAX_SAMPLES):
+        history.add(float(second), {"a": float(second)} | ({"b": 1.0} if second == 0 else {}))
+    assert list(history.series) == ["a"]
+    assert len(history.get("a").samples) == MAX_SAMPLES
+    assert history.get("b").last is None
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e12), max_size=200))
+def test_a_chart_stays_within_its_frame(values: list[float]) -> None:
+    chart = draw(values, width=600, height=120, slots=30)
+    for point in chart.line.split():
+        x, y = map(float, point.split(","))
+        assert -0.1 <= x <= 600.1
+        assert 0 <= y <= 120
+    assert bool(chart.line) == (len(values) >= 2)
+
+
+@given(st.floats(min_value=1e-6, max_value=1e15))
+def test_an_axis_ends_at_a_round_number_above(value: float) -> None:
+    top = round_up(value)
+    assert value <= top * (1 + 1e-9)
+    assert top <= value * 10 * (1 + 1e-9)

@@ -1,0 +1,55 @@
+"""Histograms over two windows, and where error codes stand in an answer."""
+
+from __future__ import annotations
+
+from moldau.shell.network.request_stats import WINDOW_S, Histogram, RequestStats, error_codes
+from moldau.wire.protocol.messages.api_versions import ApiVersionsResponse
+from moldau.wire.protocol.messages.metadata import MetadataResponse
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+def test_quantiles_are_upper_bounds_of_the_step_that_holds_them() -> None:
+    histogram = Histogram((1.0, 2.0, 4.0))
+    for value in [0.5] * 90 + [3.0] * 10:
+        histogram.observe(value, 1.0)
+    found = dict(histogram.quantiles())
+    assert found["0.50"] == 1.0
+    assert found["0.95"] == 4.0
+    assert found["0.999"] == 4.0
+
+
+def test_nothing_seen_is_zero() -> None:
+    assert all(value == 0.0 for _, value in Histogram((1.0,)).quantiles())
+
+
+def test_what_is_two_windows_old_no_longer_counts() -> None:
+    histogram = Histogram((1.0, 2.0))
+    histogram.observe(2.0, 1.0 + WINDOW_S)
+    histogram.observe(0.5, 2.0 + 2 * WINDOW_S)
+    assert dict(histogram.quantiles())["0.99"] == 2.0
+    histogram.observe(0.5, 3.0 + 3 * WINDOW_S)
+    assert dict(histogram.quantiles())["0.99"] == 1.0
+
+
+def test_the_first_requests_are_all_timed_then_one_in_eight() -> None:
+    stats = RequestStats(0)
+    timed = 0
+    for _ in range(64 + 80):
+        stats.count += 1
+        timed += stats.is_sampled()
+    assert timed == 64 + 10
+
+
+def test_error_codes_are_found_at_any_depth() -> None:
+    partitions = (OffsetCommitResponsePartition(0, 0), OffsetCommitResponsePartition(1, 12))
+    response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions=partitions),))
+    assert error_codes(response) == [0, 12]
+    assert error_codes(ApiVersionsResponse(error_code=35)) == [35]
+
+
+def test_an_answer_without_any_is_one_none() -> None:
+    assert error_codes(MetadataResponse()) == [0]
