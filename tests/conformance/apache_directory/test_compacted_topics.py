@@ -6,6 +6,8 @@ Selected by the marker, as test_open_with_apache_kafka: `pytest -m java tests/co
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.core.log.checkpoint import decode_offsets
+from moldau.core.log.cleanable import find_cleanable, plan_round
+from moldau.core.log.compaction import CompactionResult, compact, flush_cleaned
 from moldau.core.log.log import Log
 from moldau.core.log.recovery import load_log
 from moldau.core.log.settings import LogSettings
@@ -232,3 +236,62 @@ def test_a_directory_that_apache_kafka_has_cleaned_is_cleaned_on_by_us(tmp_path:
         table.write(cluster.bootstrap_servers)
         table.check(wait_until_cleaned(data, cluster.bootstrap_servers))
     check_files(data)
+
+
+def cut_off_in_the_swap(data: Path, codec: str) -> None:
+    """A round of ours over the stopped directory, ended after the first step of its swap; a file of a later group that
+    was not swapped lies there too."""
+    disk = OsDisk(str(data))
+    place = Place(f"table-{codec}", 0)
+    log = Log.open(
+        disk,
+        str(place),
+        place,
+        METADATA_TOPIC_ID,
+        LogSettings(cleanup_policy=("compact",), segment_bytes=1 << 20),
+        now_ms=0,
+        is_clean=True,
+    )
+    part = find_cleanable(log, 0, log.log_end_offset, 1 << 60)
+    plan = plan_round(
+        log, part, now_ms=int(time.time() * 1000), nonce="beef", dedupe_buffer_bytes=1 << 20, io_buffer_bytes=1 << 16
+    )
+    last = exhaust(compact(disk, plan))
+    flush_cleaned(disk, plan, last)
+    log.release()
+    first = last.segments[0]
+    assert len(last.segments) > 1
+    for suffix in (".log", ".index", ".timeindex"):
+        disk.rename(plan.cleaned_path(first.base_offset, suffix), f"{place}/{first.base_offset:020d}{suffix}.swap")
+    (data / ".kafka_cleanshutdown").unlink()
+
+
+def exhaust(steps: Generator[int, None, CompactionResult]) -> CompactionResult:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: CompactionResult = end.value
+            return result
+
+
+def test_apache_kafka_and_we_finish_a_swap_of_ours_that_was_cut_off(tmp_path: Path) -> None:
+    table = Table()
+    data = tmp_path / "data"
+    never = {"log.cleaner.enable": "false"}
+    with Cluster(data_dir=data, settings=never) as cluster:
+        table.create(cluster.bootstrap_servers)
+        table.write(cluster.bootstrap_servers)
+        before = read(cluster.bootstrap_servers)
+    cut_off_in_the_swap(data, "none")
+    cut = copy_of(data, "cut")
+    with apache_kafka(tmp_path / "kafka", data, never) as servers:
+        by_kafka = read(servers)
+        table.check(by_kafka)
+    with Cluster(data_dir=cut, settings=never) as cluster:
+        by_us = read(cluster.bootstrap_servers)
+    assert by_us == by_kafka
+    assert len(by_us["none"]) < len(before["none"])
+    assert by_us["lz4"] == before["lz4"]
+    for place in (data, cut):
+        assert not [path for path in (place / "table-none-0").iterdir() if path.suffix in (".swap", ".cleaned")]
