@@ -70,6 +70,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
+    metadata_max_retention_bytes: int
+    metadata_max_retention_ms: int
     node_id: int
     process_roles: tuple[str, ...]
     auto_create_topics_enable: bool

@@ -79,8 +79,7 @@ MAX_PENDING_REQUESTS = 10_000
 LOG_SETTINGS = LogSettings(
     cleanup_policy=("delete",),
     max_message_bytes=MAX_BATCH_BYTES + 1024 * 1024,
-    retention_ms=-1,
-    retention_bytes=-1,
+    file_delete_delay_ms=0,
 )
 
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
@@ -136,7 +135,11 @@ class QuorumRole:
         )
         self._snapshotting: asyncio.Task[None] | None = None
         self._log_settings = msgspec.structs.replace(
-            LOG_SETTINGS, segment_bytes=settings.metadata_log_segment_bytes, segment_ms=settings.metadata_log_segment_ms
+            LOG_SETTINGS,
+            segment_bytes=settings.metadata_log_segment_bytes,
+            segment_ms=settings.metadata_log_segment_ms,
+            retention_ms=settings.metadata_max_retention_ms,
+            retention_bytes=settings.metadata_max_retention_bytes,
         )
         self._is_stopping = False
         self._control = QuorumControl()
@@ -500,12 +503,25 @@ class QuorumRole:
 
     async def _snapshot(self, image: MetadataImage, unserved: tuple[MetadataRecord, ...], log_size_bytes: int) -> None:
         try:
-            await self._snapshots.write(image, unserved, self._control, log_size_bytes)
+            oldest_end_offset = await self._snapshots.write(image, unserved, self._control, log_size_bytes)
+            self._delete_old_segments(oldest_end_offset)
         except StorageFullError:
             return  # the log has everything; the next one is due when it has grown as much again
         except StorageFailedError as error:
             self.health.fail(error)
             self._fail_waiting(error)
+
+
+    def _delete_old_segments(self, end_offset: int) -> None:
+        """What lies before the oldest snapshot, and is too old or too much (metadata.max.retention.*), goes. The newest
+        segment stays, so that a start finds where the log ends."""
+        log = self._log
+        if log is None:
+            return
+        now_ms, before = self._clock.now_ms(), log.size_bytes
+        if log.delete_old_segments(now_ms, min(end_offset, log.log_end_offset - 1)):
+            self._snapshots.log_shrank(before - log.size_bytes)
+            log.purge_deleted(now_ms)
 
 
 def _storage_error(error: MoldauError) -> KafkaError:

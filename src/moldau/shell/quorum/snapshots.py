@@ -45,6 +45,10 @@ class SnapshotWriter:
         self._last_size = size_at_snapshot
         self._last_ms = self._clock.monotonic_ms()
 
+    def log_shrank(self, size_bytes: int) -> None:
+        """`size_bytes` of what the newest snapshot stands for are no longer in the log."""
+        self._last_size -= size_bytes
+
     def is_due(self, log_size_bytes: int) -> bool:
         """Whether the log has grown enough, or long enough ago."""
         grown = log_size_bytes - self._last_size
@@ -54,9 +58,10 @@ class SnapshotWriter:
 
     async def write(
         self, image: MetadataImage, unserved: tuple[MetadataRecord, ...], control: QuorumControl, log_size_bytes: int
-    ) -> None:
+    ) -> int:
         """Writes `image`, which must not move meanwhile (`MetadataImage.copy`). Raises StorageFailedError, and
-        StorageFullError after taking away what it wrote."""
+        StorageFullError after taking away what it wrote. Gives the end offset of the oldest snapshot that is kept: no
+        start needs the log before it."""
         self.started(log_size_bytes)
         now_ms = self._clock.now_ms()
         steps = encode_snapshot_steps(
@@ -84,20 +89,23 @@ class SnapshotWriter:
         file.close()
         self._disk.rename(path + PART_SUFFIX, path)
         await self._workers.run(self._flush_names)
-        self._remove_old()
+        return self._remove_old()
 
     def _flush_names(self) -> None:
         self._disk.flush_directory(METADATA_DIRECTORY)
 
-    def _remove_old(self) -> None:
-        """Keeps the newest ones; the first voters, of offset 0, stay as well."""
+    def _remove_old(self) -> int:
+        """Keeps the newest ones, and gives the end offset of the first; the voters of offset 0 stay as well."""
         found = [
             (parsed, name)
             for name in self._disk.list_directory(METADATA_DIRECTORY)
             if (parsed := parse_snapshot_file_name(name)) is not None and parsed[0] > 0
         ]
-        for _, name in sorted(found)[:-KEPT_SNAPSHOTS]:
+        found.sort()
+        for _, name in found[:-KEPT_SNAPSHOTS]:
             self._disk.remove(f"{METADATA_DIRECTORY}/{name}")
+        kept = found[-KEPT_SNAPSHOTS:]
+        return kept[0][0][0] if kept else 0
 
 
 def remove_unfinished(disk: Disk) -> None:

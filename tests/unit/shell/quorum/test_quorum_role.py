@@ -426,6 +426,54 @@ def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_b
     run(test)
 
 
+def log_segments(disk: MemoryDisk) -> list[str]:
+    return [name for name in disk.list_directory("__cluster_metadata-0") if name.endswith((".log", ".deleted"))]
+
+
+@pytest.mark.parametrize("setting", ["metadata_max_retention_ms", "metadata_max_retention_bytes"])
+def test_segments_before_the_oldest_snapshot_go_when_they_are_old_or_many(setting: str) -> None:
+    async def test() -> None:
+        kept = {"metadata_log_segment_ms": "1000", "metadata_log_max_record_bytes_between_snapshots": "2000"}
+        unlimited = {"metadata_max_retention_ms": "-1", "metadata_max_retention_bytes": "-1"}
+        node = Node(**kept, **{**unlimited, setting: "3000"})
+        role = await node.start_with_broker()
+        for number in range(60):
+            node.clock.advance(500)
+            await grow(role, f"t{number}-", 1)
+        assert role.log.log_start_offset > 0
+        newest = load_snapshot(node.disk)
+        assert role.log.log_start_offset <= newest.end_offset
+        assert len(log_segments(node.disk)) < 25
+        assert len(snapshots(node.disk)) == 2
+        names = sorted(role.image.topics_by_name)
+        await role.stop()
+        role = await node.start_with_broker()
+        assert sorted(role.image.topics_by_name) == names
+        assert await codes(role, create("again")) == [0]
+        await role.stop()
+
+    run(test)
+
+
+def test_without_a_limit_every_segment_stays() -> None:
+    async def test() -> None:
+        node = Node(
+            metadata_log_segment_ms="1000",
+            metadata_log_max_record_bytes_between_snapshots="2000",
+            metadata_max_retention_ms="-1",
+            metadata_max_retention_bytes="-1",
+        )
+        role = await node.start_with_broker()
+        for number in range(30):
+            node.clock.advance(500)
+            await grow(role, f"t{number}-", 1)
+        assert role.log.log_start_offset == 0
+        assert len(log_segments(node.disk)) > 10
+        await role.stop()
+
+    run(test)
+
+
 def test_after_an_hour_a_log_that_has_grown_gets_a_snapshot() -> None:
     async def test() -> None:
         node = Node()
