@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -72,6 +73,7 @@ class SettingLayers(msgspec.Struct, frozen=True):
     static: Mapping[str, str]
 
 
+@lru_cache(maxsize=1_024)
 def synonyms_of(name: str) -> tuple[str, ...]:
     """The names under which a broker setting may stand, nearest first (milliseconds before minutes before hours)."""
     for names in _TOGETHER:
@@ -83,7 +85,7 @@ def synonyms_of(name: str) -> tuple[str, ...]:
 
 def base_name(name: str) -> str:
     """`name` without `listener.name.<listener>.`, and without the SASL mechanism that may follow it."""
-    match = _LISTENER_PREFIX.fullmatch(name)
+    match = _LISTENER_PREFIX.fullmatch(name) if name.startswith("listener.name.") else None
     if match is None:
         return name
     base = match.group(1)

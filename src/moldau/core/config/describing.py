@@ -94,7 +94,7 @@ def _of_resource(
     name, kind, default = row[0], row[1], row[2]
     own = overrides.get(name)
     text = own if own is not None else inherited if inherited is not None else default
-    value = _formatted(name, kind, text)
+    value = text if text is default else _formatted(name, kind, text)
     if own is not None:
         synonyms = (Synonym(name, value, own_source), *synonyms)
     source = synonyms[0].source if synonyms else Source.DEFAULT
@@ -119,7 +119,7 @@ def describe_broker(broker: BrokerSettings, layers: SettingLayers) -> list[Descr
     described = []
     for name in sorted(names):
         if name in BROKER_ROWS:
-            value = format_value(broker.get(name))
+            value = format_value(broker.get(name)) if name in was_set else BROKER_ROWS[name][2]
             if name in REPLICATION_RATES:
                 value = layers.broker.get(name, layers.cluster.get(name, value))
         else:
@@ -165,18 +165,21 @@ def _layered(name: str, layers: SettingLayers) -> tuple[Synonym, ...]:
     """Where the broker setting `name` stands, nearest first, from its own name on."""
     names = synonyms_of(name)
     is_sensitive = _is_sensitive(name)
-    defaults = {key: BROKER_ROWS[key][2] for key in names if key in BROKER_ROWS and key not in REPLICATION_RATES}
-    places: tuple[tuple[Mapping[str, str | None], int], ...] = (
-        (dict(layers.broker), Source.BROKER),
-        (dict(layers.cluster), Source.CLUSTER_DEFAULT),
-        (dict(layers.static), Source.STATIC_FILE),
-        (defaults, Source.DEFAULT),
-    )
     found = [
         Synonym(key, None if is_sensitive else place[key], source)
-        for place, source in places
+        for place, source in (
+            (layers.broker, Source.BROKER),
+            (layers.cluster, Source.CLUSTER_DEFAULT),
+            (layers.static, Source.STATIC_FILE),
+        )
         for key in names
-        if place.get(key) is not None
+        if key in place
     ]
+    for key in names:
+        row = BROKER_ROWS.get(key)
+        if row is not None and row[2] is not None and key not in REPLICATION_RATES:
+            found.append(Synonym(key, None if is_sensitive else row[2], Source.DEFAULT))
+    if found and found[0].name == name:
+        return tuple(found)
     own = next((index for index, item in enumerate(found) if item.name == name), len(found))
     return tuple(found[own:])

@@ -200,3 +200,14 @@ async def test_log_levels_are_our_own(start_node: Any) -> None:
         assert await alter(node, LOGGER, "1", "asyncio", "DEBUG") == 40
     finally:
         logger.setLevel(before)
+
+
+@pytest.mark.asyncio
+async def test_a_response_has_a_bound(start_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a request names the same topic."""
+    monkeypatch.setattr("moldau.shell.broker.handlers.configs.MAX_SETTINGS_PER_RESPONSE", 60)
+    node = await start_node()
+    await node.create_topic("t")
+    request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, "t", None),) * 4)
+    answer = await node.connect().ask(ApiKey.DESCRIBE_CONFIGS, 4, request)
+    assert [(result.error_code, len(result.configs)) for result in answer.results] == [(0, 33)] * 2 + [(44, 0)] * 2
