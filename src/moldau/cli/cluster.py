@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from moldau.cli.admin.client import ClusterAdmin
 
-T = TypeVar("T")
 DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
 TIMEOUT_S = 10.0
 
@@ -28,17 +26,70 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *, json: bool = True)
     )
     if json:
         parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+        parser.add_argument(
+            "--format", choices=["table", "json"], action=_Format, dest="json", help="table (default) or json"
+        )
+
+
+class _Format(argparse.Action):
+    """`--format json` is `--json`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, values == "json")
+
+
+@contextmanager
+def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
+    """The cluster for administration; a KafkaError becomes the one sentence of a CommandError."""
+    from moldau.cli.admin.client import ClusterAdmin, is_unreachable
+    from moldau.errors import KafkaError, ProtocolError
+
+    try:
+        with ClusterAdmin(arguments.bootstrap_server) as admin:
+            yield admin
+    except KafkaError as error:
+        if is_unreachable(error):
+            raise CommandError(f"no broker answers at {arguments.bootstrap_server}") from error
+        raise CommandError(str(error)) from error
+    except ProtocolError as error:
+        raise CommandError(f"{arguments.bootstrap_server} does not answer as a Kafka broker: {error}") from error
+
+
+def split_setting(option: str, text: str) -> tuple[str, str]:
+    """("a", "b") of "a=b". Raises CommandError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise CommandError(f"{option} takes NAME=VALUE, not {text!r}")
+    return name.strip(), value.strip()
+
+
+def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: bool, what: str) -> list[str]:
+    """The known names that are named, or with `is_regex` that a pattern matches whole. Raises CommandError for none."""
+    import re
+
+    found: list[str] = []
+    for pattern in patterns:
+        try:
+            matched = [name for name in known if re.fullmatch(pattern, name)] if is_regex else []
+        except re.error as error:
+            raise CommandError(f"{pattern!r} is no regular expression: {error}") from error
+        if not is_regex and pattern in known:
+            matched = [pattern]
+        if not matched:
+            raise CommandError(f"{f'no {what} matches' if is_regex else f'unknown {what}:'} {pattern}")
+        found += [name for name in matched if name not in found]
+    return found
 
 
 def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str, object]:
     """Settings of a confluent-kafka client: quiet, because a failure becomes one sentence of ours."""
     return {"bootstrap.servers": arguments.bootstrap_server, "log_level": 0, "client.id": "moldau-cli", **extra}
-
-
-def open_admin(arguments: argparse.Namespace) -> AdminClient:
-    from confluent_kafka.admin import AdminClient
-
-    return AdminClient(client_settings(arguments))
 
 
 @contextmanager
@@ -53,17 +104,3 @@ def explained(arguments: argparse.Namespace) -> Iterator[None]:
         if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
             raise CommandError(f"no broker answers at {arguments.bootstrap_server}") from exception
         raise CommandError(error.str()) from exception
-
-
-def results_of(futures: Mapping[Any, Future[T]], describe: Callable[[Any, T | None, str | None], None]) -> bool:
-    """Waits for each future and describes its outcome; gives whether all succeeded."""
-    from confluent_kafka import KafkaException
-
-    all_succeeded = True
-    for key, future in futures.items():
-        try:
-            describe(key, future.result(timeout=TIMEOUT_S + 5), None)
-        except KafkaException as exception:
-            all_succeeded = False
-            describe(key, None, exception.args[0].str())
-    return all_succeeded

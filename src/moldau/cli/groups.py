@@ -1,13 +1,13 @@
-"""`moldau groups list|describe`: consumer groups, their members and their lag."""
+"""`moldau groups list|describe|delete`: consumer groups, their members and their lag."""
 
 from __future__ import annotations
 
 import argparse
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, explained, open_admin
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names
 from moldau.cli.output import CommandError, print_json, print_rows
-from moldau.cli.topics import read_offsets
+from moldau.cli.topics import report
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -15,54 +15,58 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     listing = verbs.add_parser("list", help="list groups")
+    listing.add_argument("--state", action="append", default=[], help="only groups in this state; may be repeated")
     add_cluster_arguments(listing)
     listing.set_defaults(run=list_groups)
 
     describe = verbs.add_parser("describe", help="committed offsets, lag and members of a group")
     describe.add_argument("group")
+    describe.add_argument("--members", action="store_true", help="a table of the members instead of the partitions")
     add_cluster_arguments(describe)
     describe.set_defaults(run=describe_group)
 
+    delete = verbs.add_parser("delete", help="delete groups without members, and their offsets")
+    delete.add_argument("group", nargs="+")
+    delete.add_argument("--regex", "-r", action="store_true", help="the groups are regular expressions")
+    add_cluster_arguments(delete)
+    delete.set_defaults(run=delete_groups)
+
 
 def list_groups(arguments: argparse.Namespace) -> int:
-    with explained(arguments):
-        admin = open_admin(arguments)
-        listing = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
-    rows = [
-        {"group": group.group_id, "state": group.state.name.title().replace("_", "")}
-        for group in sorted(listing.valid, key=lambda group: str(group.group_id))
-    ]
+    from moldau.cli.admin.groups import list_groups as known_groups
+
+    with cluster_admin(arguments) as admin:
+        found = known_groups(admin, states=arguments.state, only_consumers=False)
+    rows = [{"group": row.group_id, "state": row.group_state, "protocol": row.protocol_type or None} for row in found]
     print_rows(rows, ["group", "state"], as_json=arguments.json, empty="there are no groups yet")
     return 0
 
 
 def describe_group(arguments: argparse.Namespace) -> int:
-    from confluent_kafka import ConsumerGroupTopicPartitions
+    from moldau.cli.admin import groups as group_questions
+    from moldau.cli.admin import offsets
+    from moldau.errors import KafkaError
 
     group = arguments.group
-    with explained(arguments):
-        admin = open_admin(arguments)
-        description = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result()
-        committed = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
-        offsets = {(p.topic, p.partition): p.offset for p in committed.topic_partitions if p.offset >= 0}
-        owners = {
-            (p.topic, p.partition): member
-            for member in description.members
-            for p in (member.assignment.topic_partitions if member.assignment else [])
-        }
-        keys = sorted(offsets.keys() | owners.keys())
-        ends = read_offsets(admin, keys, "latest")
-    state = description.state.name.title().replace("_", "")
-    if state == "Dead" and not keys:
-        raise CommandError(f"unknown group: {group}")
+    with cluster_admin(arguments) as admin:
+        try:
+            description = group_questions.describe_group(admin, group)
+        except KafkaError as error:
+            if error.name != "GROUP_ID_NOT_FOUND":
+                raise
+            raise CommandError(f"unknown group: {group}") from error
+        committed = group_questions.read_committed(admin, group)
+        owners = {partition: member for member in description.members for partition in member.assignment}
+        keys = sorted([*committed, *(partition for partition in owners if partition not in committed)])
+        ends = offsets.ends(admin, keys)
     rows: list[dict[str, object]] = []
     for key in keys:
-        offset, end = offsets.get(key), ends.get(key)
+        offset, end = committed[key].offset if key in committed else None, ends.get(key)
         member = owners.get(key)
         rows.append(
             {
-                "topic": key[0],
-                "partition": key[1],
+                "topic": key.topic,
+                "partition": key.partition,
                 "committed_offset": offset,
                 "end_offset": end,
                 "lag": None if offset is None or end is None else max(0, end - offset),
@@ -70,14 +74,53 @@ def describe_group(arguments: argparse.Namespace) -> int:
                 "host": member.host if member else None,
             }
         )
-    idle = [member.member_id for member in description.members if not any(m is member for m in owners.values())]
+    members = [
+        {
+            "member": member.member_id,
+            "instance": member.instance_id,
+            "client": member.client_id,
+            "host": member.host,
+            "partitions": [str(partition) for partition in member.assignment],
+        }
+        for member in description.members
+    ]
     if arguments.json:
-        print_json({"group": group, "state": state, "partitions": rows, "members_without_partitions": idle})
+        idle = [member.member_id for member in description.members if not member.assignment]
+        print_json(
+            {
+                "group": group,
+                "state": description.state,
+                "assignor": description.assignor or None,
+                "coordinator": description.coordinator_id,
+                "partitions": rows,
+                "members": members,
+                "members_without_partitions": idle,
+            }
+        )
         return 0
     total = sum(row["lag"] for row in rows if isinstance(row["lag"], int))
-    print(f"group {group}: {state}, {len(description.members)} members, lag {total}")
+    print(f"group {group}: {description.state}, {len(description.members)} members, lag {total}")
+    if arguments.members:
+        columns = ["member", "instance", "client", "host", "partitions"]
+        print_rows(members, columns, as_json=False, empty="it has no members")
+        return 0
     columns = ["topic", "partition", "committed_offset", "end_offset", "lag", "member", "host"]
     print_rows(rows, columns, as_json=False, empty="no offset is committed yet")
-    for member_id in idle:
-        print(f"idle member: {member_id}")
     return 0
+
+
+def delete_groups(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin import groups as group_questions
+    from moldau.errors import KafkaError
+
+    rows: list[dict[str, object]] = []
+    with cluster_admin(arguments) as admin:
+        known = [row.group_id for row in group_questions.list_groups(admin, only_consumers=False)]
+        for name in matching_names(arguments.group, known, is_regex=arguments.regex, what="group"):
+            result = "deleted"
+            try:
+                group_questions.delete_group(admin, name)
+            except KafkaError as error:
+                result = str(error)
+            rows.append({"group": name, "result": result})
+    return report(rows, "deleted", arguments, "group")

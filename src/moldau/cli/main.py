@@ -7,19 +7,88 @@ import sys
 from collections.abc import Sequence
 
 from moldau import __version__
-from moldau.cli import consume, demo, doctor, groups, page, pipeline, produce, topics, up
+from moldau.cli import (
+    completion,
+    configs,
+    consume,
+    demo,
+    doctor,
+    groups,
+    log,
+    offsets,
+    page,
+    partitions,
+    pipeline,
+    produce,
+    quotas,
+    topics,
+    up,
+)
 from moldau.cli.kafka.tools import TOOLS, run_tool
 from moldau.cli.output import CommandError
+
+MODULES = (
+    up,
+    demo,
+    topics,
+    produce,
+    consume,
+    groups,
+    offsets,
+    page,
+    pipeline,
+    configs,
+    partitions,
+    quotas,
+    doctor,
+    log,
+    completion,
+)
+"""One for each noun, in the order of the help."""
+
+COMMAND_GROUPS = (
+    ("start here", ("up", "demo")),
+    ("topics and records", ("topics", "produce", "consume")),
+    ("who reads what", ("groups", "offsets", "page")),
+    ("pipelines on Spark", ("pipeline",)),
+    ("operating a cluster", ("configs", "partitions", "quotas", "doctor")),
+    ("files and shells", ("log", "completion")),
+)
+_NAME_WIDTH = 24
+
+
+class MainParser(argparse.ArgumentParser):
+    """The parser of `moldau` itself: its help tells the commands in groups."""
+
+    def format_help(self) -> str:
+        lines = ["usage: moldau COMMAND ...", "", str(self.description), ""]
+        actions = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        helps = {str(choice.dest): choice.help or "" for action in actions for choice in action._choices_actions}
+        for title, names in COMMAND_GROUPS:
+            lines.append(f"{title}:")
+            lines += [f"  {name:<{_NAME_WIDTH}}{helps.pop(name)}" for name in names if name in helps]
+            lines.append("")
+        if helps:
+            lines.append("more:")
+            lines += [f"  {name:<{_NAME_WIDTH}}{text}" for name, text in helps.items()]
+            lines.append("")
+        lines.append("Kafka's own tools, with their flags and columns:")
+        lines += [f"  {name:<{_NAME_WIDTH}}{text}" for name, text in TOOLS.items()]
+        lines += ["", "moldau COMMAND --help tells more; moldau --version the version"]
+        return "\n".join(lines) + "\n"
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command tree. Imports nothing heavy: `moldau --help` answers within 200 ms."""
-    parser = argparse.ArgumentParser(
+    parser = MainParser(
         prog="moldau", description="Event streaming that speaks the Apache Kafka protocol, with pipelines on Spark."
     )
     parser.add_argument("--version", action="version", version=f"moldau {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (up, topics, produce, consume, groups, page, doctor, pipeline, demo):
+    # the verbs' parsers are of the usual kind
+    subparsers = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
+    )
+    for module in MODULES:
         module.add_parser(subparsers)
     return parser
 

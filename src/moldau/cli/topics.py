@@ -1,21 +1,22 @@
-"""`moldau topics create|list|describe|delete`."""
+"""`moldau topics create|list|describe|alter|delete`."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, explained, open_admin, results_of
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names, split_setting
 from moldau.cli.output import CommandError, print_rows
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from moldau.cli.admin.client import ClusterAdmin
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("topics", help="create, list, describe and delete topics")
+    parser = subparsers.add_parser("topics", help="create, list, describe, alter and delete topics")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     create = verbs.add_parser("create", help="create a topic")
@@ -26,143 +27,177 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "--config", action="append", default=[], metavar="NAME=VALUE", help="a topic setting; may be repeated"
     )
     create.add_argument("--if-not-exists", action="store_true", help="succeed if the topic is there")
+    create.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
     add_cluster_arguments(create)
     create.set_defaults(run=create_topics)
 
     listing = verbs.add_parser("list", help="list topics")
+    listing.add_argument("pattern", nargs="?", help="a regular expression; all without it")
     listing.add_argument("--internal", action="store_true", help="also those of the broker itself")
     add_cluster_arguments(listing)
     listing.set_defaults(run=list_topics)
 
     describe = verbs.add_parser("describe", help="partitions, leaders and offsets of topics")
     describe.add_argument("topic", nargs="+")
+    describe.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
     add_cluster_arguments(describe)
     describe.set_defaults(run=describe_topics)
 
+    alter = verbs.add_parser("alter", help="change settings of topics, or add partitions")
+    alter.add_argument("topic", nargs="+")
+    alter.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
+    alter.add_argument("--partitions", type=int, metavar="N", help="how many there shall be in all")
+    alter.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
+    alter.add_argument("--unset", action="append", default=[], metavar="NAME", help="back to the default")
+    alter.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
+    add_cluster_arguments(alter)
+    alter.set_defaults(run=alter_topics)
+
     delete = verbs.add_parser("delete", help="delete topics and all their records")
     delete.add_argument("topic", nargs="+")
+    delete.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
     add_cluster_arguments(delete)
     delete.set_defaults(run=delete_topics)
 
 
 def create_topics(arguments: argparse.Namespace) -> int:
-    from confluent_kafka.admin import NewTopic
+    from moldau.cli.admin.topics import create_topic
+    from moldau.errors import KafkaError
 
-    settings = dict(_split_setting(text) for text in arguments.config)
-    topics = [
-        NewTopic(
-            topic,
-            num_partitions=arguments.partitions,
-            replication_factor=arguments.replication_factor,
-            config=settings,
-        )
-        for topic in arguments.topic
-    ]
+    settings = dict(split_setting("--config", text) for text in arguments.config)
     rows: list[dict[str, object]] = []
-    known_ones_are_fine = arguments.if_not_exists
-
-    def describe(topic: str, _: object, error: str | None) -> None:
-        if error and known_ones_are_fine and "already exists" in error:
-            error = None
-        rows.append({"topic": topic, "result": error or "created"})
-
-    with explained(arguments):
-        admin = open_admin(arguments)  # kept until the answers are in: they end with it
-        results_of(admin.create_topics(topics, request_timeout=TIMEOUT_S), describe)
-    return _report(rows, "created", arguments)
+    success = "would be created" if arguments.dry_run else "created"
+    with cluster_admin(arguments) as admin:
+        for topic in arguments.topic:
+            result = success
+            try:
+                create_topic(
+                    admin,
+                    topic,
+                    partitions=arguments.partitions,
+                    replication_factor=arguments.replication_factor,
+                    configs=settings,
+                    validate_only=arguments.dry_run,
+                )
+            except KafkaError as error:
+                if error.name == "NETWORK_EXCEPTION":
+                    raise
+                if not (arguments.if_not_exists and error.name == "TOPIC_ALREADY_EXISTS"):
+                    result = str(error)
+            rows.append({"topic": topic, "result": result})
+    return report(rows, success, arguments)
 
 
 def delete_topics(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin.topics import delete_topic
+    from moldau.cli.admin.topics import list_topics as known_topics
+    from moldau.errors import KafkaError
+
     rows: list[dict[str, object]] = []
-    with explained(arguments):
-        admin = open_admin(arguments)
-        results_of(
-            admin.delete_topics(arguments.topic, request_timeout=TIMEOUT_S),
-            lambda topic, _, error: rows.append({"topic": topic, "result": error or "deleted"}),
-        )
-    return _report(rows, "deleted", arguments)
+    with cluster_admin(arguments) as admin:
+        known = [topic.name for topic in known_topics(admin).values() if not topic.is_internal or not arguments.regex]
+        names = matching_names(arguments.topic, known, is_regex=arguments.regex, what="topic")
+        for name in names:
+            try:
+                delete_topic(admin, name)
+                rows.append({"topic": name, "result": "deleted"})
+            except KafkaError as error:
+                rows.append({"topic": name, "result": str(error)})
+    return report(rows, "deleted", arguments)
+
+
+def alter_topics(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin.configs import TOPIC, alter_configs, as_changes
+    from moldau.cli.admin.topics import create_partitions
+    from moldau.cli.admin.topics import list_topics as known_topics
+    from moldau.errors import KafkaError
+
+    changes = as_changes(dict(split_setting("--set", text) for text in arguments.set), arguments.unset)
+    if not changes and arguments.partitions is None:
+        raise CommandError("say what to change: --partitions, --set or --unset")
+    rows: list[dict[str, object]] = []
+    success = "would be altered" if arguments.dry_run else "altered"
+    with cluster_admin(arguments) as admin:
+        names = matching_names(arguments.topic, list(known_topics(admin)), is_regex=arguments.regex, what="topic")
+        for name in names:
+            result = success
+            try:
+                if changes:
+                    alter_configs(admin, TOPIC, name, changes, validate_only=arguments.dry_run)
+                if arguments.partitions is not None:
+                    create_partitions(admin, name, arguments.partitions, validate_only=arguments.dry_run)
+            except KafkaError as error:
+                result = str(error)
+            rows.append({"topic": name, "result": result})
+    return report(rows, success, arguments)
 
 
 def list_topics(arguments: argparse.Namespace) -> int:
-    with explained(arguments):
-        metadata = open_admin(arguments).list_topics(timeout=TIMEOUT_S)
+    from moldau.cli.admin.topics import list_topics as known_topics
+
+    try:
+        pattern = re.compile(arguments.pattern or ".*")
+    except re.error as error:
+        raise CommandError(f"{arguments.pattern!r} is no regular expression: {error}") from error
+    with cluster_admin(arguments) as admin:
+        topics = known_topics(admin)
     rows = [
-        {
-            "topic": name,
-            "partitions": len(topic.partitions),
-            "replication_factor": max((len(p.replicas) for p in topic.partitions.values()), default=0),
-        }
-        for name, topic in sorted(metadata.topics.items())
-        if arguments.internal or not name.startswith("__")
+        {"topic": name, "partitions": len(topic.partitions), "replication_factor": topic.replication_factor}
+        for name, topic in topics.items()
+        if pattern.fullmatch(name) and (arguments.internal or not topic.is_internal)
     ]
     print_rows(
-        rows, ["topic", "partitions", "replication_factor"], as_json=arguments.json, empty="there are no topics yet"
+        rows,
+        ["topic", "partitions", "replication_factor"],
+        as_json=arguments.json,
+        empty=f"no topic matches {arguments.pattern}" if arguments.pattern else "there are no topics yet",
     )
     return 0
 
 
 def describe_topics(arguments: argparse.Namespace) -> int:
-    with explained(arguments):
-        admin = open_admin(arguments)
-        metadata = admin.list_topics(timeout=TIMEOUT_S)
-        unknown = [topic for topic in arguments.topic if topic not in metadata.topics]
-        if unknown:
-            raise CommandError(f"unknown topic: {', '.join(unknown)}")
-        keys = [(topic, p) for topic in arguments.topic for p in sorted(metadata.topics[topic].partitions)]
-        starts = read_offsets(admin, keys, "earliest")
-        ends = read_offsets(admin, keys, "latest")
+    from moldau.cli.admin import offsets
+    from moldau.cli.admin.topics import list_topics as known_topics
+    from moldau.types import TopicPartition
+
+    with cluster_admin(arguments) as admin:
+        topics = known_topics(admin)
+        names = matching_names(arguments.topic, list(topics), is_regex=arguments.regex, what="topic")
+        keys = [TopicPartition(name, row.index) for name in names for row in topics[name].partitions]
+        starts, ends = offsets.starts(admin, keys), offsets.ends(admin, keys)
     rows: list[dict[str, object]] = []
-    for topic, number in keys:
-        partition = metadata.topics[topic].partitions[number]
-        rows.append(
-            {
-                "topic": topic,
-                "partition": number,
-                "leader": partition.leader,
-                "replicas": list(partition.replicas),
-                "isr": list(partition.isrs),
-                "start_offset": starts.get((topic, number)),
-                "end_offset": ends.get((topic, number)),
-            }
-        )
+    for name in names:
+        for row in topics[name].partitions:
+            key = TopicPartition(name, row.index)
+            rows.append(
+                {
+                    "topic": name,
+                    "partition": row.index,
+                    "leader": row.leader_id,
+                    "replicas": list(row.replicas),
+                    "isr": list(row.isr),
+                    "start_offset": starts.get(key),
+                    "end_offset": ends.get(key),
+                }
+            )
     columns = ["topic", "partition", "leader", "replicas", "isr", "start_offset", "end_offset"]
     print_rows(rows, columns, as_json=arguments.json)
     return 0
 
 
-def read_offsets(admin: AdminClient, partitions: list[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
-    """The earliest or latest offset of each partition; one that cannot be asked is left out."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import OffsetSpec
+def partition_names(admin: ClusterAdmin) -> dict[str, list[int]]:
+    """The partitions of all topics."""
+    from moldau.cli.admin.topics import list_topics as known_topics
 
-    spec = OffsetSpec.earliest() if which == "earliest" else OffsetSpec.latest()
-    if not partitions:
-        return {}
-    futures = admin.list_offsets(
-        {TopicPartition(topic, number): spec for topic, number in partitions}, request_timeout=TIMEOUT_S
-    )
-    found: dict[tuple[str, int], int] = {}
-
-    def keep(partition: Any, result: Any, error: str | None) -> None:
-        if error is None:
-            found[(partition.topic, partition.partition)] = result.offset
-
-    results_of(futures, keep)
-    return found
+    return {name: [row.index for row in topic.partitions] for name, topic in known_topics(admin).items()}
 
 
-def _split_setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise CommandError(f"--config takes NAME=VALUE, not {text!r}")
-    return name, value
-
-
-def _report(rows: list[dict[str, object]], success: str, arguments: argparse.Namespace) -> int:
+def report(rows: list[dict[str, object]], success: str, arguments: argparse.Namespace, subject: str = "topic") -> int:
+    """`name: result`, each on its own line; 1 if any of them is not the success."""
     failed = [row for row in rows if row["result"] != success]
     if arguments.json:
-        print_rows(rows, ["topic", "result"], as_json=True)
+        print_rows(rows, [subject, "result"], as_json=True)
     else:
         for row in rows:
-            print(f"{row['topic']}: {row['result']}", file=sys.stderr if row in failed else sys.stdout)
+            print(f"{row[subject]}: {row['result']}", file=sys.stderr if row in failed else sys.stdout)
     return 1 if failed else 0

@@ -1,8 +1,8 @@
 """What is compared between Kafka's own tools and ours: command lines in order, each case with names of its own.
 
-Some command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` has a member
-in the group until the case ends, `until NAME VALUE` waits until the broker acts by a setting. In a command line `{p}` is a prefix that no other run has used, `{b}` the bootstrap
-server, `{tmp}` a scratch folder.
+Some command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` has a
+member in the group until the case ends, `until NAME VALUE` waits until the broker acts by a setting. In a command line
+`{p}` is a prefix that no other run has used, `{b}` the bootstrap server, `{tmp}` a scratch folder.
 """
 
 from __future__ import annotations

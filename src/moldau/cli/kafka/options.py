@@ -4,10 +4,9 @@ are ignored. argparse differs in each of these points, and in the exit codes.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import Literal, NoReturn
+from typing import Literal
 
 import msgspec
 
@@ -16,14 +15,6 @@ KAFKA_VERSION = "4.3.1"
 
 _HELP_COLUMN = 41
 _HELP_WIDTH = 100
-
-
-class ToolExit(Exception):
-    """The tool ends here with this exit code; what was to be said is said."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
 
 
 class UsageError(Exception):
@@ -163,12 +154,6 @@ def check_excluded(arguments: Arguments, used: str, *excluded: str) -> None:
 
 
 # --- help ---
-
-
-def fail_with_usage(options: Sequence[Option], message: str) -> NoReturn:
-    print(message, file=sys.stderr)
-    print(usage(options), file=sys.stderr)
-    raise ToolExit(1)
 
 
 def usage(options: Sequence[Option]) -> str:

@@ -5,19 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from moldau.cli.kafka.options import (
-    COMMON_OPTIONS,
-    KAFKA_VERSION,
-    ArgumentError,
-    Arguments,
-    Option,
-    ToolExit,
-    UsageError,
-    fail_with_usage,
-    parse,
-)
+if TYPE_CHECKING:
+    from moldau.cli.kafka.options import Arguments, Option
 
 PREFIX = "kafka-"
 
@@ -47,24 +38,24 @@ def load(name: str) -> Tool:
 
 
 def run_tool(name: str, words: Sequence[str]) -> int:
-    """Runs one tool; gives its exit code."""
+    """Runs one tool; gives its exit code. Imported here: `moldau --help` wants the list only."""
+    from moldau.cli.kafka.options import COMMON_OPTIONS, ArgumentError, UsageError, usage
+
     tool = load(name)
     options = (*tool.OPTIONS, *COMMON_OPTIONS)
     try:
         return _run(tool, options, words)
     except UsageError as error:
-        try:
-            fail_with_usage(options, str(error))
-        except ToolExit as exit_:
-            return exit_.code
+        print(error, file=sys.stderr)
+        print(usage(options), file=sys.stderr)
     except ArgumentError as error:
         print(error, file=sys.stderr)
-        return 1
-    except ToolExit as exit_:
-        return exit_.code
+    return 1
 
 
 def _run(tool: Tool, options: tuple[Option, ...], words: Sequence[str]) -> int:
+    from moldau.cli.kafka.options import KAFKA_VERSION, UsageError, parse
+
     if not words:
         raise UsageError(tool.SUMMARY)
     arguments = parse(options, words)

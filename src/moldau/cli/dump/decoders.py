@@ -1,0 +1,102 @@
+"""Records of `__consumer_offsets` and of the metadata log as JSON, with Kafka's names of fields."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.types import Uuid, uuid_to_text
+from moldau.wire.protocol.codec import decode_message
+from moldau.wire.protocol.messages import group_records, raft_records
+from moldau.wire.protocol.record_codec import decode_group_key, decode_group_value, decode_metadata_record
+from moldau.wire.protocol.schema import UUID, Array, FieldType, fields_of, message_info
+from moldau.wire.records.control import ControlType, decode_control_key, decode_end_transaction_marker
+
+_RAFT_RECORDS: dict[ControlType, tuple[str, type[msgspec.Struct]]] = {
+    ControlType.LEADER_CHANGE: ("LeaderChange:", raft_records.LeaderChangeMessage),
+    ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", raft_records.SnapshotHeaderRecord),
+    ControlType.SNAPSHOT_FOOTER: ("SnapshotFooter", raft_records.SnapshotFooterRecord),
+    ControlType.KRAFT_VERSION: ("KRaftVersion", raft_records.KRaftVersionRecord),
+    ControlType.KRAFT_VOTERS: ("KRaftVoters", raft_records.VotersRecord),
+}
+_GROUP_VALUES: dict[str, type[msgspec.Struct]] = {
+    "LegacyOffsetCommitKey": group_records.OffsetCommitValue,
+    "OffsetCommitKey": group_records.OffsetCommitValue,
+    "GroupMetadataKey": group_records.GroupMetadataValue,
+}
+
+
+def control_record(key: bytes | None, value: bytes | None) -> str:
+    """What a control record says."""
+    kind = decode_control_key(key)
+    if kind in (ControlType.ABORT, ControlType.COMMIT):
+        marker = decode_end_transaction_marker(key, value)
+        verdict = "COMMIT" if marker.is_commit else "ABORT"
+        return f"endTxnMarker: {verdict} coordinatorEpoch: {marker.coordinator_epoch}"
+    if kind is None or kind not in _RAFT_RECORDS or value is None:
+        return f"controlType: {kind}"
+    name, cls = _RAFT_RECORDS[kind]
+    version = int.from_bytes(value[:2], "big")
+    message, _ = decode_message(cls, version, value)
+    document = as_json(message, version)
+    return f"{name} {_text({'version': version, **{k: v for k, v in document.items() if k != 'version'}})}"
+
+
+def offsets_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
+    """Key and payload of a record of `__consumer_offsets`."""
+    if key is None:
+        return "null", "null"
+    decoded = decode_group_key(key)
+    kind = message_info(type(decoded)).api_key
+    key_text = _text({"type": str(kind), "data": as_json(decoded, 0)})
+    if value is None:
+        return key_text, "<DELETE>"
+    cls = _GROUP_VALUES.get(type(decoded).__name__)
+    if cls is None:
+        return key_text, f"{len(value)} bytes of a kind that is not decoded here"
+    message, version = decode_group_value(cls, value)
+    return key_text, _text({"version": str(version), "data": as_json(message, version)})
+
+
+def metadata_record(value: bytes) -> str:
+    """The payload of a record of the metadata log."""
+    message, version = decode_metadata_record(value)
+    name = "".join(f"_{letter}" if letter.isupper() else letter for letter in type(message).__name__).lstrip("_")
+    return _text({"type": name.upper(), "version": version, "data": as_json(message, version)})
+
+
+def as_json(message: msgspec.Struct, version: int) -> dict[str, object]:
+    """The fields of a version in wire order; tagged ones only where they say something."""
+    found: dict[str, object] = {}
+    for field in fields_of(type(message)):
+        value = getattr(message, field.name)
+        if not field.is_present(version) or (field.is_tagged(version) and value == field.default):
+            continue
+        found[_camel(field.name)] = _value(value, field.type, version)
+    return found
+
+
+def _value(value: object, kind: FieldType, version: int) -> object:
+    if isinstance(value, msgspec.Struct):
+        return as_json(value, version)
+    if isinstance(kind, Array) and isinstance(value, tuple):
+        return [_value(item, kind.element, version) for item in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return uuid_to_text(Uuid(bytes(value))) if kind == UUID else b64encode(value).decode()
+    return value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.replace("kraft", "k_raft").split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _text(document: object) -> str:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+
+DECODE_ERRORS = (MoldauError, ValueError)
+"""What a record of another kind than expected raises."""

@@ -1,0 +1,129 @@
+"""`moldau log dump FILE`: what the files of a log directory hold, without a broker."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import Subparsers
+from moldau.cli.output import CommandError
+
+if TYPE_CHECKING:
+    from moldau.cli.dump.batches import Decoder
+
+_TEXT_FILES = (
+    "partition.metadata",
+    "meta.properties",
+    "quorum-state",
+    ".kafka_cleanshutdown",
+)
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("log", help="look into the files of a log directory")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    dump = verbs.add_parser(
+        "dump",
+        help="print batches, records, indexes, snapshots and checkpoints as Kafka's dump-log does",
+        description="Prints what files hold, as Kafka's dump-log tool does. A folder stands for its files.",
+    )
+    dump.add_argument("file", nargs="+", type=Path)
+    dump.add_argument("--print-data-log", action="store_true", help="the records too")
+    decoder = dump.add_mutually_exclusive_group()
+    decoder.add_argument(
+        "--offsets-decoder",
+        action="store_const",
+        const="offsets",
+        dest="decoder",
+        help="the records too, as those of __consumer_offsets",
+    )
+    decoder.add_argument(
+        "--cluster-metadata-decoder",
+        action="store_const",
+        const="metadata",
+        dest="decoder",
+        help="the records too, as those of the metadata log",
+    )
+    dump.add_argument("--skip-record-metadata", action="store_true", help="only keys and values of records")
+    dump.add_argument("--max-bytes", type=int, metavar="N", help="stop after so many bytes of a segment")
+    dump.add_argument(
+        "--deep-iteration", action="store_true", help="taken for the sake of Kafka's tool: it is always so"
+    )
+    dump.set_defaults(run=dump_files)
+
+
+def dump_files(arguments: argparse.Namespace) -> int:
+    """0, or 1 where a file is damaged or cannot be read: the rest is printed all the same."""
+    paths: list[Path] = []
+    for path in arguments.file:
+        if path.is_dir():
+            paths += sorted(child for child in path.iterdir() if child.is_file())
+        elif path.is_file():
+            paths.append(path)
+        else:
+            raise CommandError(f"there is no file {path}")
+    problems = 0
+    for path in paths:
+        print(f"Dumping {path}")
+        try:
+            problems += _dump(path, arguments)
+        except (OSError, ValueError) as error:
+            print(f"moldau: {path}: {error}", file=sys.stderr)
+            problems += 1
+    return 1 if problems else 0
+
+
+def _dump(path: Path, arguments: argparse.Namespace) -> int:
+    """Prints one file; gives how many of its entries do not fit."""
+    from moldau.cli.dump import indexes
+    from moldau.errors import ProtocolError
+
+    mismatches: list[str] = []
+    lines: Iterable[str]
+    if path.suffix in (".log", ".checkpoint"):
+        try:
+            _print_segment(path, arguments)
+        except ProtocolError as error:
+            raise ValueError(str(error)) from error
+        return 0
+    if path.suffix == ".index":
+        lines, mismatches = indexes.dump_offset_index(path)
+    elif path.suffix == ".timeindex":
+        lines, mismatches = indexes.dump_time_index(path)
+    elif path.suffix == ".txnindex":
+        lines = indexes.dump_transaction_index(path)
+    elif path.suffix == ".snapshot":
+        lines = indexes.dump_producer_snapshot(path)
+    elif path.name in _TEXT_FILES or path.name.endswith("-checkpoint"):
+        lines = indexes.dump_text_file(path)
+    else:
+        lines = []
+        print(f"Ignoring unknown file {path}", file=sys.stderr)
+    for line in lines:
+        print(line)
+    for line in mismatches:
+        print(line, file=sys.stderr)
+    return len(mismatches)
+
+
+def _print_segment(path: Path, arguments: argparse.Namespace) -> None:
+    from moldau.cli.dump.batches import DumpSettings, dump_batches, read_file
+
+    if path.suffix == ".checkpoint":
+        offset, _, epoch = path.stem.partition("-")
+        print(f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}")
+    else:
+        print(f"Log starting offset: {int(path.stem)}")
+    decoder: Decoder = arguments.decoder or "plain"
+    settings = DumpSettings(
+        with_records=arguments.print_data_log or arguments.decoder is not None,
+        decoder=decoder,
+        skips_record_metadata=arguments.skip_record_metadata,
+        max_bytes=arguments.max_bytes,
+    )
+    for line in dump_batches(read_file(path), settings):
+        print(line)

@@ -1,0 +1,219 @@
+"""`moldau offsets list|reset|delete`: where partitions begin and end, and where groups are."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import Subparsers
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin
+from moldau.cli.output import CommandError, print_json, print_rows
+from moldau.cli.topics import partition_names
+
+if TYPE_CHECKING:
+    from moldau.cli.admin.client import ClusterAdmin
+    from moldau.cli.admin.offsets import Goal
+    from moldau.types import TopicPartition
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("offsets", help="offsets of topics, and resetting those of groups")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    listing = verbs.add_parser("list", help="the offsets of topics, their ends or those of a time")
+    listing.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
+    listing.add_argument(
+        "--at", default="latest", metavar="WHEN", help="latest (default), earliest, or a time: 2026-01-31T12:00:00"
+    )
+    add_cluster_arguments(listing)
+    listing.set_defaults(run=list_offsets)
+
+    reset = verbs.add_parser(
+        "reset",
+        help="move a group's offsets; prints the plan, and does it with --execute",
+        description="Moves the offsets of a group that has no members. Without --execute it prints what it would do.",
+    )
+    reset.add_argument("group")
+    reset.add_argument(
+        "--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="default: all that the group has committed"
+    )
+    goal = reset.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--to-earliest", action="store_true", help="the first record")
+    goal.add_argument("--to-latest", action="store_true", help="the end")
+    goal.add_argument("--to-offset", type=int, metavar="N", help="this offset, or the nearest that there is")
+    goal.add_argument("--to-datetime", metavar="TIME", help="the first record at or after 2026-01-31T12:00:00 (UTC)")
+    goal.add_argument("--by-duration", metavar="PT1H30M", help="the first record of the last so much time")
+    goal.add_argument("--shift-by", type=int, metavar="N", help="so many records on, or back if negative")
+    goal.add_argument("--from-file", type=Path, metavar="CSV", help="rows topic,partition,offset as --export prints")
+    reset.add_argument("--execute", action="store_true", help="do it")
+    reset.add_argument("--export", action="store_true", help="print the plan as rows topic,partition,offset")
+    add_cluster_arguments(reset)
+    reset.set_defaults(run=reset_offsets)
+
+    delete = verbs.add_parser("delete", help="forget a group's offsets of some topics")
+    delete.add_argument("group")
+    delete.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1]")
+    add_cluster_arguments(delete)
+    delete.set_defaults(run=delete_offsets)
+
+
+def partitions_of(admin: ClusterAdmin, texts: list[str]) -> list[TopicPartition]:
+    """The partitions that `topic` and `topic:0,1` name. Raises CommandError for what is not there."""
+    from moldau.cli.admin.offsets import parse_partitions
+    from moldau.errors import KafkaError
+
+    known = partition_names(admin)
+    found: list[TopicPartition] = []
+    for text in texts:
+        try:
+            found += parse_partitions(text, known.get)
+        except KafkaError as error:
+            raise CommandError(f"unknown topic or partition: {text}") from error
+        except ValueError as error:
+            raise CommandError(f"write TOPIC or TOPIC:0,1, not {text!r}") from error
+    return list(dict.fromkeys(found))
+
+
+def list_offsets(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin import offsets
+
+    with cluster_admin(arguments) as admin:
+        partitions = partitions_of(admin, arguments.topic)
+        if arguments.at == "latest":
+            found = offsets.ends(admin, partitions)
+        elif arguments.at == "earliest":
+            found = offsets.starts(admin, partitions)
+        else:
+            found = offsets.at_time(admin, partitions, _datetime("--at", arguments.at))
+    rows: list[dict[str, object]] = [
+        {"topic": row.topic, "partition": row.partition, "offset": offset if offset >= 0 else None}
+        for row, offset in found.items()
+    ]
+    print_rows(rows, ["topic", "partition", "offset"], as_json=arguments.json)
+    return 0
+
+
+def reset_offsets(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin import groups as group_questions
+    from moldau.cli.admin.offsets import NoSuchPosition, plan
+
+    goal = _goal(arguments)
+    group = arguments.group
+    with cluster_admin(arguments) as admin:
+        _refuse_members(admin, group)
+        committed = group_questions.read_committed(admin, group)
+        if arguments.topic:
+            partitions = partitions_of(admin, arguments.topic)
+        elif goal.offsets is not None:
+            partitions = partitions_of(admin, [f"{row.topic}:{row.partition}" for row in goal.offsets])
+        else:
+            partitions = list(committed)
+        if not partitions:
+            raise CommandError(f"group {group} has committed nothing: name topics with --topic")
+        try:
+            planned = plan(admin, goal, partitions, committed)
+        except NoSuchPosition as error:
+            raise CommandError(str(error)) from error
+        if arguments.execute:
+            group_questions.commit(admin, group, planned.offsets)
+    for warning in planned.warnings:
+        print(f"note: {warning}", file=sys.stderr)
+    rows: list[dict[str, object]] = [
+        {
+            "topic": row.topic,
+            "partition": row.partition,
+            "committed_offset": committed[row].offset if row in committed else None,
+            "new_offset": offset,
+        }
+        for row, offset in planned.offsets.items()
+    ]
+    if arguments.export:
+        for cells in rows:
+            print(f"{cells['topic']},{cells['partition']},{cells['new_offset']}")
+    elif arguments.json:
+        print_json({"group": group, "executed": arguments.execute, "partitions": rows})
+    else:
+        print_rows(rows, ["topic", "partition", "committed_offset", "new_offset"], as_json=False)
+    if not arguments.execute:
+        print("nothing was changed: this is the plan, --execute does it", file=sys.stderr)
+    return 0
+
+
+def _refuse_members(admin: ClusterAdmin, group: str) -> None:
+    from moldau.cli.admin.groups import DEAD, EMPTY, describe_group
+    from moldau.errors import KafkaError
+
+    try:
+        state = describe_group(admin, group).state
+    except KafkaError as error:
+        if error.name != "GROUP_ID_NOT_FOUND":
+            raise
+        return
+    if state not in (EMPTY, DEAD):
+        raise CommandError(f"group {group} has members (it is {state}): stop them first")
+
+
+def _goal(arguments: argparse.Namespace) -> Goal:
+    from moldau.cli.admin.offsets import Goal, parse_duration_ms
+
+    if arguments.to_datetime is not None:
+        return Goal(timestamp_ms=_datetime("--to-datetime", arguments.to_datetime))
+    if arguments.by_duration is not None:
+        try:
+            return Goal(timestamp_ms=int(time.time() * 1000) - parse_duration_ms(arguments.by_duration))
+        except ValueError as error:
+            raise CommandError(f"--by-duration takes PT1H30M or P2D, not {arguments.by_duration!r}") from error
+    if arguments.from_file is not None:
+        return Goal(offsets=_read_file(arguments.from_file))
+    return Goal(
+        is_earliest=arguments.to_earliest,
+        is_latest=arguments.to_latest,
+        offset=arguments.to_offset,
+        shift=arguments.shift_by,
+    )
+
+
+def _datetime(option: str, text: str) -> int:
+    from moldau.cli.admin.offsets import parse_datetime
+
+    try:
+        return parse_datetime(text)
+    except ValueError as error:
+        raise CommandError(f"{option} takes a time such as 2026-01-31T12:00:00, not {text!r}") from error
+
+
+def _read_file(path: Path) -> dict[TopicPartition, int]:
+    import csv
+
+    from moldau.types import TopicPartition
+
+    found: dict[TopicPartition, int] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.reader(file):
+                if row:
+                    topic, partition, offset = row
+                    found[TopicPartition(topic, int(partition))] = int(offset)
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise CommandError(f"{path}: each row is topic,partition,offset") from error
+    return found
+
+
+def delete_offsets(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin.groups import delete_offsets as forget
+
+    with cluster_admin(arguments) as admin:
+        error, results = forget(admin, arguments.group, partitions_of(admin, arguments.topic))
+    if error is not None:
+        raise CommandError(f"group {arguments.group}: {error}")
+    rows: list[dict[str, object]] = [
+        {"topic": row.topic, "partition": row.partition, "result": "deleted" if failed is None else str(failed)}
+        for row, failed in results.items()
+    ]
+    print_rows(rows, ["topic", "partition", "result"], as_json=arguments.json)
+    return 0 if all(failed is None for failed in results.values()) else 1

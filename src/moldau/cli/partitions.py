@@ -1,0 +1,113 @@
+"""`moldau partitions add|elect|reassignments|trim`."""
+
+from __future__ import annotations
+
+import argparse
+
+from moldau.cli.arguments import Subparsers
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin
+from moldau.cli.offsets import partitions_of
+from moldau.cli.output import CommandError, print_rows
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("partitions", help="add partitions, elect leaders, see replicas move, trim records")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    add = verbs.add_parser("add", help="grow a topic to so many partitions")
+    add.add_argument("topic")
+    add.add_argument("count", type=int, help="how many there shall be in all")
+    add.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
+    add_cluster_arguments(add)
+    add.set_defaults(run=add_partitions)
+
+    elect = verbs.add_parser("elect", help="have the preferred replicas lead")
+    elect.add_argument("topic", nargs="*", metavar="TOPIC[:0,1]", help="all partitions without it")
+    elect.add_argument("--unclean", action="store_true", help="any living replica; records may be lost")
+    add_cluster_arguments(elect)
+    elect.set_defaults(run=elect_leaders)
+
+    moving = verbs.add_parser("reassignments", help="list partitions whose replicas are being moved")
+    add_cluster_arguments(moving)
+    moving.set_defaults(run=list_reassignments)
+
+    trim = verbs.add_parser("trim", help="delete the records before an offset")
+    trim.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
+    trim.add_argument("--before", type=int, required=True, metavar="OFFSET", help="-1: all that there are now")
+    add_cluster_arguments(trim)
+    trim.set_defaults(run=trim_partitions)
+
+
+def add_partitions(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin.topics import create_partitions
+
+    with cluster_admin(arguments) as admin:
+        create_partitions(admin, arguments.topic, arguments.count, validate_only=arguments.dry_run)
+    result = f"would have {arguments.count} partitions" if arguments.dry_run else f"{arguments.count} partitions"
+    if arguments.json:
+        print_rows([{"topic": arguments.topic, "result": result}], ["topic", "result"], as_json=True)
+    else:
+        print(f"{arguments.topic}: {result}")
+    return 0
+
+
+def elect_leaders(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin import partitions as questions
+
+    with cluster_admin(arguments) as admin:
+        chosen = partitions_of(admin, arguments.topic) if arguments.topic else None
+        if chosen is None and arguments.unclean:
+            raise CommandError("--unclean loses records: name the topics")
+        kind = questions.UNCLEAN if arguments.unclean else questions.PREFERRED
+        results = questions.elect_leaders(admin, chosen, kind)
+    rows: list[dict[str, object]] = []
+    all_fine = True
+    for partition, error in results.items():
+        result = "elected"
+        if error is not None:
+            is_fine = error.name == "ELECTION_NOT_NEEDED"
+            all_fine = all_fine and is_fine
+            result = "leads already" if is_fine else str(error)
+        rows.append({"topic": partition.topic, "partition": partition.partition, "result": result})
+    print_rows(rows, ["topic", "partition", "result"], as_json=arguments.json, empty="all preferred replicas lead")
+    return 0 if all_fine else 1
+
+
+def list_reassignments(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin import partitions as questions
+
+    with cluster_admin(arguments) as admin:
+        found = questions.list_reassignments(admin)
+    rows: list[dict[str, object]] = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "replicas": list(replicas),
+            "adding": list(adding),
+            "removing": list(removing),
+        }
+        for partition, (replicas, adding, removing) in found.items()
+    ]
+    columns = ["topic", "partition", "replicas", "adding", "removing"]
+    print_rows(rows, columns, as_json=arguments.json, empty="no partition is being moved")
+    return 0
+
+
+def trim_partitions(arguments: argparse.Namespace) -> int:
+    from moldau.cli.admin import partitions as questions
+    from moldau.errors import KafkaError
+
+    with cluster_admin(arguments) as admin:
+        chosen = partitions_of(admin, arguments.topic)
+        results = questions.delete_records(admin, dict.fromkeys(chosen, arguments.before))
+    rows: list[dict[str, object]] = [
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "start_offset": None if isinstance(result, KafkaError) else result,
+            "error": str(result) if isinstance(result, KafkaError) else None,
+        }
+        for partition, result in results.items()
+    ]
+    print_rows(rows, ["topic", "partition", "start_offset", "error"], as_json=arguments.json)
+    return 1 if any(row["error"] for row in rows) else 0

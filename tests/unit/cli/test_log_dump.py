@@ -1,0 +1,115 @@
+"""`moldau log dump` tells a segment, its index and a checkpoint as Kafka's dump-log tool does."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.main import main
+from moldau.core.log.checkpoint import encode_leader_epochs, encode_offsets
+from moldau.types import TopicPartition
+from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
+from moldau.wire.protocol.record_codec import encode_group_key, encode_group_value, encode_metadata_record
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.compression import Compression
+from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
+
+SEGMENT = "00000000000000000007.log"
+
+
+def dump(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> list[str]:
+    assert main(["log", "dump", *words]) == code
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    first = build_batch(
+        [(b"k", b"v", 1000, (("h", b"1"),)), (None, b"w", 1001, ())],
+        base_offset=7,
+        leader_epoch=3,
+        producer_id=5,
+        producer_epoch=0,
+        base_sequence=4,
+        compression=Compression.LZ4,
+    )
+    marker = build_end_transaction_batch(
+        EndTransactionMarker(True, 2), producer_id=5, producer_epoch=0, timestamp=1002, base_offset=9, leader_epoch=3
+    )
+    (tmp_path / SEGMENT).write_bytes(first + marker)
+    return tmp_path / SEGMENT
+
+
+def test_batches_and_records_are_told(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = dump(capsys, str(segment), "--print-data-log")
+    assert lines[1] == "Log starting offset: 7"
+    assert lines[2].startswith(
+        "baseOffset: 7 lastOffset: 8 count: 2 baseSequence: 4 lastSequence: 5 producerId: 5 producerEpoch: 0 "
+        "partitionLeaderEpoch: 3 isTransactional: false isControl: false deleteHorizonMs: OptionalLong.empty "
+        "position: 0 CreateTime: 1001 size: "
+    )
+    assert " compresscodec: lz4 crc: " in lines[2]
+    assert lines[2].endswith(" isvalid: true")
+    assert lines[3:5] == [
+        "| offset: 7 CreateTime: 1000 keySize: 1 valueSize: 1 sequence: 4 headerKeys: [h] key: k payload: v",
+        "| offset: 8 CreateTime: 1001 keySize: -1 valueSize: 1 sequence: 5 headerKeys: [] payload: w",
+    ]
+    assert lines[6].endswith("endTxnMarker: COMMIT coordinatorEpoch: 2")
+    assert len(dump(capsys, str(segment))) == 4
+    assert len(dump(capsys, str(segment), "--max-bytes", "1")) == 3
+
+
+def test_a_damaged_batch_and_a_cut_end_are_seen(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = bytearray(segment.read_bytes())
+    data[70] ^= 0xFF
+    segment.write_bytes(data[:-5])
+    lines = dump(capsys, str(segment))
+    assert lines[2].endswith(" isvalid: false")
+    assert lines[-1].endswith("invalid bytes at the end of the file")
+
+
+def test_the_brokers_own_records_are_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = encode_group_key(OffsetCommitKey(group="g", topic="t", partition=1))
+    value = encode_group_value(OffsetCommitValue(offset=9, leader_epoch=2, metadata="", commit_timestamp=3), 3)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(build_batch([(key, value, 1, ()), (key, None, 2, ())]))
+    lines = dump(capsys, str(path), "--offsets-decoder")
+    told = '{"type":"1","data":{"group":"g","topic":"t","partition":1}}'
+    data = '{"version":"3","data":{"offset":9,"leaderEpoch":2,"metadata":"","commitTimestamp":3}}'
+    assert lines[3].endswith(f"headerKeys: [] key: {told} payload: {data}")
+    assert lines[4].endswith(f"headerKeys: [] key: {told} payload: <DELETE>")
+    path.write_bytes(build_batch([(None, encode_metadata_record(FeatureLevelRecord("f", 1), 0), 1, ())]))
+    lines = dump(capsys, str(path), "--cluster-metadata-decoder")
+    assert lines[3].endswith(
+        'payload: {"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"f","featureLevel":1}}'
+    )
+
+
+def test_an_index_is_compared_with_its_segment(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    index = segment.with_suffix(".index")
+    second = int.from_bytes(segment.read_bytes()[8:12], "big") + 12
+    index.write_bytes(struct.pack(">iiii", 1, 0, 2, second) + bytes(16))
+    assert dump(capsys, str(index))[1:] == ["offset: 8 position: 0", f"offset: 9 position: {second}"]
+    index.write_bytes(struct.pack(">iiii", 1, 0, 5, second))
+    assert main(["log", "dump", str(index)]) == 1
+    assert "Index offset: 12, log offset: 9" in capsys.readouterr().err
+
+
+def test_checkpoints_and_folders_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(encode_leader_epochs([(0, 0), (3, 12)]))
+    (tmp_path / "recovery-point-offset-checkpoint").write_bytes(encode_offsets({TopicPartition("t", 1): 5}))
+    assert dump(capsys, str(tmp_path)) == [
+        f"Dumping {tmp_path}/leader-epoch-checkpoint",
+        "epoch: 0 startOffset: 0",
+        "epoch: 3 startOffset: 12",
+        f"Dumping {tmp_path}/recovery-point-offset-checkpoint",
+        "partition: t-1 offset: 5",
+    ]
+
+
+def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "dump", str(tmp_path / "none.log")]) == 1
+    assert "there is no file" in capsys.readouterr().err
