@@ -25,13 +25,11 @@ class HeldPorts:
         )
 
     def _hold(self, host: str) -> int:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host or "0.0.0.0", 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        held = socket.socket(family, kind, protocol)
+        # not getaddrinfo: it imports the tables of Unicode names for what is an address nearly always
+        held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         try:
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            held.bind(address)
+            held.bind((host or "0.0.0.0", 0))
         except OSError:
             held.close()
             raise
