@@ -29,12 +29,13 @@ from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from moldau.core.metadata.image import PartitionImage
+    from moldau.core.metadata.image import PartitionImage, TopicImage
     from moldau.core.replication.partition import Partition
     from moldau.shell.node.operations import Operations
 
 SLICE_PARTITIONS = 100
 """Partitions looked at, or listed, in one turn of the loop: about 1 ms."""
+SLICE_LEADERS = 2_000
 MAX_CLIENT_KINDS = 100
 
 _TRAFFIC = "kafka_server_brokertopicmetrics_"
@@ -63,12 +64,13 @@ async def collect(node: Operations) -> bytes:
         add_network(node, out)
     if node.broker is not None and node.quorum is not None:
         await _Partitions(node, out).add()
-        add_controller(node, out)
+        await add_controller(node, out)
         await add_groups(node.broker, out)
         for name in _ALWAYS_ZERO:
             out.add(name, 0)
         for name, key in FROM_TELEMETRY.items():
             out.add(name, node.telemetry.value(key))
+        await asyncio.sleep(0)
     return out.render()
 
 
@@ -362,15 +364,14 @@ def _add_traffic(out: Samples, traffic: Traffic, labels: str, *, is_used_only: b
             out.add(f"{_TRAFFIC}{name}_total", value, labels)
 
 
-def add_controller(node: Operations, out: Samples) -> None:
+async def add_controller(node: Operations, out: Samples) -> None:
     broker, quorum = node.broker, node.quorum
     if broker is None or quorum is None:
         return
     image = broker.image
     brokers = list(image.brokers.values())
     topics = list(image.topics_by_id.values())
-    counts = _leader_counts(topic.partitions.values() for topic in topics)
-    partitions, leaderless, not_preferred = counts
+    partitions, leaderless, not_preferred = await _leader_counts(topics)
     prefix = "kafka_controller_kafkacontroller_"
     active = sum(each.is_active for each in brokers)
     for name, value in (
@@ -417,12 +418,14 @@ def add_controller(node: Operations, out: Samples) -> None:
     out.add("redpanda_cluster_unavailable_partitions", leaderless)
 
 
-def _leader_counts(topics: Iterable[Iterable[PartitionImage]]) -> tuple[int, int, int]:
+async def _leader_counts(topics: Iterable[TopicImage]) -> tuple[int, int, int]:
     """Partitions; those without a leader; those that another than the first replica leads."""
     count = leaderless = not_preferred = 0
-    for partitions in topics:
-        for partition in partitions:
+    for topic in topics:
+        for partition in list(topic.partitions.values()):
             count += 1
+            if count % SLICE_LEADERS == 0:
+                await asyncio.sleep(0)
             leaderless += partition.leader < 0
             not_preferred += bool(partition.replicas) and partition.leader != partition.replicas[0]
     return count, leaderless, not_preferred

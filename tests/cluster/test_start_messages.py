@@ -1,0 +1,57 @@
+"""What `moldau up` tells its operator: how the last run ended, in the format that was asked for."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from tests.cluster.running_broker import RunningBroker
+
+
+def start(directory: Path, *arguments: str) -> RunningBroker:
+    broker = RunningBroker("--data-dir", str(directory), "--listen", "127.0.0.1:0", "--no-page", *arguments)
+    return broker.wait_until_ready()
+
+
+def write_one(broker: RunningBroker) -> None:
+    producer = Producer({"bootstrap.servers": broker.address})
+    producer.produce("events", b"one")
+    assert producer.flush(30) == 0
+
+
+def test_a_new_directory_a_clean_and_an_unclean_shutdown_are_told_apart(tmp_path: Path) -> None:
+    broker = start(tmp_path / "data")
+    write_one(broker)
+    assert broker.stop() == 0
+    assert any("data is new" in line for line in broker.output)
+    broker = start(tmp_path / "data")
+    broker.kill()
+    assert any("left by a clean shutdown: 1 logs opened as they are in" in line for line in broker.output)
+    broker = start(tmp_path / "data")
+    assert broker.stop() == 0
+    assert any("left by an unclean shutdown: 1 logs recovered in" in line for line in broker.output)
+
+
+def test_the_log_can_be_read_by_programs(tmp_path: Path) -> None:
+    broker = start(tmp_path / "data", "--log-format", "json")
+    write_one(broker)
+    assert broker.stop() == 0
+    lines = [json.loads(line) for line in broker.output if line.startswith("{")]
+    kinds = {line["kind"]: line for line in lines}
+    assert kinds["start"]["shutdown"] == "none"
+    assert kinds["node started"]["node"] == 1
+    assert kinds["topic created"]["topic"] == "events"
+    assert kinds["node stopped"]["level"] == "INFO"
+
+
+def test_the_printed_address_has_metrics_and_readiness(tmp_path: Path) -> None:
+    broker = start(tmp_path / "data")
+    words = next(line.split() for line in broker.output if line.split()[:1] == ["metrics"])
+    with urllib.request.urlopen(words[1], timeout=30) as answer:
+        assert b"kafka_server_kafkaserver_brokerstate 3\n" in answer.read()
+    with urllib.request.urlopen(words[1].replace("/metrics", "/ready"), timeout=30) as answer:
+        assert answer.read() == b"ready\n"
+    assert broker.stop() == 0
