@@ -1,0 +1,97 @@
+"""The page of all commands, which a test compares with the commands.
+
+python -m moldau.cli.reference > docs/reference/command-line.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from moldau.cli.kafka.tools import TOOLS, load
+
+INTRODUCTION = """# The command line
+
+Generated: `python -m moldau.cli.reference > docs/reference/command-line.md`.
+
+`moldau COMMAND --help` tells the same. Every command that talks to a cluster takes `--bootstrap-server HOST:PORT`
+(`-b`), of Moldau or of Apache Kafka, and most `--json` (`--format json`). An error that a user can cause is one
+sentence on standard error and exit code 1; misspelt flags exit 2. `eval "$(moldau completion bash)"` completes commands
+in bash; zsh and fish have theirs.
+
+## Commands
+
+| Command | What it does | Its own flags |
+|---|---|---|
+"""
+
+TOOLS_INTRODUCTION = """
+## Kafka's own tools
+
+`moldau kafka-topics ...` and its kin take the flags of Apache Kafka 4.3's tools (the older spellings too, as Kafka
+does), print what they print and exit as they do: `--help` exits 1, as does a call without flags, and
+`kafka-consumer-groups` exits 0 after an error. They are plain clients and work with Apache Kafka too. What was compared
+with Kafka's own tools, line by line, stands in `tests/conformance/kafka_tools`.
+
+What differs: the texts of `--help`; a Java trace on standard error is one sentence here; listings are sorted where
+Kafka's come out of a hash map; an absent broker is told at once, where Kafka tries for a minute.
+
+What is missing: SASL and TLS (a `security.protocol` other than PLAINTEXT is refused), SCRAM credentials in
+`kafka-configs --user`, groups of the new protocol (KIP-848) in `kafka-consumer-groups --describe`, formatters and line
+readers other than Kafka's own.
+
+| Tool | What it does | Flags |
+|---|---|---|
+"""
+
+SHARED = ("--bootstrap-server", "--json", "--format", "--help")
+
+
+def page() -> str:
+    """The Markdown of docs/reference/command-line.md."""
+    from moldau.cli.main import build_parser
+
+    lines = [
+        f"| `{name}` | {_cell(text)} | {_flags(parser)} |" for name, text, parser in _commands("moldau", build_parser())
+    ]
+    tools = [
+        f"| `moldau {name}` | {text} | {' '.join(f'`--{option.name}`' for option in load(name).OPTIONS)} |"
+        for name, text in TOOLS.items()
+    ]
+    return INTRODUCTION + "\n".join(lines) + "\n" + TOOLS_INTRODUCTION + "\n".join(tools) + "\n"
+
+
+def _commands(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """(name, help, parser) of each command that has no commands below it."""
+    for action in parser._actions:
+        if not isinstance(action, argparse._SubParsersAction):
+            continue
+        helps = {str(choice.dest): choice.help or "" for choice in action._choices_actions}
+        for word, inner in action.choices.items():
+            below = list(_commands(f"{name} {word}", inner))
+            if below:
+                yield from below
+            else:
+                yield f"{name} {word}", helps.get(word, ""), inner
+
+
+def _flags(parser: argparse.ArgumentParser) -> str:
+    words: list[str] = []
+    for action in parser._actions:
+        if action.help == argparse.SUPPRESS:
+            continue
+        names = [name for name in action.option_strings if name.startswith("--")] or action.option_strings
+        if not names:
+            words.append(f"`{str(action.metavar or action.dest).upper()}`")
+        elif names[0] not in SHARED:
+            words.append(f"`{names[0]}`")
+    return " ".join(words)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
