@@ -122,7 +122,8 @@ def test_a_living_group_is_not_deleted(raw: RawConnection, committed, new_name: 
     me = joined(raw, group)
     assert delete(raw, group, new_name("absent"))[0] == (group, 68)
     raw.ask(LeaveGroupRequest(group_id=group, members=(MemberIdentity(member_id=me.member_id),)), 4)
-    assert delete(raw, group) == [(group, 0)]
+    # without a position it ends at the next check by itself
+    assert delete(raw, group)[0][1] in (0, 69)
 
 
 def test_positions_of_what_is_not_there(raw: RawConnection, committed, new_name: NewName) -> None:
@@ -139,7 +140,7 @@ def test_positions_of_what_is_not_there(raw: RawConnection, committed, new_name:
     )
     assert positions(raw, group) == [(topic, 0)]
     assert delete_offsets(raw, group, (topic, (0, 0, 1))) == (0, {(topic, 0, 0), (topic, 1, 0)})
-    assert (positions(raw, group), state(raw, group)) == ([], "Empty")
+    assert positions(raw, group) == []
 
 
 def test_positions_of_a_subscribed_topic(raw: RawConnection, committed, new_name: NewName) -> None:
@@ -170,16 +171,17 @@ def test_positions_where_nobody_knows_what_is_read(raw: RawConnection, committed
     assert delete_offsets(raw, connect, (topic, (0,))) == (68, set())
 
 
-def test_a_retention_time_in_the_past_or_the_future(raw: RawConnection, committed, new_name: NewName) -> None:
+def test_a_retention_time_in_the_past_or_the_future(raw: RawConnection, committed) -> None:
     """Old clients (v2-4) say themselves how long a position counts."""
-    _, topic = committed("group")
+    group, topic = committed("group")
     row = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
     for retention_time_ms in (-5, 0, 2**63 - 1, -(2**63)):
         request = OffsetCommitRequest(
-            group_id=new_name("group"),
+            group_id=group,
             generation_id_or_member_epoch=-1,
             retention_time_ms=retention_time_ms,
             topics=(OffsetCommitRequestTopic(name=topic, partitions=(row,)),),
         )
-        raw.ask(request, 2)
-    raw.assert_alive()
+        assert raw.ask(request, 2).topics[0].partitions[0].error_code == 0
+    assert commit(raw, group, topic) == 0
+    assert positions(raw, group) == [(topic, 0)]

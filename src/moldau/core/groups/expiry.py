@@ -97,7 +97,7 @@ def _is_expired(turn: Turn, group: Group, key: OffsetCommitKey, offset: Committe
         since_ms = offset.commit_timestamp_ms
     else:
         return False
-    if offset.expire_timestamp_ms >= 0:
+    if offset.expire_timestamp_ms != -1:
         is_old = turn.wall_ms >= offset.expire_timestamp_ms
     else:
         is_old = turn.wall_ms - since_ms >= turn.settings.offsets_retention_ms

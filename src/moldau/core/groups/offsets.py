@@ -26,6 +26,8 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 
+MAX_TIMESTAMP_MS = 2**63 - 1
+
 _OFFSET_METADATA_TOO_LARGE = ERROR_CODES["OFFSET_METADATA_TOO_LARGE"]
 _UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
 
@@ -97,7 +99,8 @@ def _offset_record(
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
         commit_timestamp=turn.wall_ms,
-        expire_timestamp=turn.wall_ms + message.retention_time_ms if has_expiry else -1,
+        # Java's sum would wrap, and the position of who wants to keep it for ever would be gone at the next check
+        expire_timestamp=min(turn.wall_ms + message.retention_time_ms, MAX_TIMESTAMP_MS) if has_expiry else -1,
         topic_id=topic_id,
     )
     key = OffsetCommitKey(group=message.group_id, topic=topic, partition=partition.partition_index)

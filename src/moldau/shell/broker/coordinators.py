@@ -31,7 +31,7 @@ from moldau.core.groups.state import GroupsState, topics_with_offsets
 from moldau.core.log.log import AppendOrigin
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
-from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, MoldauError, ProtocolError, StorageFailedError, kafka_error
 from moldau.telemetry import BOUND_REACHED
 from moldau.types import Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse
@@ -168,15 +168,16 @@ class GroupShard:
         if not output.records:
             return
         now_ms = self._broker.clock.now_ms()
-        records = [(*encode_group_record(record), now_ms, ()) for record in output.records]
         partition = self.partition
         try:
+            records = [(*encode_group_record(record), now_ms, ()) for record in output.records]
             batch = bytearray(build_batch(records, compression=self._compression))
             appended = partition.append(batch, now_ms, AppendOrigin.COORDINATOR)
         except StorageFailedError as error:
             self._deliver(self.host.append_failed(kafka_error("KAFKA_STORAGE_ERROR", str(error))))
             self._broker.directory_failed()
-        except KafkaError as error:
+        except (KafkaError, ProtocolError) as error:
+            # also a record that cannot be written, which would be our own mistake, is refused, and the shard lives on
             self._deliver(self.host.append_failed(error))
         else:
             self._count(output.records)

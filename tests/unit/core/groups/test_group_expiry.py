@@ -151,6 +151,13 @@ def test_a_commits_own_retention_time_counts(shard) -> None:
     assert positions(shard) == [("t", 1)]
 
 
+def test_a_retention_time_without_end_is_kept_and_one_in_the_past_is_over(shard) -> None:
+    for partition, retention_time_ms in enumerate((2**63 - 1, -(2**63), 2**62, 0)):
+        assert shard.code(shard.committing(partition=partition, retention_time_ms=retention_time_ms), 4) == 0
+    shard.wait(CHECK_MS)
+    assert positions(shard) == [("t", 0), ("t", 2)]
+
+
 def test_a_position_with_an_open_transactional_commit_stays_and_so_does_the_group(shard) -> None:
     shard.ask(shard.committing())
     record = OffsetRecord(OffsetCommitKey("g", "t", 0), OffsetCommitValue(offset=2))
