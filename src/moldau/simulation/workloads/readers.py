@@ -233,6 +233,8 @@ class Auditor(Consumer):
                 end = await list_offset(self, client, self.topic.name, partition, LATEST)
                 if end < 0:
                     return
+                # after a loss of power the log may start before what the ledger knows
+                await self.reset_position(client, partition, self.positions[partition])
                 self.ends[partition] = end
         if any(position.offset < self.ends[partition] for partition, position in self.positions.items()):
             await self.fetch(client, max_wait_ms=10)
