@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,14 @@ from moldau.cli.arguments import Subparsers
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
+    import socket
+
     from moldau.core.config.broker_settings import BrokerSettings
     from moldau.shell.node.assemble import Node
 
 DEFAULT_DATA_DIR = "./moldau-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
-DEFAULT_HTTP_PORT = 9644
+DEFAULT_HTTP_LISTENER = "127.0.0.1:9644+"
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -60,11 +61,12 @@ def up(arguments: argparse.Namespace) -> int:
     start_logging(arguments.log_format)
     try:
         settings = parse_broker_settings(read_settings(arguments))
+        page = listen_for_page(arguments)
         # Where it listens is known only once it does: port 0 picks one.
         return run_node(
             settings,
             data_directory=None if arguments.in_memory else settings.log_directory,
-            on_ready=lambda node: announce(settings, node, arguments.in_memory, open_page(arguments, node)),
+            on_ready=lambda node: announce(settings, node, arguments.in_memory, open_page(page, node)),
         )
     except (MoldauError, OSError) as error:
         raise CommandError(str(error)) from error
@@ -89,19 +91,8 @@ def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
         settings["listeners"] = f"PLAINTEXT://{check_address(arguments.listen or DEFAULT_LISTEN)}"
     if arguments.data_dir or not ("log.dirs" in settings or "log.dir" in settings):
         settings["log.dirs"] = arguments.data_dir or DEFAULT_DATA_DIR
-    settings.setdefault("moldau.http.listener", f"127.0.0.1:{free_port(DEFAULT_HTTP_PORT)}")
+    settings.setdefault("moldau.http.listener", DEFAULT_HTTP_LISTENER)
     return settings
-
-
-def free_port(preferred: int) -> int:
-    """`preferred` if nobody listens there on loopback, else 0: the system picks one, and the start says which."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", preferred))
-        except OSError:
-            return 0
-    return preferred
 
 
 def check_address(text: str) -> str:
@@ -111,15 +102,29 @@ def check_address(text: str) -> str:
     return text
 
 
-def open_page(arguments: argparse.Namespace, node: Node) -> str | None:
-    """The address of the page, whose process starts with its first viewer; None: it was not wanted."""
+def listen_for_page(arguments: argparse.Namespace) -> socket.socket | None:
+    """The page's socket, on another port where the usual one is taken; None: no page is wanted."""
     if arguments.no_page:
         return None
     from moldau.cli.page import DEFAULT_PAGE_PORT, listen
+
+    if arguments.page_port is not None:
+        try:
+            return listen(arguments.page_port)
+        except OSError as error:
+            raise CommandError(f"--page-port {arguments.page_port} cannot be had: {error.strerror}") from error
+    try:
+        return listen(DEFAULT_PAGE_PORT)
+    except OSError:
+        return listen(0)
+
+
+def open_page(listening: socket.socket | None, node: Node) -> str | None:
+    """The address of the page, whose process starts with its first viewer."""
+    if listening is None:
+        return None
     from moldau.cli.page_process import PageProcess
 
-    port = free_port(DEFAULT_PAGE_PORT) if arguments.page_port is None else arguments.page_port
-    listening = listen(port)
     PageProcess(listening, node.bootstrap_servers).start()
     return f"http://127.0.0.1:{listening.getsockname()[1]}/"
 

@@ -498,6 +498,6 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("moldau.metric.partitions", "int", "1000", "[0,...]", READ_ONLY,
      HONOURED, "partitions that /metrics lists one by one; sums count all of them"),
     ("moldau.http.listener", "string", "", "", READ_ONLY,
-     HONOURED, "HOST:PORT of /metrics, /live and /ready; empty: none (moldau up sets it)"),
+     HONOURED, "HOST:PORT of /metrics, /live and /ready; PORT+: or any; empty: none (moldau up sets it)"),
 )
 # fmt: on

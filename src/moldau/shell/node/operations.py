@@ -62,13 +62,20 @@ class Operations:
         self._scrape: asyncio.Task[bytes] | None = None
 
     async def listen(self, network: Network, address: str) -> None:
-        """`address`: HOST:PORT. Raises MoldauError for another text, OSError for a port in use."""
+        """`address`: HOST:PORT, or HOST:PORT+ where any other port does if that one is taken. Raises MoldauError for
+        another text, OSError for a port in use."""
         host, colon, port = address.rpartition(":")
+        is_wish, port = port.endswith("+"), port.removesuffix("+")
         host = host.strip("[]")
         if not colon or not port.isdigit() or int(port) > 65535:
             raise MoldauError(f"moldau.http.listener takes HOST:PORT, not {address!r}")
         endpoint = HttpEndpoint(self.loop, self.answer, is_loopback_only=host in LOOPBACK_NAMES)
-        self._listener = await network.listen(host, int(port), lambda: HttpConnection(endpoint))
+        try:
+            self._listener = await network.listen(host, int(port), lambda: HttpConnection(endpoint))
+        except OSError:
+            if not is_wish:
+                raise
+            self._listener = await network.listen(host, 0, lambda: HttpConnection(endpoint))
         self._endpoint = endpoint
         shown = host or "localhost"
         self.address = f"[{shown}]:{self._listener.port}" if ":" in shown else f"{shown}:{self._listener.port}"
