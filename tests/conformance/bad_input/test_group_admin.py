@@ -120,7 +120,7 @@ def test_a_living_group_is_not_deleted(raw: RawConnection, committed, new_name: 
     committed("group")
     group = new_name("living")
     me = joined(raw, group)
-    assert delete(raw, group, new_name("absent"))[0] == (group, 68)
+    assert (group, 68) in delete(raw, group, new_name("absent"))
     raw.ask(LeaveGroupRequest(group_id=group, members=(MemberIdentity(member_id=me.member_id),)), 4)
     # without a position it ends at the next check by itself
     assert delete(raw, group)[0][1] in (0, 69)
