@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.core.groups.group_partitions import partition_for_group
 from moldau.testing import Cluster
 from tests.conformance.apache_directory.test_open_with_apache_kafka import apache_kafka
 from tests.conformance.kafka_tools.cases import CASES
@@ -35,21 +36,26 @@ def moldau_servers() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def apache_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    scratch = tmp_path_factory.mktemp("apache")
-    with apache_kafka(scratch, scratch / "data") as servers:
+def apache_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("apache") / "data"
+
+
+@pytest.fixture(scope="module")
+def apache_servers(apache_data: Path) -> Iterator[str]:
+    with apache_kafka(apache_data.parent, apache_data) as servers:
         yield servers
 
 
-def answers(name: str, tool: Tool, servers: str, scratch: Path) -> list[dict[str, object]]:
-    return run_case(CASES[name], tool, servers, f"k{next(_numbers):05d}", scratch)
+def check(name: str, tool: Tool, servers: str, scratch: Path, recorded: dict[str, list[dict[str, object]]]) -> None:
+    expected = recorded[name]
+    assert run_case(CASES[name], tool, servers, f"k{next(_numbers):05d}", scratch, expected) == expected
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_our_tools_print_and_exit_as_kafkas_did(
     name: str, recorded: dict[str, list[dict[str, object]]], moldau_servers: str, tmp_path: Path
 ) -> None:
-    assert answers(name, run_ours, moldau_servers, tmp_path) == recorded[name]
+    check(name, run_ours, moldau_servers, tmp_path, recorded)
 
 
 @pytest.mark.java
@@ -59,16 +65,28 @@ class TestBesideKafkasTools:
     def test_the_recording_still_holds(
         self, name: str, recorded: dict[str, list[dict[str, object]]], apache_servers: str, tmp_path: Path
     ) -> None:
-        assert answers(name, run_kafkas, apache_servers, tmp_path) == recorded[name]
+        check(name, run_kafkas, apache_servers, tmp_path, recorded)
 
     @pytest.mark.parametrize("name", CASES)
     def test_our_tools_read_apache_kafka(
         self, name: str, recorded: dict[str, list[dict[str, object]]], apache_servers: str, tmp_path: Path
     ) -> None:
-        assert answers(name, run_ours, apache_servers, tmp_path) == recorded[name]
+        check(name, run_ours, apache_servers, tmp_path, recorded)
 
     @pytest.mark.parametrize("name", CASES)
     def test_kafkas_tools_read_moldau(
         self, name: str, recorded: dict[str, list[dict[str, object]]], moldau_servers: str, tmp_path: Path
     ) -> None:
-        assert answers(name, run_kafkas, moldau_servers, tmp_path) == recorded[name]
+        check(name, run_kafkas, moldau_servers, tmp_path, recorded)
+
+    def test_our_dump_of_apache_kafkas_files_is_kafkas_own(self, apache_servers: str, apache_data: Path) -> None:
+        prefix = f"k{next(_numbers):05d}"
+        steps = [*CASES["console-keys-and-headers"], *CASES["groups-reset"]]
+        run_case(steps, run_ours, apache_servers, prefix, apache_data.parent / "files")
+        kept = partition_for_group(f"{prefix}g", 50)
+        for name, flag in ((f"{prefix}t-0", "--print-data-log"), (f"__consumer_offsets-{kept}", "--offsets-decoder")):
+            path = str(apache_data / name / "00000000000000000000.log")
+            theirs = run_kafkas(["kafka-dump-log", flag, "--files", path], "")
+            ours = run_ours(["log", "dump", flag, path], "")
+            assert theirs[1].count("\n| offset: ") >= 3
+            assert (ours[0], ours[1]) == (0, theirs[1])

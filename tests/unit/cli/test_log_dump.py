@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.dump.consumer_protocol import assignment, subscription
 from moldau.cli.main import main
 from moldau.core.log.checkpoint import encode_leader_epochs, encode_offsets
 from moldau.types import TopicPartition
@@ -113,3 +114,19 @@ def test_checkpoints_and_folders_are_told(tmp_path: Path, capsys: pytest.Capture
 def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "dump", str(tmp_path / "none.log")]) == 1
     assert "there is no file" in capsys.readouterr().err
+
+
+def test_what_members_of_a_group_told_each_other_is_read() -> None:
+    data = bytes.fromhex("0003 00000001 0001 61 ffffffff 00000001 0001 61 00000001 00000002 00000007 0001 72")
+    assert subscription(data) == {
+        "topics": ["a"],
+        "userData": None,
+        "ownedPartitions": [{"topic": "a", "partitions": [2]}],
+        "generationId": 7,
+        "rackId": "r",
+    }
+    given = bytes.fromhex("0000 00000001 0001 61 00000002 00000000 00000001 00000001 ff")
+    assert assignment(given) == {"assignedPartitions": [{"topic": "a", "partitions": [0, 1]}], "userData": "/w=="}
+    for cut in range(len(data)):
+        with pytest.raises(ValueError):
+            subscription(data[:cut])

@@ -7,6 +7,7 @@ from base64 import b64encode
 
 import msgspec
 
+from moldau.cli.dump import consumer_protocol
 from moldau.errors import MoldauError
 from moldau.types import Uuid, uuid_to_text
 from moldau.wire.protocol.codec import decode_message
@@ -58,7 +59,23 @@ def offsets_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
     if cls is None:
         return key_text, f"{len(value)} bytes of a kind that is not decoded here"
     message, version = decode_group_value(cls, value)
-    return key_text, _text({"version": str(version), "data": as_json(message, version)})
+    document = as_json(message, version)
+    if isinstance(message, group_records.GroupMetadataValue) and message.protocol_type == "consumer":
+        document["members"] = [
+            _with_protocol(as_json(member, version), member.subscription, member.assignment)
+            for member in message.members
+        ]
+    return key_text, _text({"version": str(version), "data": document})
+
+
+def _with_protocol(member: dict[str, object], subscription: bytes, assignment: bytes) -> dict[str, object]:
+    """What members of a group of consumers told each other, where it can be read."""
+    try:
+        member["subscription"] = consumer_protocol.subscription(subscription)
+        member["assignment"] = consumer_protocol.assignment(assignment)
+    except ValueError:
+        pass
+    return member
 
 
 def metadata_record(value: bytes) -> str:

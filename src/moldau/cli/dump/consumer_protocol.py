@@ -1,0 +1,68 @@
+"""What members of a group of consumers tell each other, as JSON with Kafka's names of fields.
+
+Kafka's ConsumerProtocolSubscription v0 to v3 and ConsumerProtocolAssignment: the broker keeps them as bytes.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+
+class _Reader:
+    """Raises ValueError at the end of the bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def integer(self, size: int) -> int:
+        return int.from_bytes(self._take(size), "big", signed=True)
+
+    def text(self) -> str | None:
+        length = self.integer(2)
+        return None if length < 0 else self._take(length).decode()
+
+    def data(self) -> str | None:
+        length = self.integer(4)
+        return None if length < 0 else b64encode(self._take(length)).decode()
+
+    def count(self) -> int:
+        """Of an array whose elements take at least two bytes each."""
+        count = self.integer(4)
+        if count > len(self._data):
+            raise ValueError("cut")
+        return max(count, 0)
+
+    def partitions(self) -> list[dict[str, object]]:
+        return [
+            {"topic": self.text(), "partitions": [self.integer(4) for _ in range(self.count())]}
+            for _ in range(self.count())
+        ]
+
+    def _take(self, size: int) -> bytes:
+        taken = self._data[self._position : self._position + size]
+        if len(taken) < size:
+            raise ValueError("cut")
+        self._position += size
+        return taken
+
+
+def subscription(data: bytes) -> dict[str, object]:
+    """Raises ValueError for bytes of another form."""
+    reader = _Reader(data)
+    version = reader.integer(2)
+    found: dict[str, object] = {"topics": [reader.text() for _ in range(reader.count())], "userData": reader.data()}
+    if version >= 1:
+        found["ownedPartitions"] = reader.partitions()
+    if version >= 2:
+        found["generationId"] = reader.integer(4)
+    if version >= 3:
+        found["rackId"] = reader.text()
+    return found
+
+
+def assignment(data: bytes) -> dict[str, object]:
+    """Raises ValueError for bytes of another form."""
+    reader = _Reader(data)
+    reader.integer(2)
+    return {"assignedPartitions": reader.partitions(), "userData": reader.data()}
