@@ -294,7 +294,7 @@ def _rows() -> list[_Row]:
     rows += _DIRECTORY_ROWS
     for name, text in _REQUESTS:
         rows.append((f"kafka_network_requestmetrics_{name}", SUMMARY, ("request", "quantile"), text,
-                     "RequestStats, one request in eight after the first 64"))
+                     "RequestStats, one request in 32 after the first 64"))
     rows += _NETWORK_ROWS
     for name, text, source in _CONTROLLER:
         rows.append((f"kafka_controller_kafkacontroller_{name}", GAUGE, (), text, source))
