@@ -23,19 +23,18 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from tests.cluster.running_broker import RunningBroker
-from tests.cluster.test_kill_during_produce import free_port
 from tests.conformance.bad_input.wire import RawConnection
 
 RECORD = b"x" * 1_000
 
 
 class Brokers:
-    """One data directory and port, and the broker that has them now."""
+    """One data directory, and the broker that has it now: at another port after each start."""
 
     def __init__(self, directory: Path) -> None:
         # retention looks every 100 ms: it acts while the test waits for it
         self._arguments = (
-            *("--data-dir", str(directory), "--listen", f"127.0.0.1:{free_port()}"),
+            *("--data-dir", str(directory), "--listen", "127.0.0.1:0"),
             *("--set", "log.retention.check.interval.ms=100", "--set", "log.initial.task.delay.ms=0"),
         )
         self._start()
