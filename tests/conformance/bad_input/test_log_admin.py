@@ -1,4 +1,4 @@
-"""Rows about DeleteRecords, OffsetForLeaderEpoch and DescribeProducers of the table of bad input."""
+"""Rows about DeleteRecords, leader epochs, DescribeProducers and log directories of the table of bad input."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
+)
+from moldau.wire.protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
 )
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
@@ -184,3 +191,27 @@ def test_producers_of_what_is_not_there(raw: RawConnection, new_topic: NewTopic,
         ("__cluster_metadata", [3]),
         (topic, []),
     ]
+
+
+def test_a_log_directory_that_is_not_the_brokers(raw: RawConnection, new_topic: NewTopic, new_name: NewName) -> None:
+    topic = new_topic()
+
+    def alter(path: str, name: str, partition: int) -> list[int]:
+        directory = AlterReplicaLogDir(path, (AlterReplicaLogDirTopic(name, (partition,)),))
+        answer = raw.ask(AlterReplicaLogDirsRequest((directory,)), 2)
+        return [one.error_code for result in answer.results for one in result.partitions]
+
+    (own, *_) = [result.log_dir for result in raw.ask(DescribeLogDirsRequest(topics=()), 5).results]
+    for path in ("", "/nowhere", "relative", own + "/", "..", own + "/../x"):
+        assert alter(path, topic, 0) == [57]
+    assert alter(own, new_name("absent"), 0) == [3]
+    assert alter(own, topic, 9) == [3]
+    assert raw.ask(AlterReplicaLogDirsRequest(()), 1).results == ()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+def test_log_directories_of_partitions_that_are_not_there(raw: RawConnection, new_name: NewName, version: int) -> None:
+    asked = (DescribableLogDirTopic(new_name("absent"), (0, -1)), DescribableLogDirTopic("a/b", (0,)))
+    answer = raw.ask(DescribeLogDirsRequest(topics=asked), version)
+    assert answer.error_code == 0
+    assert [(result.error_code, result.topics) for result in answer.results] == [(0, ())] * len(answer.results)

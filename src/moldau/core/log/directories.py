@@ -14,7 +14,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.errors import StorageFailedError
 from moldau.ports import Random
-from moldau.types import TopicPartition, Uuid
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
 
 
 class LogDirectories:
@@ -67,6 +67,11 @@ class LogDirectories:
                 return directory
         return None
 
+    def id_of(self, topic_partition: TopicPartition) -> Uuid:
+        """The id of the directory where the partition lies; ZERO_UUID if it lies nowhere."""
+        directory = self.directory_of(topic_partition)
+        return ZERO_UUID if directory is None else directory.directory_id
+
     def find(self, topic_partition: TopicPartition) -> Log | None:
         directory = self.directory_of(topic_partition)
         return None if directory is None else directory.logs[topic_partition]
@@ -101,9 +106,9 @@ class LogDirectories:
     def drop_duplicates(
         self, assigned: Callable[[TopicPartition], Uuid | None], random: Random, now_ms: int
     ) -> list[str]:
-        """A crash between the two renames of a move leaves a partition in two directories: the one that the metadata
-        names keeps it, else the one with more of it. Gives the paths of what was set aside. Raises StorageFailedError.
-        """
+        """A crash between the two renames of a move leaves a partition in two directories: the longer one counts, for
+        only the new one has grown since; of two equal ones that which the metadata names. Gives the paths of what was
+        set aside. Raises StorageFailedError."""
         dropped: list[str] = []
         for place, directory in enumerate(self.directories):
             for topic_partition in list(directory.logs):
@@ -119,10 +124,10 @@ class LogDirectories:
     def _loser(
         topic_partition: TopicPartition, first: LogDirectory, second: LogDirectory, assigned: Uuid | None
     ) -> LogDirectory:
-        if assigned in (first.directory_id, second.directory_id):
-            return second if assigned == first.directory_id else first
-        ends = (first.logs[topic_partition].log_end_offset, second.logs[topic_partition].log_end_offset)
-        return second if ends[0] >= ends[1] else first
+        first_end, second_end = first.logs[topic_partition].log_end_offset, second.logs[topic_partition].log_end_offset
+        if first_end != second_end:
+            return second if first_end > second_end else first
+        return first if assigned == second.directory_id else second
 
     def open_all(
         self, settings_for: Callable[[str], LogSettings], now_ms: int

@@ -32,6 +32,7 @@ from moldau.ports import Disk
 from moldau.types import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
 
 DELETE_SUFFIX = "-delete"
+FUTURE_SUFFIX = "-future"
 _MAX_NAME_LENGTH = 255
 _CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,
@@ -106,7 +107,8 @@ class LogDirectory:
             if name not in names:
                 disk.open(name).close()
         for name in names:
-            if name.endswith(DELETE_SUFFIX):
+            if name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
+                # a copy that was not done: what it is a copy of is still there
                 disk.remove_tree(name)
         return directory
 
@@ -166,8 +168,11 @@ class LogDirectory:
 
     def write_topic_id(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         """Writes `partition.metadata`: for a new partition, or one that lost it in a crash."""
-        path = f"{topic_partition}/{PARTITION_METADATA}"
-        write_whole_file(self.disk, path, encode_partition_metadata(topic_id))
+        self.write_topic_id_into(str(topic_partition), topic_id)
+
+    def write_topic_id_into(self, directory: str, topic_id: Uuid) -> None:
+        """As `write_topic_id`, into a directory of another name: a copy on its way."""
+        write_whole_file(self.disk, f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
 
     def delete_log(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
         """Takes the partition out of the directory: renamed at once, removed by `purge_deleted` after
@@ -177,6 +182,19 @@ class LogDirectory:
         log.release()
         try:
             self._set_aside(topic_partition, delete_id, now_ms + log.settings.file_delete_delay_ms)
+        except StorageFailedError as error:
+            self.health.fail(error)
+            raise
+
+    def detach(self, topic_partition: TopicPartition) -> None:
+        """The partition lies elsewhere now: its log is closed, its files stay until `discard`."""
+        self.logs.pop(topic_partition).release()
+
+    def discard(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
+        """Sets the files of a detached partition aside, for `take_purgeable` at once. Raises StorageFailedError."""
+        self.health.check()
+        try:
+            self._set_aside(topic_partition, delete_id, now_ms)
         except StorageFailedError as error:
             self.health.fail(error)
             raise
@@ -290,5 +308,14 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 def deleted_directory_name(topic_partition: TopicPartition, delete_id: Uuid) -> str:
     """`topic-0.<32 hex>-delete`; a long topic name is cut so that the whole stays within 255 characters."""
-    suffix = f"-{topic_partition.partition}.{delete_id.hex()}{DELETE_SUFFIX}"
+    return _marked_name(topic_partition, delete_id, DELETE_SUFFIX)
+
+
+def future_directory_name(topic_partition: TopicPartition, move_id: Uuid) -> str:
+    """`topic-0.<32 hex>-future`, cut as `deleted_directory_name`."""
+    return _marked_name(topic_partition, move_id, FUTURE_SUFFIX)
+
+
+def _marked_name(topic_partition: TopicPartition, mark_id: Uuid, mark: str) -> str:
+    suffix = f"-{topic_partition.partition}.{mark_id.hex()}{mark}"
     return topic_partition.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix

@@ -109,7 +109,9 @@ class FlushPlan:
             self._disk.rename(path + ".tmp", path)
         if self.names_version is not None or self.leader_epochs is not None:
             self._disk.flush_directory(self._directory)
-            self._disk.flush_directory(self._directory.rpartition("/")[0])
+            if self.snapshot_offset < 0:
+                # at a clean stop the mark, which is written last, does it once for all logs
+                self._disk.flush_directory(self._directory.rpartition("/")[0])
 
     @staticmethod
     def _flush_log(segment: Segment) -> None:

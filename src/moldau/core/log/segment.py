@@ -137,6 +137,13 @@ class Segment:
             self._file.close()
             self._file = None
 
+    def move_to(self, directory: str) -> None:
+        """The directory gets another name: the file is opened by it when it is needed again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.directory = directory
+
     # --- appending ---
 
     def set_roll_time(self, first_timestamp_ms: int, settings: LogSettings) -> None:

@@ -260,6 +260,13 @@ class Partitions:
         finally:
             self._is_telling = False
 
+    def moved(self, partition: Partition, directory: LogDirectory) -> None:
+        """`partition` has a log in another directory now: the controller hears of it."""
+        self._broker.is_checkpoint_due = True
+        if partition.topic_id is not None:
+            self._untold[partition.topic_id, partition.topic_partition.partition] = directory.directory_id
+            self.tell_directories()
+
     def remove_strays(self) -> None:
         """After the first metadata: logs of topics that are gone (the crash came between the two) go too."""
         for topic_partition in [log.topic_partition for log in self.logs.logs()]:

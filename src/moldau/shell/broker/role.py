@@ -23,6 +23,7 @@ from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.checkpoints import Checkpoints
 from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.flusher import Flusher
+from moldau.shell.broker.moves import ReplicaMoves
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.quotas import BrokerQuotas
 from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
@@ -115,6 +116,7 @@ class Broker:
         self.flusher = Flusher(self)
         self.checkpoints = Checkpoints(self)
         self.partitions = Partitions(self, logs)
+        self.moves = ReplicaMoves(self)
         self.topic_creation = TopicCreation(self)
         self.producer_ids = ProducerIds(self)
         self.quotas = BrokerQuotas(self)

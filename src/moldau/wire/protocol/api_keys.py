@@ -182,6 +182,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _api(2, 4, 4, "leader_epochs", "OffsetForLeaderEpoch"),
     ApiKey.DESCRIBE_CONFIGS: _api(1, 4, 4, "configs", "DescribeConfigs"),
     ApiKey.ALTER_CONFIGS: _api(0, 2, 2, "configs", "AlterConfigs"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _api(1, 2, 2, "log_dirs", "AlterReplicaLogDirs"),
     ApiKey.DESCRIBE_LOG_DIRS: _api(1, 5, 2, "log_dirs", "DescribeLogDirs"),
     ApiKey.CREATE_PARTITIONS: _api(0, 3, 2, "partitions", "CreatePartitions"),
     ApiKey.DELETE_GROUPS: _api(0, 2, 2, "group_admin", "DeleteGroups"),
@@ -203,7 +204,6 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
 """In the order of their keys, which is the order in which ApiVersions tells them."""
 
 DECLARED: Final[dict[ApiKey, ApiVersionRange]] = {
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _api(1, 2, 2, "log_dirs", "AlterReplicaLogDirs"),
 }
 """Messages that clients of ours may send and that no handler serves yet; a row moves up with its handler."""
 

@@ -12,8 +12,16 @@ from moldau.shell.node.storage_format import read_meta_properties
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.wire.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from moldau.wire.protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 
 pytestmark = pytest.mark.asyncio
@@ -207,3 +215,134 @@ async def test_only_the_partitions_asked_for_are_described(start_node: Any) -> N
     assert (topic.name, partition.partition_index, partition.offset_lag, partition.is_future_key) == ("t", 1, 0, False)
     assert partition.partition_size > 61
     assert (total, usable) == (-1, -1), "memory has no volume"
+
+
+async def alter(client: Any, path: str, *partitions: int, topic: str = "t", version: int = 2) -> list[int]:
+    directory = AlterReplicaLogDir(path, (AlterReplicaLogDirTopic(topic, partitions),))
+    answer = await client.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, version, AlterReplicaLogDirsRequest((directory,)))
+    return [partition.error_code for result in answer.results for partition in result.partitions]
+
+
+async def path_of(client: Any, partition: int) -> str:
+    return next(path for path, (_, found, _) in (await described(client)).items() if ("t", partition) in found)
+
+
+async def offsets_in(client: Any, partition: int, end_offset: int) -> list[int]:
+    """Base offsets of the batches that a reader finds."""
+    offsets: list[int] = []
+    while not offsets or offsets[-1] < end_offset - 1:
+        asked = FetchPartition(partition=partition, fetch_offset=len(offsets), partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=(FetchTopic(topic="t", partitions=(asked,)),))
+        (found,) = (await client.ask(ApiKey.FETCH, 11, request)).responses[0].partitions
+        assert found.error_code == 0
+        offsets += [header.base_offset for _, header in iterate_batches(found.records)]
+    return offsets
+
+
+@pytest.mark.parametrize("how", ["clean", "crash"])
+async def test_a_partition_moves_while_it_is_written(start_node: Any, how: str) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 1, segment_bytes="1048576")
+    client, writer = node.connect(), node.connect()
+    big = build_batch([(None, bytes(300_000), NOW_MS, ())])
+    for offset in range(12):
+        data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, big),)),)
+        assert (await writer.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))).responses
+        assert node.node.broker.partitions.find("t", 0).log.log_end_offset == offset + 1
+    old = await path_of(client, 0)
+    new = "/disk1" if old == "/disk0" else "/disk0"
+    source, target = (disks[int(path[-1])] for path in (old, new))
+    assert await alter(client, new, 0) == [0]
+    end_offset = 12
+    while (node.node.broker.moves.futures or await path_of(client, 0) == old) and end_offset < 200:
+        assert await append(writer, 0) == (0, end_offset)
+        end_offset += 1
+        await node.turns(1)
+    assert await path_of(client, 0) == new
+    await node.turns(50)
+    assert not source.exists("t-0")
+    assert await append(writer, 0) == (0, end_offset)
+    assert await offsets_in(client, 0, end_offset + 1) == list(range(end_offset + 1))
+    (directory_id,) = node.node.broker.image.topics_by_name["t"].partitions[0].directories
+    assert directory_id == read_meta_properties(target).directory_id
+
+    if how == "clean":
+        await node.node.stop()
+    else:
+        node.node.abort()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    client = node.connect()
+    assert await path_of(client, 0) == new
+    assert await offsets_in(client, 0, end_offset + 1) == list(range(end_offset + 1))
+    assert [name for name in source.list_directory("") if name.startswith("t-0")] == []
+
+
+async def test_a_moved_partition_keeps_its_start_its_producers_and_its_epochs(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t")
+    client = node.connect()
+    for sequence in range(4):
+        records = build_batch(
+            [(None, b"v", NOW_MS, ())], producer_id=7, producer_epoch=2, base_sequence=sequence, compression="gzip"
+        )
+        data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
+        await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+    log = node.node.broker.partitions.find("t", 0).log
+    log.advance_log_start_offset(2)
+    before = (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries, sorted(log.producer_state.entries))
+    new = "/disk1" if await path_of(client, 0) == "/disk0" else "/disk0"
+    assert await alter(client, new, 0) == [0]
+    await node.turns(50)
+    assert await path_of(client, 0) == new
+    for how in ("moved", "stopped"):
+        log = node.node.broker.partitions.find("t", 0).log
+        after = (
+            log.log_start_offset,
+            log.log_end_offset,
+            log.leader_epochs.entries,
+            sorted(log.producer_state.entries),
+        )
+        assert after == before, how
+        if how == "moved":
+            await node.node.stop()
+            node = await start_node(disk=disks[0], further_disks=disks[1:])
+
+
+async def test_where_a_partition_may_not_go(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:], unopened_paths=("/gone",))
+    await node.create_topic("t", 2)
+    client = node.connect()
+    for path in ("", "/nowhere", "disk0", "/disk0/", "..", "/disk0/../disk1"):
+        assert await alter(client, path, 0, 1) == [57, 57]
+    assert await alter(client, "/gone", 0) == [56]
+    assert await alter(client, "/disk0", 9) == [3]
+    assert await alter(client, "/disk0", 0, topic="absent") == [3]
+    assert await alter(client, await path_of(client, 0), 0, version=1) == [0]
+    assert not node.node.broker.moves.futures
+
+
+async def test_a_topic_deleted_on_its_way_leaves_nothing(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 1, file_delete_delay_ms="0")
+    client = node.connect()
+    big = build_batch([(None, bytes(900_000), NOW_MS, ())])
+    for _ in range(8):
+        data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, big),)),)
+        await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+    new = "/disk1" if await path_of(client, 0) == "/disk0" else "/disk0"
+    client.send(
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        2,
+        AlterReplicaLogDirsRequest((AlterReplicaLogDir(new, (AlterReplicaLogDirTopic("t", (0,)),)),)),
+    )
+    await node.turns(2)
+    assert node.node.broker.moves.futures
+    request = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
+    await node.node.broker.delete_topics(request)
+    await node.turns(20)
+    assert not node.node.broker.moves.futures
+    assert [name for name in disks[int(new[-1])].list_directory("") if name.startswith("t-0")] == []

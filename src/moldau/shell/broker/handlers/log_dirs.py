@@ -1,4 +1,4 @@
-"""DescribeLogDirs: which partition lies in which log directory, and how large it is."""
+"""DescribeLogDirs and AlterReplicaLogDirs: which partition lies in which log directory, and moving it to another."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.errors import ERROR_CODES
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.io.disk import space_of
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -20,6 +24,7 @@ from moldau.wire.protocol.messages.log_dirs import (
 if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
     from moldau.shell.broker.role import Broker
+    from moldau.types import TopicPartition
 
 CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
@@ -59,7 +64,7 @@ async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> 
         results.append(
             DescribeLogDirsResult(
                 log_dir=directory.path,
-                topics=_topics(directory, wanted),
+                topics=_topics(broker, directory, wanted),
                 total_bytes=total_bytes,
                 usable_bytes=usable_bytes,
                 is_cordoned=logs.is_cordoned(directory),
@@ -69,11 +74,64 @@ async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> 
     return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), results=tuple(results))
 
 
-def _topics(directory: LogDirectory, wanted: Wanted) -> tuple[DescribeLogDirsTopic, ...]:
+def _topics(broker: Broker, directory: LogDirectory, wanted: Wanted) -> tuple[DescribeLogDirsTopic, ...]:
     found: dict[str, list[DescribeLogDirsPartition]] = {}
-    for topic_partition, log in directory.logs.items():
+
+    def tell(topic_partition: TopicPartition, size_bytes: int, offset_lag: int, is_future: bool) -> None:
         name, index = topic_partition.topic, topic_partition.partition
         if wanted is None or index in wanted.get(name, ()):
-            # the leader is its own replica: it lags behind nobody
-            found.setdefault(name, []).append(DescribeLogDirsPartition(index, log.size_bytes))
+            partition = DescribeLogDirsPartition(index, size_bytes, offset_lag, is_future)
+            found.setdefault(name, []).append(partition)
+
+    for topic_partition, log in directory.logs.items():
+        # the leader is its own replica: it lags behind nobody
+        tell(topic_partition, log.size_bytes, 0, False)
+    for topic_partition, future in broker.moves.futures.items():
+        if future.target is directory:
+            tell(topic_partition, future.size_bytes, future.offset_lag, True)
     return tuple(DescribeLogDirsTopic(name, tuple(partitions)) for name, partitions in found.items())
+
+
+def act_alter_replica_log_dirs(
+    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """Versions 1-2. All of KIP-113; v2 flexible (KIP-482).
+
+    0 says that the move has begun: the copy catches up beside the log that serves, and takes its place (DescribeLogDirs
+    shows it). A partition that stands twice goes where its last entry says. Ignored on purpose: the throttle of moves
+    (`replica.alter.log.dirs.io.max.bytes.per.second`): they go in small pieces, as fast as the node is idle.
+    """
+    is_allowed = context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+    targets: dict[str, dict[int, str]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                targets.setdefault(topic.name, {})[index] = directory.path
+    results = []
+    for name, asked in targets.items():
+        partitions = []
+        for index, path in asked.items():
+            code = CLUSTER_AUTHORIZATION_FAILED
+            if is_allowed:
+                code = _move(broker, name, index, path)
+            partitions.append(AlterReplicaLogDirPartitionResult(index, code))
+        results.append(AlterReplicaLogDirTopicResult(name, tuple(partitions)))
+    return AlterReplicaLogDirsResponse(throttle_time_ms=context.throttle(), results=tuple(results))
+
+
+def _move(broker: Broker, topic: str, index: int, path: str) -> int:
+    """The error code: 57 for a path that is none of ours, 56, 3."""
+    logs = broker.partitions.logs
+    target = logs.by_path(path)
+    try:
+        if target is None and path not in logs.unopened_paths:
+            raise kafka_error("LOG_DIR_NOT_FOUND")
+        if target is None or target.health.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+        partition = broker.partitions.find(topic, index)
+        if partition.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+    except KafkaError as error:
+        return error.code
+    broker.moves.move(partition, target)
+    return 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.core.log.appending import check_batch_size
+from moldau.core.log.appending import Appended, check_batch_size
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.traffic import (
@@ -140,10 +140,7 @@ def act_produce(
             if records is None:
                 raise kafka_error("INVALID_RECORD", "no record batch")
             if prepared and (topic, index) in prepared:
-                batch = prepared[topic, index]
-                if isinstance(batch, KafkaError):
-                    raise batch
-                appended = partition.append(batch, now_ms, are_records_checked=True)
+                appended = _append_prepared(partition, prepared[topic, index], now_ms)
             else:
                 if version < ZSTD_FROM and is_zstd(records):
                     raise _zstd_refusal()
@@ -176,6 +173,12 @@ def act_produce(
     if waiting:
         return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
     return encode_produce_response(version, context.correlation_id, results, throttle_ms)
+
+
+def _append_prepared(partition: Partition, batch: KafkaError | Buffer, now_ms: int) -> Appended:
+    if isinstance(batch, KafkaError):
+        raise batch
+    return partition.append(batch, now_ms, are_records_checked=True)
 
 
 def _refusal_of_all(context: RequestContext, acks: int, transactional_id: str | None) -> KafkaError | None:

@@ -23,6 +23,7 @@ _ROWS: tuple[tuple[ApiKey, str, str], ...] = (
     (ApiKey.SYNC_GROUP, "group_membership", "act_sync_group"),
     (ApiKey.DESCRIBE_GROUPS, "group_admin", "act_describe_groups"),
     (ApiKey.LIST_GROUPS, "group_admin", "act_list_groups"),
+    (ApiKey.ALTER_REPLICA_LOG_DIRS, "log_dirs", "act_alter_replica_log_dirs"),
     (ApiKey.DESCRIBE_LOG_DIRS, "log_dirs", "act_describe_log_dirs"),
     (ApiKey.DELETE_GROUPS, "group_deletion", "act_delete_groups"),
     (ApiKey.OFFSET_DELETE, "group_deletion", "act_offset_delete"),

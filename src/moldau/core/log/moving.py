@@ -1,0 +1,156 @@
+"""A partition on its way to another log directory (KIP-113): a copy that catches up, then takes the place of the log.
+
+The copy lies in `topic-0.<32 hex>-future`, as in Apache Kafka. It takes whole batches as they lie in the log, offsets
+and holes included, rolls its own segments, and serves nobody. Once it has every batch, in that turn of the loop,
+`take_over` gives it what is not in the batches and its final name. A crash before that leaves a directory that the next
+start removes; a crash before the old directory is gone leaves both, and the longer one counts.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from moldau.core.log.directory import LogDirectory, future_directory_name
+from moldau.core.log.log import Log
+from moldau.core.log.segment import TRANSACTION_INDEX_SUFFIX, write_whole_file
+from moldau.core.log.transaction_index import encode_transactions
+from moldau.errors import StorageFailedError, invariant
+from moldau.types import Buffer, TopicPartition, Uuid
+from moldau.wire.records.batch import BatchHeader, iterate_batches
+
+NO_TRANSACTIONS = 0x7FFFFFFFFFFFFFFF
+
+
+class MovedLog(Log):
+    """A log that took what another one holds, batch by batch, and then its place."""
+
+    def append_copied(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
+        """One batch as it is, at its own offset. Raises StorageFullError, StorageFailedError."""
+        invariant(header.base_offset >= self.log_end_offset, "a copied batch overlaps what is there")
+        segment = self._segment_for(header.size, header.last_offset, header.max_timestamp, now_ms)
+        position = self._write(segment, batch)
+        self._take_in(
+            segment,
+            position,
+            header.size,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp,
+            header.partition_leader_epoch,
+        )
+
+    def adopt(self, source: Log) -> None:
+        """What is not in the batches: where the log starts, its producers, its leader epochs, holes at its end."""
+        self.log_start_offset = source.log_start_offset
+        self.log_end_offset = source.log_end_offset
+        self.producer_state = source.producer_state
+        self.leader_epochs = source.leader_epochs
+        self.leader_epochs.is_dirty = True
+        self.update_settings(source.settings)
+
+    def move_to(self, directory: str) -> None:
+        """The directory of the log gets its final name. Raises StorageFailedError."""
+        segments = list(self._segments)
+        for segment in segments:
+            segment.move_to(directory)
+        self.disk.rename(self.directory, directory)
+        self.directory = directory
+        for segment in segments:
+            if segment.size:
+                _ = segment.file  # a flush passes over what has no file
+        self._names_changed += 1
+        self._snapshot_offset = -1
+
+
+class FutureLog:
+    """The copy of `source` in `target`. Used from the loop; `StorageFailedError` of the target ends the move."""
+
+    def __init__(self, source: Log, source_directory_id: Uuid, target: LogDirectory, move_id: Uuid) -> None:
+        self.topic_partition: TopicPartition = source.topic_partition
+        self.source = source
+        self.source_directory_id = source_directory_id
+        self.target = target
+        self.directory = future_directory_name(source.topic_partition, move_id)
+        self._log: MovedLog | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self._log is None else self._log.size_bytes
+
+    @property
+    def offset_lag(self) -> int:
+        """How many offsets the copy is behind."""
+        return self.source.log_end_offset - self.next_offset
+
+    @property
+    def next_offset(self) -> int:
+        """What is to be copied next."""
+        if self._log is None:
+            return self.source.log_start_offset
+        return max(self._log.log_end_offset, self.source.log_start_offset)
+
+    def begin(self) -> None:
+        """Makes the directory. Raises StorageFullError, StorageFailedError."""
+        self.target.disk.make_directory(self.directory)
+        self.target.write_topic_id_into(self.directory, self.source.topic_id)
+
+    def append(self, batches: Buffer, now_ms: int) -> None:
+        """Takes in whole batches from `next_offset` on, the first of which may begin before it."""
+        headers = list(iterate_batches(batches))
+        if not headers:
+            return
+        log = self._log
+        if log is None:
+            log = self._log = self._open(headers[0][1].base_offset, now_ms)
+        for position, header in headers:
+            log.append_copied(memoryview(batches)[position : position + header.size], header, now_ms)
+
+    def _open(self, base_offset: int, now_ms: int) -> MovedLog:
+        log = MovedLog.open(
+            self.target.disk,
+            self.directory,
+            self.topic_partition,
+            self.source.topic_id,
+            self.source.settings,
+            now_ms=now_ms,
+            log_start_offset=base_offset,
+            health=self.target.health,
+            index_cache=self.target.index_cache,
+        )
+        invariant(isinstance(log, MovedLog), "opened as another kind of log")
+        return cast("MovedLog", log)
+
+    def take_over(self, now_ms: int) -> Log:
+        """Renames the copy to the partition's own name and gives the log to use from now on.
+
+        To be called when every batch of the log is in the copy; what is behind the last is a hole of compaction.
+
+        The old directory stays as it is: discard it when the new one is durable (`LogDirectory.discard`). Raises
+        StorageFailedError, and then the old log is still the one.
+        """
+        log, source = self._log, self.source
+        if log is None:
+            log = self._log = self._open(source.log_end_offset, now_ms)
+        log.adopt(source)
+        self._copy_transactions(log)
+        try:
+            log.move_to(str(self.topic_partition))
+        except StorageFailedError as error:
+            self.target.health.fail(error)
+            raise
+        self.target.logs[self.topic_partition] = log
+        return log
+
+    def _copy_transactions(self, log: Log) -> None:
+        """What readers of committed records skip stands beside the batches, in the segment of each marker."""
+        aborted = self.source.aborted_transactions(0, NO_TRANSACTIONS)
+        for segment in log.segments if aborted else ():
+            own = tuple(entry for entry in aborted if segment.base_offset <= entry.last_offset < segment.next_offset)
+            segment.aborted_transactions = own
+            if own:
+                write_whole_file(self.target.disk, segment.path(TRANSACTION_INDEX_SUFFIX), encode_transactions(own))
+
+    def abandon(self) -> None:
+        """Closes the copy; its directory is to be removed in Workers."""
+        if self._log is not None:
+            self._log.release()
