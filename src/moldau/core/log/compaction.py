@@ -65,6 +65,8 @@ from moldau.wire.records.record import iterate_fields, read_payload
 MIN_KEYS = 1000
 """The map takes so many keys, however small `log.cleaner.dedupe.buffer.size` is: else a round might not move on."""
 SLICE_BYTES = 256 << 10
+MAX_GROUP_SEGMENTS = 32
+"""What one swap puts together: some ten system calls a segment, between two turns of the loop. Later rounds go on."""
 NO_TIMESTAMP = -1
 
 _unpack_header = _HEADER.unpack_from
@@ -183,6 +185,7 @@ def group_segments(disk: Disk, plan: CompactionPlan, end_offset: int) -> list[li
         time_index = _file_size(disk, f"{plan.directory}/{segment_file_name(segment.base_offset, TIME_INDEX_SUFFIX)}")
         if (
             groups
+            and len(groups[-1]) < MAX_GROUP_SEGMENTS
             and size + segment.size <= plan.segment_bytes
             and index_size + index <= plan.segment_index_bytes
             and time_index_size + time_index <= plan.segment_index_bytes

@@ -82,6 +82,17 @@ def test_small_segments_become_one(harness) -> None:
     assert content(harness.log) == [(17, "k2", "v17"), (18, "k0", "v18"), (19, "k1", "v19")]
 
 
+def test_one_swap_puts_together_a_bounded_number_of_segments(harness) -> None:
+    for row in range(40):
+        write(harness, ("k", f"v{row}"))
+        seal(harness)
+    first = run_round(harness.log, harness.now_ms)
+    assert [len(segment.replaced) for segment in first.segments] == [32, 8]
+    run_round(harness.log, harness.now_ms, first.end_offset)
+    assert harness.segments() == [0, 40]
+    assert content(harness.log) == [(39, "k", "v39")]
+
+
 def test_a_tombstone_stays_until_its_delete_horizon(harness) -> None:
     write(harness, ("a", "1"), ("b", "1"), ("c", "1"), timestamp_ms=harness.now_ms - 5)
     write(harness, ("a", None), ("b", "2"))
