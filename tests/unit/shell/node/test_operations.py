@@ -30,7 +30,12 @@ SAMPLE = re.compile(r'([a-z_0-9]+)(\{(?:[A-Za-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)+\
 ONLY_ON_A_REAL_DISK = {"moldau_open_files", "moldau_open_files_limit"} | {
     row.name for row in TABLE if row.name.startswith("redpanda_storage")
 }
-ONLY_IN_TROUBLE = {"moldau_bound_reached_total", "moldau_request_refused_total", "moldau_unforeseen_errors_total"}
+ONLY_IN_TROUBLE = {
+    "moldau_bound_reached_total",
+    "moldau_request_refused_total",
+    "moldau_unforeseen_errors_total",
+    "moldau_throttled_answers_total",
+}
 
 
 class Running:

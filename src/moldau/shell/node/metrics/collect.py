@@ -327,6 +327,8 @@ class _Partitions:
         out.add("kafka_server_fetchsessioncache_numincrementalfetchsessions", sessions.count)
         out.add("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", sessions.partitions)
         out.add("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", sessions.evictions)
+        for quota, count in broker.quotas.throttled.items():
+            out.add("moldau_throttled_answers_total", count, labels_text(quota=quota))
         out.add("moldau_producer_ids_per_partition_limit", broker.settings.moldau_producer_ids)
         out.add("moldau_groups_per_coordinator_limit", broker.settings.moldau_groups)
 

@@ -250,6 +250,8 @@ _GROUP_ROWS: tuple[_Row, ...] = (
 _OWN_ROWS: tuple[_Row, ...] = (
     ("moldau_bound_reached_total", COUNTER, ("setting",), "How often a bound held something back or ended it",
      "Telemetry"),
+    ("moldau_throttled_answers_total", COUNTER, ("quota",), "Answers with a throttle time, by the quota",
+     "BrokerQuotas.throttled"),
     ("moldau_request_refused_total", COUNTER, ("key",), "Requests of a key or version that is not served",
      "Telemetry"),
     ("moldau_unforeseen_errors_total", COUNTER, ("request",), "Requests that failed by our own mistake",
