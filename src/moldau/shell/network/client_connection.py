@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, invariant, kafka_error
-from moldau.wire.protocol.api_keys import API_VERSIONS, DECLARED, ApiKey, response_header_version
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_into
 from moldau.wire.protocol.framing import LENGTH_SIZE, decode_frame_length, frame_length
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
@@ -137,7 +137,7 @@ class ClientConnection:
 
         Raises UNSUPPORTED_VERSION where there is none.
         """
-        ours = API_VERSIONS.get(api_key) or DECLARED[api_key]
+        ours = API_VERSIONS[api_key]
         lowest, highest = self._versions.get(api_key, (0, -1))
         version = min(ours.max_version, highest)
         if max_version is not None:

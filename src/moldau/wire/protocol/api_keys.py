@@ -1,4 +1,4 @@
-"""The requests of the protocol by key, and for those that are declared: versions, classes, header versions.
+"""The requests of the protocol by key, and for those that are served: versions, classes, header versions.
 
 Adding an API is a declaration in `messages/` and a row in `API_VERSIONS`.
 """
@@ -203,11 +203,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
 }
 """In the order of their keys, which is the order in which ApiVersions tells them."""
 
-DECLARED: Final[dict[ApiKey, ApiVersionRange]] = {
-}
-"""Messages that clients of ours may send and that no handler serves yet; a row moves up with its handler."""
-
-_ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in (DECLARED | API_VERSIONS).items()}
+_ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in API_VERSIONS.items()}
 
 
 def request_header_version(api_key: int, version: int) -> int:

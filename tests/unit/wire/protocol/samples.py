@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import strategies as st
 
-from moldau.wire.protocol.api_keys import API_VERSIONS, DECLARED
+from moldau.wire.protocol.api_keys import API_VERSIONS
 from moldau.wire.protocol.messages import group_records, metadata_records, raft_records
 from moldau.wire.protocol.schema import (
     Array,
@@ -23,7 +23,7 @@ MessageClass = type[msgspec.Struct]
 
 API_MESSAGES: list[tuple[MessageClass, int]] = [
     (cls, version)
-    for row in (API_VERSIONS | DECLARED).values()
+    for row in API_VERSIONS.values()
     for cls in (row.request, row.response)
     for version in range(row.min_version, row.max_version + 1)
 ]
