@@ -21,21 +21,22 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool, em
     if not rows:
         print(empty, file=sys.stderr)
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    titles = [column.replace("_", " ") for column in columns]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    is_number = [all(isinstance(row.get(column), int | float) for row in rows) for column in columns]
+    print(_line(titles, widths, is_number))
+    print("  ".join("─" * width for width in widths))
+    for line in cells:
+        print(_line(line, widths, is_number))
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        numeric = all(isinstance(row.get(column), int | float) for row in rows)
-        table.add_column(column.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        # Text, not markup: a topic's name or a record may hold square brackets.
-        table.add_row(*(Text(_cell(row.get(column))) for column in columns))
-    console = Console()
-    # A pipe has no width to fold at: programs get each row whole on one line.
-    console.print(table, width=console.width if sys.stdout.isatty() else 10_000, no_wrap=not sys.stdout.isatty())
+
+def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:
+    padded = (
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, is_number, strict=True)
+    )
+    return "  ".join(padded).rstrip()
 
 
 def print_json(value: object) -> None:
@@ -45,6 +46,6 @@ def print_json(value: object) -> None:
 def _cell(value: object) -> str:
     if value is None:
         return "-"
-    if isinstance(value, list | tuple):
-        return ",".join(str(item) for item in value)
-    return str(value)
+    text = ",".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
+    # a foreign name or record must not steer the terminal
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
