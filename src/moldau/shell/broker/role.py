@@ -17,7 +17,7 @@ from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
-from moldau.errors import InvariantError, KafkaError, MoldauError, invariant, kafka_error
+from moldau.errors import InvariantError, KafkaError, invariant, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.checkpoints import Checkpoints
@@ -28,6 +28,7 @@ from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.quotas import BrokerQuotas
 from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
 from moldau.shell.broker.waits import PartitionWaits
+from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import ResponseMemory
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.event_log import EventLog
@@ -126,8 +127,7 @@ class Broker:
         self.is_checkpoint_due = False
         self._coordinators: Coordinators | None = None
         self._first_group_check: asyncio.TimerHandle | None = None
-        self._on_invariant_broken = on_invariant_broken
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
 
     @property
     def coordinators(self) -> Coordinators:
@@ -243,29 +243,16 @@ class Broker:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` on the loop; a broken invariant stops the node, any other error is logged."""
-        task = self.loop.create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._task_done)
+        self._tasks.spawn(work)
 
     @property
     def has_work(self) -> bool:
         """Whether anything that was spawned still runs: for tests."""
         return bool(self._tasks)
 
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, InvariantError):
-            self._on_invariant_broken(error)
-        elif isinstance(error, MoldauError) and not isinstance(error, KafkaError):
-            self.log.error(f"task {type(error).__name__}", f"node {self.node_id}: {error}")
-        elif isinstance(error, Exception):
-            self.log.unforeseen(f"task {type(error).__name__}", f"node {self.node_id}: a task failed", error)
-
     def stop(self) -> None:
         """Nothing of this broker runs any more after this turn of the loop."""
-        for task in list(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
         if self._first_group_check is not None:
             self._first_group_check.cancel()
         if self._coordinators is not None:

@@ -26,6 +26,7 @@ from typing import Any, cast
 import msgspec
 
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, ProtocolError
+from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.faults import Delay, Disconnect, Fault, FaultPlan, Replace
@@ -106,7 +107,7 @@ class Dispatcher:
         self.timer: Callable[[], float] | None = None
         """Seconds, for the times in the metrics; None: nothing is timed."""
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken
 
     # -- the way in
@@ -314,16 +315,10 @@ class Dispatcher:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` beside the connections; `close` cancels what still runs."""
-        task = self.loop.create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
+        self._tasks.spawn(work)
 
     def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
 
     def _unforeseen(self, connection: ServerConnection, name: str, error: Exception) -> None:
         if isinstance(error, InvariantError):

@@ -1,0 +1,48 @@
+"""Work that runs beside the connections, and what becomes of its errors: one way for all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from moldau.errors import InvariantError, KafkaError, MoldauError
+from moldau.shell.network.event_log import EventLog
+
+
+class BackgroundTasks:
+    """The tasks of one owner on one loop. A broken invariant stops the node; any other error is logged."""
+
+    __slots__ = ("_log", "_loop", "_on_invariant_broken", "_tasks")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, log: EventLog, on_invariant_broken: Callable[[InvariantError], None]
+    ) -> None:
+        self._loop = loop
+        self._log = log
+        self._on_invariant_broken = on_invariant_broken
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any still runs."""
+        return bool(self._tasks)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._done)
+
+    def cancel(self) -> None:
+        """Ends all that still run, in the next turn of the loop."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, InvariantError):
+            self._on_invariant_broken(error)
+        elif isinstance(error, MoldauError) and not isinstance(error, KafkaError):
+            self._log.error(f"task {type(error).__name__}", str(error))
+        elif isinstance(error, Exception):
+            self._log.unforeseen(f"task {type(error).__name__}", "a task failed", error)
