@@ -97,6 +97,8 @@ class GroupLedger:
         self, generation: int, topic: str, member: str, partitions: tuple[int, ...], *, is_planned: bool
     ) -> None:
         """A member was given `partitions`: nobody else may ever be given them in that generation."""
+        if generation < self.generation and self._may_have_ended():
+            self._begin_anew()
         plan = self.plans.get(generation, {})
         if is_planned and plan.get(member) != partitions:
             raise ViolationError(
@@ -116,11 +118,18 @@ class GroupLedger:
             )
         self.generation = generation
 
+    def _may_have_ended(self) -> bool:
+        """A group without members and positions ends at the next check, and begins with generation 1 again."""
+        return all(offset.known == NOTHING or offset.is_unsure for offset in self.offsets.values())
+
+    def _begin_anew(self) -> None:
+        self.generation = -1
+        self.owners.clear()
+
     def power_lost(self) -> None:
         for offset in self.offsets.values():
             offset.power_lost()
         if not self.is_flushed:
             # an older generation may be back, and its plan with it; a newer one may be planned once more
-            self.generation = -1
             self.may_be_forgotten = True
-            self.owners.clear()
+            self._begin_anew()
