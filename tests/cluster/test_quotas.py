@@ -1,0 +1,57 @@
+"""A real client under a quota: what it is told, and how long that takes in the broker's time."""
+
+from __future__ import annotations
+
+from confluent_kafka import Producer, ThrottleEvent
+
+from moldau.shell.network.client_connection import ClientConnection
+from moldau.testing import Cluster
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterQuotaEntity,
+    AlterQuotaEntry,
+    AlterQuotaOperation,
+)
+
+LIMIT = 20_000
+RECORD_BYTES = 10_000
+RECORDS = 60
+
+
+def test_a_producer_is_told_its_waits_and_keeps_about_its_rate() -> None:
+    with Cluster() as cluster:
+        topic = cluster.topic()
+        host, _, port = cluster.bootstrap_servers.rpartition(":")
+        entry = AlterQuotaEntry(
+            (AlterQuotaEntity("client-id", "limited"),), (AlterQuotaOperation("producer_byte_rate", float(LIMIT)),)
+        )
+        connection = ClientConnection(host, int(port))
+        answer = connection.request(
+            ApiKey.ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest((entry,)), AlterClientQuotasResponse
+        )
+        connection.close()
+        assert [row.error_code for row in answer.entries] == [0]
+        events: list[ThrottleEvent] = []
+        producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "client.id": "limited",
+                "linger.ms": 0,
+                "batch.num.messages": 1,
+                "max.in.flight": 1,
+                "throttle_cb": events.append,
+            }
+        )
+        begin_ms = cluster.now_ms()
+        for _ in range(RECORDS):
+            producer.produce(topic, b"x" * RECORD_BYTES)
+        while producer.flush(0.05):
+            cluster.advance(seconds=1)  # what the broker waits for is over; the client waits for the broker only
+        elapsed_s = (cluster.now_ms() - begin_ms) / 1_000
+        assert sum(cluster.record_counts(topic).values()) == RECORDS
+        assert any(event.throttle_time > 0 for event in events)  # 0: a wait is over
+        # ten seconds' worth may come at once; the rest at the rate
+        least_s = (RECORDS * RECORD_BYTES - 11 * LIMIT) / LIMIT
+        assert elapsed_s >= least_s * 0.8, f"{elapsed_s} s for {RECORDS * RECORD_BYTES} bytes at {LIMIT} a second"
