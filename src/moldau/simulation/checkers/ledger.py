@@ -85,6 +85,8 @@ class PartitionLedger:
         self.log_start_offset = 0
         self._log_start_seen_s = 0.0
         self.may_start_go_back = False
+        self.is_start_volatile = False
+        """The last deletion by request found no room on the disk to be written down: any crash may undo it."""
         self.end = 0
         """One past the largest offset that was acknowledged or read."""
         self.legal_losses = 0
@@ -151,7 +153,8 @@ class PartitionLedger:
 
         Raises ViolationError for a loss that was not allowed.
         """
-        self.may_start_go_back |= is_power_lost
+        self.may_start_go_back |= is_power_lost or self.is_start_volatile
+        self.is_start_volatile = False
         lost = [offset for offset in self.values if offset >= survivor_end]
         if not lost:
             return 0
