@@ -29,7 +29,6 @@ from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, 
 from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
-from moldau.shell.network.faults import Delay, Disconnect, Fault, FaultPlan, Replace
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.request_stats import RequestStats
 from moldau.shell.network.server_connection import ServerConnection
@@ -102,8 +101,6 @@ class Dispatcher:
         self.quotas = quotas
         self.quota_timer_ns: Callable[[], int] | None = None
         """What the time of requests is measured with for their quotas; None: it is not."""
-        self.faults: FaultPlan | None = None
-        """What a test wants to go wrong; None outside of tests."""
         self.timer: Callable[[], float] | None = None
         """Seconds, for the times in the metrics; None: nothing is timed."""
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
@@ -151,8 +148,6 @@ class Dispatcher:
         act = entry.act or self._resolve(entry)
         context = RequestContext(connection, api_key, version, correlation_id, client_id, self.authorizer, self.quotas)
         try:
-            if self.faults is not None and (fault := self.faults.consult(context, entry.name)) is not None:
-                return self._fail_on_purpose(entry, context, frame, position, fault)
             if self.timer is not None and stats.is_sampled():
                 return self._timed(self.timer, stats, act, context, frame, position)
             if context.quotas is not None and self.quota_timer_ns is not None:
@@ -196,28 +191,6 @@ class Dispatcher:
         if context.quotas is not None:
             context.quotas.handled(context.principal, context.client_id, timer_ns() - started_ns)
         return answer
-
-    def _fail_on_purpose(
-        self, entry: _Entry, context: RequestContext, frame: memoryview, position: int, fault: Fault
-    ) -> Answer | PendingResponse | None:
-        connection = context.connection
-        act = entry.act or self._resolve(entry)
-        if isinstance(fault, Replace):
-            return fault.answer(context, frame, position)
-        if isinstance(fault, Disconnect):
-            if fault.is_handled:
-                act(context, frame, position)
-            connection.abort()
-            return None
-        if isinstance(fault, Delay):
-            wait, copy = fault.wait, bytearray(frame)
-
-            async def wait_first() -> Callable[[], Any]:
-                await wait()
-                return partial(act, context, memoryview(copy), position)
-
-            return self.prepare(context, wait_first())
-        return connection.reserve()
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> Answer:
         if api_key == API_VERSIONS_KEY and API_VERSIONS_KEY in self._entries:
