@@ -12,15 +12,17 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.loaders import columns, latency, one_record, produce, python_start
-from benchmarks.micro import recovery
+from benchmarks.micro import compaction, many_topics, recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.workload import Workload, read_workload
 
@@ -29,7 +31,8 @@ Figures = dict[str, float]
 ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
 ORDER += ["latency-100", "latency-1000", "latency-3000", "latency-10000"]
 ORDER += ["one-record-1", "one-record-50", "one-record-500", "one-record-8-in-flight"]
-ORDER += ["memory", "start", "arrow-100b", "spark-100b", "spark-1k", "python-start", "recovery"]
+ORDER += ["memory", "start", "arrow-100b", "spark-100b", "spark-1k"]
+ORDER += ["python-start", "recovery", "compaction", "many-topics"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
 
@@ -159,10 +162,35 @@ def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     return seen
 
 
+def run_compaction(bench: Bench, workload: Workload) -> Figures:
+    """Seconds of a round, and the p99 of a canary meanwhile, beside big batches and beside a cold replay."""
+    folder = bench.folder / "compaction"
+    arguments = argparse.Namespace(records=workload.records, keys=workload.keys, replay_gib=5, seconds=20.0)
+    found: dict[str, Any] = compaction.measure(arguments, folder)
+    shutil.rmtree(folder)
+    return {
+        "clean_s": found["compaction"]["seconds"],
+        "canary_alone_p99_ms": found["alone"]["p99_ms"],
+        "canary_compaction_p99_ms": max(each["p99_ms"] for each in found["compaction"]["canary"]),
+        "canary_big_batches_p99_ms": found["big batches"]["p99_ms"],
+        "canary_replay_p99_ms": found["replay"]["p99_ms"],
+    }
+
+
+def run_many_topics(bench: Bench, workload: Workload) -> Figures:
+    found = many_topics.measure(str(bench.folder / "many"), workload.topics, workload.partitions, idle_s=10)
+    names = ("create_s", "start_after_kill_s", "idle_cpu_percent", "clean_stop_s", "start_after_clean_stop_s")
+    return {name: float(found[name]) for name in names}
+
+
 def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     if workload.kind == "python_start":
         rounds = workload.rounds
         return {"moldau": [{**python_start.in_process(rounds), **python_start.help_text(rounds)}]}
+    if workload.kind == "compaction":
+        return {"moldau": [run_compaction(bench, workload)]}
+    if workload.kind == "many_topics":
+        return {"moldau": [run_many_topics(bench, workload)]}
     rows = [recovery.measure(name, batch, GIB, str(bench.folder)) for name, batch in recovery.WORKLOADS.items()]
     kills = [float(str(row["open_after_kill_s"])) for row in rows]
     clean = max(float(str(row["open_after_clean_stop_s"])) for row in rows)

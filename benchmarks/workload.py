@@ -12,13 +12,30 @@ WORKLOADS = Path(__file__).parent / "workloads"
 Rule = Literal["at_least", "at_most", "ratio_at_least", "ratio_at_most"]
 
 
+ALONE = ("python_start", "recovery", "compaction", "many_topics")
+"""Kinds without a peer: limits instead of ratios."""
+
+
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is run, how much of it, and what each figure is to reach. What a kind does not use stays 0 or empty."""
 
     name: str
-    kind: Literal["throughput", "latency", "one_record", "memory", "start", "readers", "python_start", "recovery"]
+    kind: Literal[
+        "throughput",
+        "latency",
+        "one_record",
+        "memory",
+        "start",
+        "readers",
+        "python_start",
+        "recovery",
+        "compaction",
+        "many_topics",
+    ]
     records: int = 0
     value_bytes: int = 0
+    keys: int = 0
+    topics: int = 0
     partitions: int = 1
     settings: dict[str, object] = {}
     """Of the producer."""
@@ -39,7 +56,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def needs_peers(self) -> bool:
-        return self.kind not in ("python_start", "recovery")
+        return self.kind not in ALONE
 
 
 def read_workload(name: str) -> Workload:

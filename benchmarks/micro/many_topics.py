@@ -1,10 +1,10 @@
-"""Many partitions on one node: seconds to create, to restart after kill -9 and after a clean stop, and what idling costs.
+"""Many partitions on one node: seconds to create, to restart after kill -9 and after a clean stop; what idling costs.
 
     python benchmarks/micro/many_topics.py [--topics 10000] [--partitions 2] [--directory DIR] [--idle 10] [--json]
 
-A broker of its own process makes the topics and takes one batch of 1 KiB in each partition. It is killed, started again
-(until a client reads the last record of the last topic), left alone for `--idle` seconds, stopped by SIGTERM and started
-once more. Needs Linux (/proc) for CPU, memory and descriptors.
+A broker of its own process makes the topics and takes one batch of 1 KiB in each partition. It is killed, started
+again (until a client reads the last record of the last topic), left alone for `--idle` seconds, stopped by SIGTERM and
+started once more. Needs Linux (/proc) for CPU, memory and descriptors.
 """
 
 from __future__ import annotations
