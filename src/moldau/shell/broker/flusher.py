@@ -59,19 +59,20 @@ class Flusher:
         plans = []
         for partition in partitions:
             if not partition.is_offline and not partition.is_deleted:
-                plan = partition.log.unflushed()
+                log = partition.log
+                plan = log.unflushed()
                 if plan is None:
                     self._flushed(partition)
                 else:
-                    plans.append((partition, plan))
+                    plans.append((partition, log, plan))
         if not plans:
             return
 
         def run() -> tuple[dict[int, StorageFullError], bool]:
             full: dict[int, StorageFullError] = {}
             has_failed = False
-            for partition, plan in plans:
-                if partition.log.health.is_offline:
+            for partition, log, plan in plans:
+                if log.health.is_offline:
                     continue
                 try:
                     plan.run()
@@ -85,14 +86,18 @@ class Flusher:
         if has_failed:
             self._broker.directory_failed()
         now_ms = self._broker.clock.now_ms()
-        for partition, plan in plans:
+        for partition, log, plan in plans:
             if partition.is_deleted or partition.is_offline:
+                continue
+            if partition.log is not log:
+                # it has moved to another log directory, where nothing of this plan was flushed
+                self._asked[partition.number] = partition
                 continue
             if partition.number in full:
                 self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left on the log directory"))
                 self._broker.loop.call_later(FULL_RETRY_S, self.request, partition)
                 continue
-            partition.log.mark_flushed(plan, now_ms)
+            log.mark_flushed(plan, now_ms)
             self._broker.is_checkpoint_due = True
             self._flushed(partition)
 

@@ -80,11 +80,16 @@ class ReplicaMoves:
         if is_done:
             await self._make_durable(partition, future)
         elif not target.health.is_offline:
-            await broker.workers.run(lambda: target.disk.remove_tree(future.directory))
+            try:
+                await broker.workers.run(lambda: target.disk.remove_tree(future.directory))
+            except StorageFailedError as error:
+                # the next start removes it; the moves behind this one go on
+                broker.log.error("move", f"what was copied of {topic_partition} cannot be removed: {error}")
 
     def _is_wanted(self, partition: Partition, future: FutureLog) -> bool:
         is_asked = self.futures.get(partition.topic_partition) is future
-        return is_asked and not partition.is_deleted and not partition.is_offline
+        is_servable = not partition.is_deleted and not partition.is_offline
+        return is_asked and is_servable and not future.target.health.is_offline
 
     async def _copy_piece(self, partition: Partition, future: FutureLog) -> bool:
         """Copies one piece, and puts the copy in the place of the log if that was the last: then True."""
@@ -127,7 +132,9 @@ class ReplicaMoves:
         broker.flusher.request(partition)
         try:
             await broker.flusher.wait(partition, end_offset)
-        except KafkaError:
+            # records that a client deleted must not come back with the copy
+            await broker.checkpoints.save_log_start_offsets()
+        except (KafkaError, StorageFullError):
             return
         old = broker.partitions.logs.by_id(future.source_directory_id)
         if old is None or old.health.is_offline or broker.partitions.logs.directory_of(topic_partition) is old:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from moldau.errors import MoldauError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import read_meta_properties
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
@@ -308,6 +310,53 @@ async def test_a_moved_partition_keeps_its_start_its_producers_and_its_epochs(st
         if how == "moved":
             await node.node.stop()
             node = await start_node(disk=disks[0], further_disks=disks[1:])
+
+
+class HeldWorkers:
+    """Inline workers; while `is_holding`, the next piece of work waits for `release`."""
+
+    def __init__(self) -> None:
+        self.is_holding = False
+        self.release: asyncio.Future[None] | None = None
+
+    async def run(self, work: Any) -> Any:
+        if self.is_holding:
+            self.is_holding = False
+            self.release = asyncio.get_running_loop().create_future()
+            await self.release
+        return work()
+
+    def close(self) -> None:
+        """Nothing is to be stopped."""
+
+
+async def test_a_flush_that_a_move_overtakes_does_not_count_for_the_new_directory(start_node: Any) -> None:
+    disks, workers = (MemoryDisk(), MemoryDisk()), HeldWorkers()
+    node = await start_node(disk=disks[0], further_disks=disks[1:], workers=workers)
+    await node.create_topic("t")
+    client = node.connect()
+    for offset in range(3):
+        assert await append(client, 0) == (0, offset)
+    partition = node.node.broker.partitions.find("t", 0)
+    old = await path_of(client, 0)
+    new = "/disk1" if old == "/disk0" else "/disk0"
+    workers.is_holding = True
+    node.node.broker.flusher.request(partition)
+    await node.turns(3)
+    assert workers.release is not None
+    assert await alter(client, new, 0) == [0]
+    while partition.log.disk is not disks[int(new[-1])]:
+        await node.turns(1)
+    assert partition.log.recovery_point == 0
+    workers.release.set_result(None)
+    while disks[int(old[-1])].exists("t-0"):
+        await node.turns(1)
+
+    node.node.abort()
+    for disk in disks:
+        disk.crash_machine(SeededRandom(3))
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    assert await offsets_in(node.connect(), 0, 3) == [0, 1, 2]
 
 
 async def test_where_a_partition_may_not_go(start_node: Any) -> None:
