@@ -31,7 +31,15 @@ from moldau.core.groups.state import GroupsState, topics_with_offsets
 from moldau.core.log.log import AppendOrigin
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
-from moldau.errors import ERROR_CODES, KafkaError, MoldauError, ProtocolError, StorageFailedError, kafka_error
+from moldau.errors import (
+    ERROR_CODES,
+    InvariantError,
+    KafkaError,
+    MoldauError,
+    ProtocolError,
+    StorageFailedError,
+    kafka_error,
+)
 from moldau.telemetry import BOUND_REACHED
 from moldau.types import Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse
@@ -95,11 +103,14 @@ class GroupShard:
                     host.load(_decode_batch(memoryview(data)[position : position + header.size], header))
                     offset = header.next_offset
                 await asyncio.sleep(0)
-        except MoldauError as error:
+        except Exception as error:
+            # whoever waits must hear of it, also of our own mistakes
             if loading is not None and not loading.done():
                 loading.set_exception(kafka_error("COORDINATOR_NOT_AVAILABLE", str(error)))
                 loading.exception()
-            return
+            if isinstance(error, MoldauError) and not isinstance(error, InvariantError):
+                return
+            raise
         if host.stopped is not None:
             self._broker.log.error("coordinator stopped", host.stopped)
         self._begin()
@@ -158,7 +169,11 @@ class GroupShard:
             self._waiting[request_id] = future
             return future
         if isinstance(reply, MoldauError):
-            raise reply
+            try:
+                raise reply
+            finally:
+                # else the error and this frame hold each other, and with them the caller's view of the receive buffer
+                del reply
         if isinstance(reply, JoinGroupResponse) and reply.error_code == GROUP_MAX_SIZE_REACHED:
             self._broker.telemetry.count(BOUND_REACHED, "groups")
         return reply
@@ -179,6 +194,14 @@ class GroupShard:
         except (KafkaError, ProtocolError) as error:
             # also a record that cannot be written, which would be our own mistake, is refused, and the shard lives on
             self._deliver(self.host.append_failed(error))
+        except InvariantError:
+            raise
+        except Exception as error:
+            # unforeseen, and nothing is in the log: the next decision must not find this one still pending
+            self._deliver(self.host.append_failed(kafka_error("UNKNOWN_SERVER_ERROR")))
+            self._broker.log.unforeseen(
+                f"coordinator {type(error).__name__}", f"{partition.topic_partition}: a decision failed", error
+            )
         else:
             self._count(output.records)
             self._deliver(self.host.appended(appended.last_offset))
@@ -238,12 +261,16 @@ class GroupShard:
             self._timer = self._broker.loop.call_later(delay_ms / 1000, self._fire)
 
     def _fire(self) -> None:
+        """One decision, and the next one in the next turn of the loop: long lists come in several, all due at once."""
         self._timer = None
         self._is_firing = True
-        while (output := self.host.fire(self._now_ms())) is not None:
-            self._perform(output)
-        self._is_firing = False
-        self._arm_timer()
+        try:
+            output = self.host.fire(self._now_ms())
+            if output is not None:
+                self._perform(output)
+        finally:
+            self._is_firing = False
+            self._arm_timer()
 
     def close(self, error: KafkaError) -> None:
         """The partition is gone or offline: whoever waits gets `error`."""
@@ -337,6 +364,8 @@ class Coordinators:
             return self._ask_later(shard, shard.loading, request)
         try:
             answer = shard.submit(request)
+        except InvariantError:
+            raise
         except MoldauError as error:
             return refusal(request, append_error(error, request))
         if isinstance(answer, asyncio.Future):

@@ -175,3 +175,55 @@ async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(st
     client = node.connect()
     assert await committed(client, "t") == -1
     assert "t" not in node.node.broker.coordinators.shard_for("g").host.state.offsets.get("g", {})
+
+
+async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+
+    def overflow(*_: Any, **__: Any) -> bytes:
+        raise OverflowError("int too big to convert")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("moldau.shell.broker.coordinators.build_batch", overflow)
+        assert await commit(client, "t", 5) == -1
+    assert await committed(client, "t") == -1
+    assert await commit(client, "t", 6) == 0
+    assert await committed(client, "t") == 6
+
+
+async def test_a_log_that_cannot_be_read_is_told_to_those_who_wait_for_it(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+    assert await commit(client, "t", 5) == 0
+    node = await restarted(start_node, node, is_clean=True)
+
+    def overflow(*_: Any) -> Any:
+        raise OverflowError("int too big to convert")
+
+    monkeypatch.setattr("moldau.shell.broker.coordinators.decode_group_record", overflow)
+    assert await commit(node.connect(), "t", 6) == 15
+
+
+async def test_what_is_due_at_once_comes_in_several_turns_of_the_loop(start_node: Any) -> None:
+    """A check of many positions takes several decisions; between two of them others are served."""
+    node = await start_node(SETTINGS)
+    client = node.connect()
+    await find_coordinator(client)
+    for number in range(3):
+        assert (await join(client, session_timeout_ms=10, group_id=f"g{number}")).error_code == 0
+    shard = node.node.broker.coordinators.shard_for("g0")
+    node.clock.advance(10)
+    shard._fire()
+    members = [len(group.members) for _, group in sorted(shard.host.state.groups.items())]
+    assert sorted(members) == [0, 1, 1]
+    while any(group.members for group in shard.host.state.groups.values()):
+        await node.turns(1)
