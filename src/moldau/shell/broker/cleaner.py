@@ -95,10 +95,16 @@ class Cleaner:
         )
         disk = log.disk
         outcome = await self._runner().run(disk, plan, settings.log_cleaner_io_max_bytes_per_second)
-        if outcome.result is not None and await self._put_in_place(partition, disk, plan, outcome.result):
+        is_in_place = False
+        try:
+            if outcome.result is not None:
+                is_in_place = await self._put_in_place(partition, disk, plan, outcome.result)
+        finally:
+            if not is_in_place and not self._is_stopped:
+                await broker.workers.run(lambda: remove_cleaned(disk, plan))
+        if outcome.result is not None and is_in_place:
             self._tell(partition, outcome.result, broker.clock.monotonic_ms() - begin_ms)
             return True
-        await broker.workers.run(lambda: remove_cleaned(disk, plan))
         self._failed(partition, outcome.problem, outcome.message)
         return False
 
@@ -166,7 +172,9 @@ class Cleaner:
         except (FileNotFoundError, ValueError):
             return
         for topic_partition, offset in offsets.items():
-            self._cleaned[topic_partition] = CleanedOffset(None, offset)
+            log = self._broker.partitions.logs.find(topic_partition)
+            if log is not None and log.disk is disk:  # else it was moved from here to another log directory
+                self._cleaned[topic_partition] = CleanedOffset(None, offset)
 
     async def _save(self, disk: Disk) -> None:
         """Writes the checkpoint of one directory: what of it is still there."""

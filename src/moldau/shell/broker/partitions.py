@@ -168,13 +168,16 @@ class Partitions:
             self._broker.loop.call_soon(self._do_slice)
 
     def _do_slice(self) -> None:
-        for _ in range(min(SLICE_PARTITIONS, len(self._work))):
-            self._work.popleft()()
-        if self._work:
-            self._broker.loop.call_soon(self._do_slice)
-        elif self._settled is not None:
-            settled, self._settled = self._settled, None
-            settled.set_result(None)
+        try:
+            for _ in range(min(SLICE_PARTITIONS, len(self._work))):
+                self._work.popleft()()
+        finally:
+            # also after a mistake of ours in one piece: who creates a topic waits for the others
+            if self._work:
+                self._broker.loop.call_soon(self._do_slice)
+            elif self._settled is not None:
+                settled, self._settled = self._settled, None
+                settled.set_result(None)
 
     async def wait_settled(self) -> None:
         """Until every partition that the metadata named so far is started or ended."""
