@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING
 
 from moldau.core.quotas.connections import ConnectionQuotas, Verdict
@@ -31,7 +30,8 @@ class ConnectionAdmission:
         self._clock = clock
         self._log = log
         self._telemetry = telemetry
-        self._waiting: deque[ServerConnection] = deque()
+        self._waiting: dict[int, ServerConnection] = {}
+        """By connection id, in the order in which they came."""
         self._served: dict[int, None] = {}
 
     def arrived(self, connection: ServerConnection) -> None:
@@ -48,7 +48,7 @@ class ConnectionAdmission:
             return
         connection.begin_prepare()
         if verdict is Verdict.WAIT_FOR_ROOM:
-            self._waiting.append(connection)
+            self._waiting[connection.id] = connection
             return
         self._log.info(
             f"connection refused {admission.reason}",
@@ -63,16 +63,17 @@ class ConnectionAdmission:
     def left(self, connection: ServerConnection) -> None:
         """A connection has ended: one that waits may take its place."""
         was_served = self._served.pop(connection.id, 0) is None
+        self._waiting.pop(connection.id, None)
         self.quotas.left(connection.client_address, was_served=was_served)
         self.let_in()
 
     def let_in(self) -> None:
         """Serves those who wait, in the order in which they came, as far as there is room."""
-        while self._waiting:
-            if self._waiting[0].is_closed:
-                self._waiting.popleft()
+        for connection in list(self._waiting.values()) if self._waiting else ():
+            if connection.is_closed:
+                del self._waiting[connection.id]
             elif self.quotas.room_was_found():
-                connection = self._waiting.popleft()
+                del self._waiting[connection.id]
                 self._served[connection.id] = None
                 connection.end_prepare()
             else:

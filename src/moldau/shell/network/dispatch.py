@@ -148,10 +148,10 @@ class Dispatcher:
         act = entry.act or self._resolve(entry)
         context = RequestContext(connection, api_key, version, correlation_id, client_id, self.authorizer, self.quotas)
         try:
+            if context.quotas is not None and self.quota_timer_ns is not None:
+                act = partial(self._charged, self.quota_timer_ns, act)
             if self.timer is not None and stats.is_sampled():
                 return self._timed(self.timer, stats, act, context, frame, position)
-            if context.quotas is not None and self.quota_timer_ns is not None:
-                return self._charged(self.quota_timer_ns, act, context, frame, position)
             return act(context, frame, position)
         except ProtocolError as error:
             raise ProtocolError(f"{entry.name} v{version}: {error}") from None
