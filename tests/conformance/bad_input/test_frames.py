@@ -70,6 +70,36 @@ def test_api_versions_with_an_illegal_software_name(raw: RawConnection, name: st
     raw.assert_alive()
 
 
+@pytest.mark.parametrize("version", ["", "white space", "new\nline"])
+def test_api_versions_with_an_illegal_software_version(raw: RawConnection, version: str) -> None:
+    answer = raw.ask(ApiVersionsRequest(client_software_name="raw", client_software_version=version), 4)
+    assert answer.error_code == 42
+    assert not answer.api_keys
+    raw.assert_alive()
+
+
+@pytest.mark.parametrize("version", [5, 99])
+def test_api_versions_of_an_unknown_version_whose_header_is_cut(
+    raw: RawConnection, is_moldau: bool, version: int
+) -> None:
+    """What stands behind the client id of a header to come is unknown: the oldest answer all the same."""
+    raw.send_frame(header(API_VERSIONS, version))
+    if is_moldau:
+        assert struct.unpack(">ihihhh", raw.receive_frame()) == (7, 35, 1, 18, 0, 4)
+        raw.assert_alive()
+    else:
+        raw.assert_closed()
+
+
+def test_telemetry_that_is_not_advertised_closes(raw: RawConnection, is_moldau: bool) -> None:
+    """Apache Kafka answers though it does not tell of it."""
+    raw.send_frame(header(71, 0, flexible=True) + bytes(17))
+    if is_moldau:
+        raw.assert_closed()
+    else:
+        raw.receive_frame()
+
+
 @pytest.mark.parametrize("client_id", [None, b"", b"\xff\xfe", b"line\nbreak\0../", b"x" * 30_000])
 def test_any_client_id_is_accepted(raw: RawConnection, client_id: bytes | None) -> None:
     raw.send_frame(header(METADATA, 1, client_id) + struct.pack(">i", 0))
