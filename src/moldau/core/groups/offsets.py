@@ -62,6 +62,9 @@ def _committing_group(turn: Turn, message: OffsetCommitRequest, api_version: int
     if message.group_id == "":
         # Kafka takes it, and nobody can ever see it in a list
         raise kafka_error("INVALID_GROUP_ID")
+    if turn.state.other_kinds.get(message.group_id) == "share":
+        # as in Kafka: the positions of a share group are not kept here
+        raise kafka_error("GROUP_ID_NOT_FOUND")
     generation = message.generation_id_or_member_epoch
     group = turn.state.groups.get(message.group_id)
     if group is None:

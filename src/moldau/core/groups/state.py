@@ -99,6 +99,8 @@ def _fold_metadata(state: GroupsState, group_id: str, value: GroupMetadataValue 
         state.groups.pop(group_id, None)
         return
     state.metadata[group_id] = value
+    # a classic group takes the place of one of another kind that had the name
+    state.other_kinds.pop(group_id, None)
     group = state.groups.get(group_id)
     if not state.is_loaded or group is None:
         state.groups[group_id] = group_from_record(group_id, value)

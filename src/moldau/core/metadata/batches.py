@@ -23,8 +23,6 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 def encode_record(record: MetadataRecord, versions: RecordVersions) -> bytes:
     """The value of one record, in the version that the finalized levels ask for."""
-    if isinstance(record, UnknownRecord):
-        return record.frame
     return encode_metadata_record(record, _version(record, versions))
 
 
@@ -62,10 +60,11 @@ def build_metadata_batch(
 
 
 def decode_record(value: Buffer | None) -> MetadataRecord:
-    """One record; what a later Kafka may have written comes out as UnknownRecord. Raises ProtocolError for null."""
+    """One record; what a later Kafka may have written comes out as UnknownRecord, which no fold takes. Raises
+    ProtocolError for null."""
     if value is None:
         raise ProtocolError("a metadata record without a value")
     try:
         return decode_metadata_record(value)[0]
-    except ProtocolError:
-        return UnknownRecord(bytes(value))
+    except ProtocolError as error:
+        return UnknownRecord(str(error))

@@ -56,6 +56,18 @@ def served_features(levels: Mapping[str, int]) -> dict[str, int]:
     return {name: levels[name] for name in sorted(SERVED_FEATURES) if levels.get(name, 0) > 0}
 
 
+def unserved_level(levels: Mapping[str, int]) -> tuple[str, str] | None:
+    """(name, why) of a finalized feature under which records may mean what is not known here; None if all are known."""
+    known = {feature.name: (0, feature.max_level) for feature in SUPPORTED_FEATURES}
+    known[METADATA_VERSION] = (METADATA_VERSION_4_0, METADATA_VERSION_4_3)
+    for name, level in levels.items():
+        lowest, highest = known.get(name, (0, 0))
+        if not lowest <= level <= highest:
+            said = f"{lowest} (Kafka 4.0) to {highest} (Kafka 4.3)" if name == METADATA_VERSION else f"0 to {highest}"
+            return name, f"{name} is {level}: served are {said}"
+    return None
+
+
 class RecordVersions(msgspec.Struct, frozen=True):
     """The versions in which records are written at the finalized levels, so that every reader of them understands."""
 

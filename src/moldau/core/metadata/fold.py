@@ -4,7 +4,8 @@ One batch of records gives one delta. A topic that is touched is copied once per
 the delta is taken: a topic of 10,000 partitions costs one copy per batch, not one per record.
 
 Metadata transactions (KIP-868): records between BeginTransaction and EndTransaction count when the end is seen; after
-AbortTransaction they never were. Records of features that are not served yet are kept, in order, for snapshots.
+AbortTransaction they never were. Records of features that are not served yet are kept for snapshots (unserved.py); one
+that cannot be read is refused, as Kafka does: nobody knows which answer it would change.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from moldau.core.metadata.image import (
     ResourceType,
     TopicImage,
 )
+from moldau.core.metadata.unserved import UnservedRecords
 from moldau.core.quotas.limits import quota_entity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
 from moldau.wire.protocol.messages.metadata_records import (
@@ -63,9 +65,9 @@ def collision_key(name: str) -> str:
 
 
 class UnknownRecord(msgspec.Struct, frozen=True):
-    """A record of a type or version that a later Kafka may write: kept as its bytes."""
+    """A record of a type or version that a later Kafka may write. `reason`: what could not be read of it."""
 
-    frame: bytes
+    reason: str
 
 
 class MetadataFold:
@@ -77,8 +79,8 @@ class MetadataFold:
     def __init__(self, cluster_id: str = "") -> None:
         self.image = MetadataImage(cluster_id)
         self._names_by_key: dict[str, list[str]] = {}
-        self.unserved: list[MetadataRecord] = []
-        """Records that nothing here acts on (ACLs, credentials, tokens, unknown ones), in log order."""
+        self.unserved = UnservedRecords()
+        """ACLs, credentials and tokens, which nothing here acts on."""
         self._delta = MetadataDelta()
         self._transaction: list[MetadataRecord] | None = None
 
@@ -149,8 +151,11 @@ class MetadataFold:
                 self._take_clear_elr(record)
             case NoOpRecord() | ZkMigrationRecord():
                 pass  # a no-op keeps an idle log moving; the migration from ZooKeeper ended with Kafka 4.0
+            case UnknownRecord():
+                raise ValueError(record.reason)
             case _:
-                self.unserved.append(record)
+                if not self.unserved.take(record):
+                    raise ValueError("it is of a kind that is not known here")
 
     # topics
 

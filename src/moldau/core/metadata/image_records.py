@@ -32,7 +32,7 @@ from moldau.wire.protocol.messages.metadata_records import (
 
 
 def image_records(image: MetadataImage, unserved: Iterable[MetadataRecord]) -> Iterator[MetadataRecord]:
-    """The records in Kafka's order, each kind sorted; `unserved` (see MetadataFold) at the end, as they came.
+    """The records in Kafka's order, each kind sorted; `unserved` (see UnservedRecords) at the end, as they came.
 
     The metadata version comes first: it says how the others are to be read.
     """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.controller.requests import RegisterBroker
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError, MoldauError
@@ -22,6 +23,7 @@ from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.listener import Listener, Network, TcpListener
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.node.admission import follow_quotas, new_admission
+from moldau.shell.node.kept import tell_groups, tell_logs, tell_metadata
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId
 
@@ -211,6 +213,7 @@ class Node:
         )
         quorum.on_invariant_broken = self._invariant_broken
         await quorum.start()
+        tell_metadata(self.log, quorum.unserved_counts())
         if self.operations is not None:
             self.operations.recovering()
         await self._open_logs(logs, quorum.image)
@@ -259,6 +262,7 @@ class Node:
             await asyncio.sleep(0)
         for directory in logs:
             self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
+        tell_logs(self.log, logs)
         for path in logs.drop_duplicates(
             partial(image.directory_of, self.node_id), self.doors.random, self.doors.clock.now_ms()
         ):
@@ -326,6 +330,8 @@ class Node:
             f"broker epoch {broker.broker_epoch}, {sum(1 for _ in broker.partitions)} partitions",
             epoch=broker.broker_epoch,
         )
+        if OFFSETS_TOPIC in broker.image.topics_by_name:
+            broker.spawn(tell_groups(self.log, broker))
 
     # -- stopping
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from moldau.core.coordination.host import LoadedRecord
 from moldau.core.log.log import Log
 from moldau.core.metadata.batches import decode_record
-from moldau.core.metadata.fold import MetadataFold, MetadataRecord
+from moldau.core.metadata.features import unserved_level
+from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
 from moldau.core.metadata.snapshot import (
     BOOTSTRAP_CHECKPOINT,
     METADATA_DIRECTORY,
@@ -22,6 +23,7 @@ from moldau.errors import ProtocolError
 from moldau.ports import Disk
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.types import Offset
+from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.record import Record, read_records
 
@@ -54,11 +56,18 @@ def load_snapshot(disk: Disk) -> LoadedSnapshot:
 
 
 def load_bootstrap_records(disk: Disk) -> tuple[MetadataRecord, ...]:
-    """The first records of a new cluster. Raises QuorumError if the file is absent or broken."""
+    """The first records of a new cluster. Raises QuorumError if the file is absent, broken, or of another Kafka."""
     try:
-        return decode_snapshot(disk.read_file(BOOTSTRAP_CHECKPOINT)).records
+        records = decode_snapshot(disk.read_file(BOOTSTRAP_CHECKPOINT)).records
     except (FileNotFoundError, ProtocolError) as error:
         raise QuorumError(f"{BOOTSTRAP_CHECKPOINT} cannot be read: {error}") from error
+    for position, record in enumerate(records):
+        found = unserved_level({record.name: record.feature_level}) if isinstance(record, FeatureLevelRecord) else None
+        if found is not None:
+            raise QuorumError(f"{BOOTSTRAP_CHECKPOINT}, record {position}: FeatureLevelRecord: {found[1]}")
+        if isinstance(record, UnknownRecord):
+            raise QuorumError(f"{BOOTSTRAP_CHECKPOINT}, record {position}: {record.reason}")
+    return records
 
 
 def fold_snapshot(fold: MetadataFold, loaded: LoadedSnapshot) -> None:
@@ -70,6 +79,22 @@ def fold_snapshot(fold: MetadataFold, loaded: LoadedSnapshot) -> None:
             raise QuorumError(
                 f"snapshot {loaded.end_offset}: record {position}, {type(record).__name__}, cannot be applied: {error}"
             ) from error
+
+
+def check_levels(levels: Mapping[str, int], log: Log, loaded: LoadedSnapshot) -> None:
+    """Raises QuorumError, with the record's place, for a feature level of a later Kafka."""
+    found = unserved_level(levels)
+    if found is None:
+        return
+    name, reason = found
+    place = METADATA_DIRECTORY
+    for position, record in enumerate(loaded.snapshot.records):
+        if isinstance(record, FeatureLevelRecord) and record.name == name:
+            place = f"{METADATA_DIRECTORY}, snapshot {loaded.end_offset}, record {position}"
+    for item in LogReplay(log, loaded.end_offset, loaded.snapshot.control).records():
+        if isinstance(item.record, FeatureLevelRecord) and item.record.name == name:
+            place = f"{METADATA_DIRECTORY}, offset {item.offset}"
+    raise QuorumError(f"{place}: FeatureLevelRecord: {reason}")
 
 
 class LogReplay:

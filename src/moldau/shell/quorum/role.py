@@ -40,8 +40,6 @@ from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch
 from moldau.core.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
-    METADATA_VERSION_4_0,
-    METADATA_VERSION_4_3,
 )
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
@@ -59,6 +57,7 @@ from moldau.errors import (
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.quorum.metadata_log import (
     LogReplay,
+    check_levels,
     fold_snapshot,
     load_bootstrap_records,
     load_snapshot,
@@ -165,6 +164,10 @@ class QuorumRole:
         """The device failed: nothing is decided until a restart."""
         return self.health.is_offline
 
+    def unserved_counts(self) -> dict[str, int]:
+        """How many records of each kind are kept for Apache Kafka and not acted on; after `start`."""
+        return {} if self._host is None else self._host.state.unserved.counts()
+
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is
         answered. The first call tells all there is."""
@@ -199,15 +202,14 @@ class QuorumRole:
         """
         host, fold = self._load()
         self._host = host
-        self._open_epoch(host)
-        self._deltas.append(fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
         is_new = METADATA_VERSION not in fold.image.features
         activate = ActivateController(load_bootstrap_records(self._disk) if is_new else ())
+        self._open_epoch(host)
+        self._deltas.append(fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
         listeners = (self.identity.controller_listener,)
         register = RegisterController(self.identity.node_id, random_uuid(self._random), listeners)
         # decided one after the other, made durable by one flush
         await asyncio.gather(self._begin(activate), self._begin(register))
-        self._check_levels(self.image)
 
     async def stop(self) -> None:
         """Flushes and closes the log; what is submitted afterwards is refused with NOT_CONTROLLER."""
@@ -265,6 +267,9 @@ class QuorumRole:
         self._control = replay.control
         self._machine.kraft_version = replay.control.kraft_version
         self._snapshots.started(log.size_bytes - replay.bytes_read)
+        if METADATA_VERSION in fold.image.features:
+            # nothing was written yet: the directory stays as its Kafka left it
+            check_levels(fold.image.features, log, loaded)
         return host, fold
 
     def _open_epoch(self, host: Host) -> None:
@@ -307,14 +312,6 @@ class QuorumRole:
             names = ", ".join(str(voter) for voter in voters)
             raise QuorumError(f"the voters of this cluster are {names}: only node {node_id} alone is served yet")
         return voters
-
-    def _check_levels(self, image: MetadataImage) -> None:
-        level = image.features.get(METADATA_VERSION, 0)
-        if not METADATA_VERSION_4_0 <= level <= METADATA_VERSION_4_3:
-            raise QuorumError(
-                f"metadata.version is {level}: served are {METADATA_VERSION_4_0} (Kafka 4.0) to "
-                f"{METADATA_VERSION_4_3} (Kafka 4.3)"
-            )
 
     def finalized_features(self) -> dict[str, int]:
         """All levels in force, also those that clients are not shown."""
@@ -495,7 +492,7 @@ class QuorumRole:
         if self._log is None or self._host is None or is_writing or self._is_stopping:
             return
         if self._snapshots.is_due(self._log.size_bytes):
-            unserved = tuple(self._host.state.unserved)
+            unserved = self._host.state.unserved.records()
             self._snapshotting = asyncio.get_running_loop().create_task(
                 self._snapshot(self.image.copy(), unserved, self._log.size_bytes)
             )
@@ -510,7 +507,6 @@ class QuorumRole:
         except StorageFailedError as error:
             self.health.fail(error)
             self._fail_waiting(error)
-
 
     def _delete_old_segments(self, end_offset: int) -> None:
         """What lies before the oldest snapshot, and is too old or too much (metadata.max.retention.*), goes. The newest

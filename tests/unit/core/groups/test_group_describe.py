@@ -60,6 +60,12 @@ def test_groups_are_listed_by_state_and_type(shard) -> None:
     assert listed(shard, types=("consumer", "bogus")) == []
 
 
+def test_a_classic_group_takes_the_place_of_one_of_another_kind(shard) -> None:
+    shard.state.other_kinds["g"] = "consumer"
+    shard.begin()
+    assert listed(shard) == ["g"]
+
+
 def test_a_group_of_another_kind_is_not_shown(shard) -> None:
     shard.ask(shard.committing())
     shard.state.other_kinds["g"] = "consumer"

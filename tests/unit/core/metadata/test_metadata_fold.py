@@ -22,6 +22,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
+    DelegationTokenRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -31,10 +32,14 @@ from moldau.wire.protocol.messages.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 ID = Uuid(b"\x01" * 16)
@@ -206,12 +211,37 @@ def test_clearing_eligible_leaders_reaches_every_topic() -> None:
     fold.apply(ClearElrRecord("no such topic"))
 
 
-def test_what_is_not_served_is_kept_and_ignored() -> None:
-    acl = AccessControlEntryRecord(id=ID)
-    unknown = UnknownRecord(b"\x01\x63\x00")
-    fold = folded(acl, NoOpRecord(), unknown)
-    assert fold.unserved == [acl, unknown]
+def test_what_is_not_served_is_kept_as_it_is_in_force_and_ignored() -> None:
+    acl, other_acl = AccessControlEntryRecord(id=ID), AccessControlEntryRecord(id=OTHER_ID)
+    credential = UserScramCredentialRecord("ann", 1, b"salt", b"old", b"old", 4096)
+    changed = UserScramCredentialRecord("ann", 1, b"salt", b"new", b"new", 8192)
+    same_user = UserScramCredentialRecord("ann", 2, b"salt", b"a", b"b", 4096)
+    token, renewed = (DelegationTokenRecord(token_id="t", expiration_timestamp=time) for time in (1, 2))
+    fold = folded(acl, other_acl, credential, NoOpRecord(), same_user, token, DelegationTokenRecord(token_id="u"))
+    for record in (
+        RemoveAccessControlEntryRecord(OTHER_ID),
+        changed,
+        renewed,
+        RemoveDelegationTokenRecord("u"),
+        RemoveUserScramCredentialRecord("ann", 2),
+        RemoveUserScramCredentialRecord("nobody", 1),
+    ):
+        fold.apply(record)
+    assert fold.unserved.records() == (acl, changed, renewed)
+    assert fold.unserved.counts() == {"ACL": 1, "SCRAM credential": 1, "delegation token": 1}
     assert fold.take_delta(Offset(3), 1).is_empty
+
+
+def test_what_is_not_served_counts_with_the_end_of_its_transaction() -> None:
+    fold = folded(BeginTransactionRecord(), AccessControlEntryRecord(id=ID))
+    assert fold.unserved.counts() == {}
+    fold.apply(EndTransactionRecord())
+    assert fold.unserved.counts() == {"ACL": 1}
+
+
+def test_a_record_that_nobody_can_read_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown kind 99"):
+        folded(UnknownRecord("metadata record of unknown kind 99"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,72 @@
+"""Says at the start what Apache Kafka left in the directory that is kept for it and not served here.
+
+One line for each place: the metadata log, the transactions, the groups of other kinds. The reasons stand in
+docs/decisions/0013-records-of-what-is-not-served.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moldau.core.config.topic_settings import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.errors import KafkaError
+
+if TYPE_CHECKING:
+    from moldau.core.log.directories import LogDirectories
+    from moldau.shell.broker.role import Broker
+    from moldau.shell.network.event_log import EventLog
+
+KEPT = "kept, not served"
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """`{"ACL": 3, "SCRAM credential": 1}` as `3 ACLs, 1 SCRAM credential`."""
+    return ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
+
+
+def tell_metadata(log: EventLog, counts: Mapping[str, int]) -> None:
+    """A warning: who has set an ACL may believe that it holds."""
+    if counts:
+        log.warn("kept metadata", f"{KEPT}: {listed(counts)} in the metadata log; nobody is asked who they are")
+
+
+def tell_logs(log: EventLog, logs: LogDirectories) -> None:
+    """After all logs are open: what the coordinators of transactions and share groups wrote, and what is still open."""
+    records = {TRANSACTION_STATE_TOPIC: 0, SHARE_STATE_TOPIC: 0}
+    open_count = 0
+    first = ""
+    for partition_log in logs.logs():
+        topic = partition_log.topic_partition.topic
+        if topic in records:
+            records[topic] += partition_log.log_end_offset - partition_log.log_start_offset
+        offset = partition_log.producer_state.first_unstable_offset
+        if offset >= 0:
+            open_count += 1
+            first = first or f"{partition_log.topic_partition} at offset {offset}"
+    for topic, count in records.items():
+        if count:
+            log.info(f"kept {topic}", f"{KEPT}: {listed({'offset': count})} of {topic}")
+    if open_count:
+        log.warn(
+            "open transactions",
+            f"{KEPT}: a transaction is open in {listed({'partition': open_count})}, first in {first}: "
+            "read_committed consumers wait there until Apache Kafka has ended it",
+        )
+
+
+async def tell_groups(log: EventLog, broker: Broker) -> None:
+    """Loads the groups, in turns of the loop, and says which are of another kind. `__consumer_offsets` is there."""
+    counts: dict[str, int] = {}
+    try:
+        shards = broker.coordinators.all_shards()
+        for shard in shards:
+            if shard.loading is not None:
+                await asyncio.shield(shard.loading)
+            for kind in shard.host.state.other_kinds.values():
+                counts[f"{kind} group"] = counts.get(f"{kind} group", 0) + 1
+    except KafkaError as error:
+        log.error("groups not loaded", f"{OFFSETS_TOPIC} cannot be loaded: {error}")
+    if counts:
+        log.info("kept groups", f"{KEPT}: {listed(counts)}; their committed offsets are served")

@@ -1,0 +1,95 @@
+"""Records of what is not served: kept through snapshots, or the start is refused with their place."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.core.metadata.batches import encode_record
+from moldau.core.metadata.features import RecordVersions
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.shell.quorum.metadata_log import load_snapshot
+from moldau.shell.quorum.quorum_state import QuorumError
+from moldau.shell.quorum.role import QUORUM_STATE
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.metadata_records import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    FeatureLevelRecord,
+    RemoveAccessControlEntryRecord,
+    UserScramCredentialRecord,
+)
+from moldau.wire.protocol.record_codec import encode_metadata_record
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.builder import build_batch
+from tests.unit.shell.quorum.test_quorum_role import METADATA_LOG, Node, grow, run
+
+
+def append_to_log(node: Node, records: list[MetadataRecord], frames: tuple[bytes, ...] = ()) -> int:
+    """As another controller of the same directory would: one batch behind the log's end. Gives its first offset."""
+    data = node.disk.read_file(METADATA_LOG)
+    *_, (_, last) = iterate_batches(data)
+    versions = RecordVersions.for_levels({"metadata.version": 30})
+    values = [*(encode_record(record, versions) for record in records), *frames]
+    rows = [(None, value, node.clock.now_ms(), ()) for value in values]
+    batch = build_batch(rows, base_offset=last.next_offset, leader_epoch=last.partition_leader_epoch)
+    node.disk.open(METADATA_LOG).append(batch)
+    return last.next_offset
+
+
+KEPT: list[MetadataRecord] = [
+    AccessControlEntryRecord(Uuid(b"\x03" * 16), 2, "orders", 3, "User:ann", "*", 3, 2),
+    AccessControlEntryRecord(Uuid(b"\x04" * 16), 2, "orders", 3, "User:ben", "*", 3, 3),
+    UserScramCredentialRecord("ann", 2, b"salt", b"stored", b"server", 4096),
+    DelegationTokenRecord("User:ann", "User:ben", ("User:cy",), 1, 2, 3, "token"),
+]
+
+
+def test_what_is_not_served_goes_through_snapshots_unchanged() -> None:
+    async def test() -> None:
+        node = Node(metadata_log_max_record_bytes_between_snapshots="500")
+        await (await node.start_with_broker()).stop()
+        append_to_log(node, [*KEPT, RemoveAccessControlEntryRecord(Uuid(b"\x04" * 16))])
+        in_force = (KEPT[0], KEPT[2], KEPT[3])
+        for prefix in ("first", "second"):
+            role = await node.start_with_broker()
+            assert role.unserved_counts() == {"ACL": 1, "SCRAM credential": 1, "delegation token": 1}
+            await grow(role, prefix, 8)
+            await role.stop()
+            records = load_snapshot(node.disk).snapshot.records
+            assert tuple(record for record in records if type(record) in {type(kept) for kept in KEPT}) == in_force
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (b"\x01\x63\x00\x00", "unknown kind 99"),
+        (encode_metadata_record(FeatureLevelRecord("metadata.version", 31), 0), "metadata.version is 31"),
+        (encode_metadata_record(FeatureLevelRecord("transaction.version", 3), 0), "transaction.version is 3"),
+        (encode_metadata_record(FeatureLevelRecord("later.version", 1), 0), "later.version is 1"),
+    ],
+)
+def test_a_record_of_a_later_kafka_refuses_the_start_by_its_place_and_nothing_is_written(
+    frame: bytes, said: str
+) -> None:
+    async def test() -> None:
+        node = Node()
+        await (await node.start()).stop()
+        offset = append_to_log(node, [], (frame,))
+        before = node.disk.read_file(METADATA_LOG), node.disk.read_file(QUORUM_STATE)
+        with pytest.raises(QuorumError, match=rf"__cluster_metadata-0.* offset {offset}:.*Record.*{said}"):
+            await node.start()
+        assert (node.disk.read_file(METADATA_LOG), node.disk.read_file(QUORUM_STATE)) == before
+
+    run(test)
+
+
+def test_a_level_that_was_taken_back_refuses_nothing() -> None:
+    async def test() -> None:
+        node = Node()
+        await (await node.start()).stop()
+        append_to_log(node, [FeatureLevelRecord("transaction.version", level) for level in (3, 2)])
+        await (await node.start()).stop()
+
+    run(test)
