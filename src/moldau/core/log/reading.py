@@ -16,6 +16,8 @@ from moldau.types import Buffer
 from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
 
 _unpack_header = HEADER.unpack_from
+COLD_READ_BYTES = 2 << 20
+"""The least that is fetched at a time: a reader of old records comes back for what follows."""
 
 
 class ColdRead:
@@ -37,7 +39,7 @@ class ColdRead:
         """Silent if the file has gone. Raises StorageFailedError."""
         try:
             if self._file is not None:
-                self._file.read(self._position, self._length)
+                self._file.read(self._position, max(self._length, COLD_READ_BYTES))
             else:
                 self._disk.read_file(self._path)
         except (FileNotFoundError, ValueError):
@@ -119,8 +121,8 @@ class SegmentReader:
         segment = self._segment
         start = self._index().lookup(offset - segment.base_offset)
         position = segment.locate(offset, start, is_cached_only=not self._may_wait)
-        if position is None:
-            raise _WouldWaitError(ColdRead(segment.disk, self._file.path, self._file, start, 2 << 16))
+        if position < 0:
+            raise _WouldWaitError(ColdRead(segment.disk, self._file.path, self._file, ~position, COLD_READ_BYTES))
         return position
 
     def _index(self) -> OffsetIndex:

@@ -233,16 +233,16 @@ class Segment:
 
     # --- searching ---
 
-    def locate(self, offset: int, start: int, *, is_cached_only: bool) -> int | None:
+    def locate(self, offset: int, start: int, *, is_cached_only: bool) -> int:
         """The position of the first batch that reaches beyond `offset`, searched from the batch at `start`; `size` if
-        there is none. None if that would wait for the disk and `is_cached_only`."""
+        there is none. With `is_cached_only`, where it would wait for the disk at position p, ~p (negative)."""
         position = start
         file = self.file
         while position + HEADER_SIZE <= self.size:
             length = min(_SCAN_BYTES, self.size - position)
             data = file.read_cached(position, length) if is_cached_only else file.read(position, length)
             if data is None:
-                return None
+                return ~position
             if len(data) < HEADER_SIZE:
                 break
             local = 0

@@ -25,6 +25,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from moldau.errors import MoldauError, StorageFailedError, StorageFullError
 from moldau.ports import Disk
+from moldau.shell.io.residency import Residency
 from moldau.types import Buffer
 
 if sys.platform == "win32":
@@ -91,6 +92,7 @@ class OsFile:
         "_is_closed",
         "_lock",
         "_pins",
+        "_residency",
         "_size",
         "path",
         "was_used",
@@ -105,6 +107,7 @@ class OsFile:
         self._pins = 0
         self._is_closed = False
         self._descriptor = -1
+        self._residency: Residency | None = None
         with self._lock:
             descriptor = self._open_descriptor(os.O_CREAT if create else 0)
             self._size = os.fstat(descriptor).st_size
@@ -153,7 +156,11 @@ class OsFile:
                 have += len(data)
             return b"".join(parts)
 
-        return self._run_pinned("read", read_all)
+        data = self._run_pinned("read", read_all)
+        if self._residency is not None:
+            with self._lock:
+                self._residency.was_read(position, position + length)
+        return data
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
         if not self._disk.has_nowait:
@@ -161,22 +168,33 @@ class OsFile:
         length = min(length, self._size - position)
         if length <= 0:
             return b""
-        buffer = bytearray(length)
         with self._lock:
+            residency = self._residency
+            if residency is not None and not residency.is_readable(position, position + length):
+                return None
+            buffer = bytearray(length)
             descriptor = self._open_descriptor(0) if self._descriptor < 0 else self._descriptor
             self.was_used = True
             try:
                 count = os.preadv(descriptor, [buffer], position, _NOWAIT)
             except BlockingIOError:
-                return None
+                count = 0
             except OSError as error:
                 if error.errno not in _NOWAIT_UNSUPPORTED:
                     raise _translated(error, "read", self.path) from error
                 self._disk.has_nowait = False
                 count = -1
-        if count < 0:
-            return self.read(position, length)
-        return buffer if count == length else None
+            if count == length:
+                return buffer
+            if count >= 0:
+                self._missed(position, position + length)
+                return None
+        return self.read(position, length)
+
+    def _missed(self, position: int, end: int) -> None:
+        if self._residency is None:
+            self._residency = Residency()
+        self._residency.missed(position, end, self._size)
 
     def truncate(self, size: int) -> None:
         with self._lock:

@@ -180,7 +180,13 @@ def test_a_read_that_would_wait_says_so(tmp_path: Path, monkeypatch: pytest.Monk
         assert file.read_cached(0, 10) is None
         patch.setattr(disk_module.os, "preadv", lambda *arguments: 4)
         assert file.read_cached(0, 10) is None
-    assert file.read_cached(2, 100) == b"23456789"
+    # the next read-ahead is a worker's, so the loop waits for what a worker reads; what is appended is there
+    assert file.read_cached(2, 100) is None
+    file.append(b"abc")
+    assert file.read_cached(10, 3) == b"abc"
+    assert file.read(2, 100) == b"23456789abc"
+    assert file.read_cached(2, 100) == b"23456789abc"
+    assert file.read_cached(0, 10) is None
 
 
 def test_where_the_file_system_has_no_such_reads_it_reads_plainly(
