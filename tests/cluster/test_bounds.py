@@ -3,6 +3,8 @@ nothing."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import resource
 import socket
 import struct
@@ -16,8 +18,10 @@ from confluent_kafka import Producer
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from tests.cluster.running_broker import RunningBroker
 from tests.conformance.bad_input.conftest import Canary
+from tests.conformance.bad_input.test_produce import batch, idempotent, produce
 from tests.conformance.bad_input.wire import Closed, RawConnection, request_bytes
 
 MIB = 1 << 20
@@ -48,6 +52,14 @@ class WatchedBroker:
         status = Path(f"/proc/{self.running.process.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
+
+    def open_files(self) -> list[str]:
+        """What its descriptors stand for now."""
+        found = []
+        for link in Path(f"/proc/{self.running.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(link))
+        return found
 
     def close_connections(self) -> None:
         for connection in self.opened:
@@ -172,19 +184,57 @@ def test_a_frame_that_drips_is_ended_at_its_deadline(start_broker: StartBroker) 
 
 
 @pytest.mark.slow
-def test_2000_idle_connections_are_kept_at_little_cost(start_broker: StartBroker) -> None:
+def test_10000_idle_connections_are_kept_at_little_cost(start_broker: StartBroker) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 8_192)), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 24_000)), hard))
     broker = start_broker()
     before = broker.peak_bytes()
-    idle = []
-    for _ in range(2_000):
-        idle.append(broker.connect())
+    for _ in range(10_000):
         # an answer each, so that the backlog of the listener (50, as Kafka's) never overflows
-        assert idle[-1].ask(ApiVersionsRequest(), 0).error_code == 0
-    assert broker.peak_bytes() - before < 40 * MIB
-    for connection in idle:
+        assert broker.connect().ask(ApiVersionsRequest(), 0).error_code == 0
+    assert broker.peak_bytes() - before < 200 * MIB
+    for connection in broker.opened[::100]:
         connection.assert_alive()
+
+
+def test_no_more_fetch_sessions_than_1000(start_broker: StartBroker) -> None:
+    """Who comes later is served without one; what is there stays until it was idle for two minutes."""
+    broker = start_broker()
+    connection = broker.connect()
+    row = FetchPartition(partition=0, partition_max_bytes=1)
+    request = FetchRequest(session_epoch=0, topics=(FetchTopic(topic="canary", partitions=(row,)),))
+    answers = [connection.ask(request, 12) for _ in range(1_200)]
+    assert {answer.error_code for answer in answers} == {0}
+    assert all(answer.session_id for answer in answers[:1_000])
+    assert {answer.session_id for answer in answers[1_000:]} == {0}
+    later = FetchRequest(session_id=answers[0].session_id, session_epoch=1)
+    assert connection.ask(later, 12).error_code == 0
+
+
+def test_a_partition_remembers_a_bounded_number_of_producers(start_broker: StartBroker) -> None:
+    broker = start_broker("moldau.producer.ids=100")
+    fill(broker.address, "many-producers", 1)
+    connection = broker.connect()
+    for producer_id in range(7_000_000, 7_001_000):
+        assert produce(connection, "many-producers", idempotent(0, producer_id=producer_id))[0] == 0
+    asked = (DescribeProducersTopic("many-producers", (0,)),)
+    known = connection.ask(DescribeProducersRequest(asked), 0).topics[0].partitions[0].active_producers
+    assert 1 <= len(known) <= 100
+    assert max(one.producer_id for one in known) == 7_000_999
+
+
+def test_files_that_are_open_at_once_are_bounded(start_broker: StartBroker) -> None:
+    broker = start_broker("moldau.open.files=16", "num.partitions=100")
+    connection = broker.connect()
+    fill(broker.address, "many-files", 1)
+    for partition in range(100):
+        assert produce(connection, "many-files", bytes(batch(b"%d" % partition)), partition=partition)[0] == 0
+    for partition in range(1, 100):
+        row = FetchPartition(partition=partition, partition_max_bytes=1_000)
+        request = FetchRequest(topics=(FetchTopic(topic="many-files", partitions=(row,)),))
+        assert connection.ask(request, 11).responses[0].partitions[0].error_code == 0
+    segments = [path for path in broker.open_files() if path.endswith((".log", "index"))]
+    assert len(segments) <= 16 + 8, segments
 
 
 @pytest.mark.parametrize("request_to_repeat", [MetadataRequest(topics=None), fetch("canary", MIB, offset=0)])

@@ -21,9 +21,9 @@ class Closed(Exception):
 class RawConnection:
     """One connection. `send` writes bytes as they are; `ask` sends a message and decodes the answer."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, source_address: str = "") -> None:
         host, _, port = bootstrap_servers.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
+        self.socket = socket.create_connection((host, int(port)), TIMEOUT_S, (source_address, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_ids = itertools.count(1)
 
