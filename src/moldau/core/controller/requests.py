@@ -177,10 +177,5 @@ CoreRequest = (
     | AssignDirectories
 )
 CoreResponse = (
-    CreateTopicsResponse
-    | DeleteTopicsResponse
-    | ProducerIdBlock
-    | Step
-    | ControllerReady
-    | DirectoriesAssigned
+    CreateTopicsResponse | DeleteTopicsResponse | ProducerIdBlock | Step | ControllerReady | DirectoriesAssigned
 )
