@@ -26,6 +26,7 @@ class Partition:
         "appended_records",
         "fetch_requests",
         "fetched_bytes",
+        "first_unstable_offset",
         "flush_messages",
         "high_watermark",
         "is_deleted",
@@ -56,6 +57,8 @@ class Partition:
         """Since the start, for the metrics."""
         self.may_have_aborted = True
         """False once the log was found without an aborted transaction: while none are served, none is added."""
+        self.first_unstable_offset = log.producer_state.first_unstable_offset
+        """Where the oldest open transaction of another broker begins, -1 for none: while none are served, it stays."""
         self.flush_messages = log.settings.flush_messages
         self.waits_for_flush = self.flush_messages == 1
         # what recovery found in the log is all there is: with one replica it counts as committed, once it is as durable
@@ -65,8 +68,10 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> Offset:
-        """Without transactions everything below the high watermark is stable."""
-        return self.high_watermark
+        """Everything below is decided: the high watermark, or the begin of the oldest open transaction."""
+        if self.first_unstable_offset < 0:
+            return self.high_watermark
+        return Offset(min(self.high_watermark, max(self.first_unstable_offset, self.log.log_start_offset)))
 
     def aborted_transactions(self, offset: int) -> Sequence[AbortedTransaction]:
         """Those with records in [offset, last stable offset). The first call reads the log's small files. Raises 56."""
@@ -157,6 +162,9 @@ class Partition:
             Offset(offset), max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=at_least_one_batch
         )
 
-    def read_bound(self, replica_id: int) -> Offset:
-        """How far `replica_id` may read: consumers (-1) up to the high watermark, debugging readers to the end."""
-        return self.high_watermark if replica_id == CONSUMER_REPLICA_ID else Offset(self.log.log_end_offset)
+    def read_bound(self, replica_id: int, is_read_committed: bool = False) -> Offset:
+        """How far `replica_id` may read: consumers (-1) up to the high watermark, or to what is decided; debugging
+        readers to the end."""
+        if replica_id != CONSUMER_REPLICA_ID:
+            return Offset(self.log.log_end_offset)
+        return self.last_stable_offset if is_read_committed else self.high_watermark

@@ -226,7 +226,7 @@ class ParkedFetch:
             if diverging is not None:
                 return partition, diverging
         log = partition.log
-        end_offset = partition.read_bound(self.replica_id)
+        end_offset = partition.read_bound(self.replica_id, self.is_read_committed)
         if offset >= end_offset or offset < log.log_start_offset:
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 raise kafka_error("OFFSET_OUT_OF_RANGE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, cast
 
-from moldau.core.replication.partition import Partition
+from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.list_offsets import (
@@ -34,7 +34,7 @@ SPECIAL_FROM = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-MAX_ISOLATION_LEVEL = 1
+READ_COMMITTED = 1
 LEADER_EPOCH_FROM = 4
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
@@ -65,6 +65,7 @@ def act_list_offsets(
             found.append(_look_up(broker, context, request.isolation_level, name, partition))
         except KafkaError as error:
             found.append((error.code, -1, -1, -1))
+    is_read_committed = request.isolation_level == READ_COMMITTED
     searches = [(place, item) for place, item in enumerate(found) if len(item) == 2]
     if not searches:
         return _response(context, request, cast("list[Found]", found))
@@ -78,7 +79,7 @@ def act_list_offsets(
                     broker.directory_failed()
                 found[place] = (KAFKA_STORAGE_ERROR, -1, -1, -1)
                 continue
-            if record is None or record.offset >= partition.high_watermark:
+            if record is None or record.offset >= partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
                 found[place] = (0, -1, -1, -1)
             else:
                 found[place] = (0, record.timestamp_ms, record.offset, record.leader_epoch)
@@ -107,7 +108,7 @@ def _look_up(
     """What is found, or the search that will find it in Workers. Raises KafkaError."""
     if not context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
-    if not 0 <= isolation_level <= MAX_ISOLATION_LEVEL:
+    if not 0 <= isolation_level <= READ_COMMITTED:
         raise kafka_error("INVALID_REQUEST")
     timestamp = asked.timestamp
     if timestamp < 0 and context.api_version < SPECIAL_FROM.get(timestamp, 1 << 15):
@@ -118,7 +119,8 @@ def _look_up(
         raise kafka_error("KAFKA_STORAGE_ERROR")
     log = partition.log
     if timestamp == LATEST:
-        return 0, -1, partition.high_watermark, partition.leader_epoch
+        end_offset = partition.read_bound(CONSUMER_REPLICA_ID, isolation_level == READ_COMMITTED)
+        return 0, -1, end_offset, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         if log.log_start_offset == log.log_end_offset:
             # the next record will be the first: Apache Kafka notes the epoch when the leader starts, not at an append
