@@ -1,0 +1,201 @@
+"""Partitions, elections, reassignments and features as the controller decides them, on a cluster of three brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.controller.brokers import unregister_broker
+from moldau.core.controller.features import UpgradeType, update_features
+from moldau.core.controller.leader_elections import ElectionType, elect_leaders
+from moldau.core.controller.partitions import create_partitions
+from moldau.core.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
+from moldau.core.metadata.features import FORMATTED_LEVELS
+from moldau.core.metadata.fold import MetadataFold, MetadataRecord
+from moldau.core.metadata.image import PartitionImage
+from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UnregisterBrokerRequest, UpdateFeaturesRequest
+from moldau.wire.protocol.messages.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from moldau.wire.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    ElectionTopicPartitions,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+
+SETTINGS = parse_broker_settings({})
+TOPIC_ID = Uuid(b"\x01" * 16)
+BROKERS = (1, 2, 3)
+
+
+class Cluster:
+    """Three brokers; the topic "t" with one partition on 1 and 2, led by `leader`."""
+
+    def __init__(self, leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> None:
+        self.fold = MetadataFold("cluster")
+        self.apply(*(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS))
+        for broker in BROKERS:
+            directory = Uuid(bytes([broker]) * 16)
+            self.apply(
+                RegisterBrokerRecord(broker_id=broker, broker_epoch=broker, log_dirs=(directory,)),
+                BrokerRegistrationChangeRecord(broker, broker, fenced=-1),
+            )
+        self.apply(
+            TopicRecord("t", TOPIC_ID),
+            PartitionRecord(
+                partition_id=0,
+                topic_id=TOPIC_ID,
+                replicas=(1, 2),
+                isr=isr,
+                leader=leader,
+                directories=(Uuid(b"\x01" * 16), Uuid(b"\x02" * 16)),
+            ),
+        )
+
+    def apply(self, *records: MetadataRecord) -> None:
+        for record in records:
+            self.fold.apply(record)
+
+    @property
+    def partition(self) -> PartitionImage:
+        return self.fold.image.topics_by_name["t"].partitions[0]
+
+    def add(self, count: int, *, validate_only: bool = False) -> int:
+        request = CreatePartitionsRequest((CreatePartitionsTopic("t", count, None),), 1_000, validate_only)
+        records, response = create_partitions(self.fold.image, SeededRandom(1), request)
+        self.apply(*records)
+        return response.results[0].error_code
+
+    def elect(self, election_type: int) -> int:
+        request = ElectLeadersRequest(election_type, (ElectionTopicPartitions("t", (0,)),), 1_000)
+        records, response = elect_leaders(self.fold.image, request)
+        self.apply(*records)
+        return response.replica_election_results[0].partition_result[0].error_code
+
+    def reassign(self, replicas: tuple[int, ...] | None) -> int:
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=1_000, topics=(ReassignableTopic("t", (ReassignablePartition(0, replicas),)),)
+        )
+        records, response = alter_partition_reassignments(self.fold.image, request)
+        self.apply(*records)
+        return response.responses[0].partitions[0].error_code
+
+    def moving(self) -> list[tuple[int, ...]]:
+        response = list_partition_reassignments(self.fold.image, ListPartitionReassignmentsRequest(topics=None))
+        return [row.adding_replicas for topic in response.topics for row in topic.partitions]
+
+
+def code(name: str) -> int:
+    return ERROR_CODES[name]
+
+
+def test_partitions_are_added_behind_those_that_are_there_and_only_validated_if_asked():
+    cluster = Cluster()
+    assert cluster.add(3, validate_only=True) == 0
+    assert len(cluster.fold.image.topics_by_name["t"].partitions) == 1
+    assert cluster.add(3) == 0
+    partitions = cluster.fold.image.topics_by_name["t"].partitions
+    assert sorted(partitions) == [0, 1, 2]
+    assert all(len(partition.replicas) == 2 for partition in partitions.values())
+
+
+@pytest.mark.parametrize("count", [3, 2, 0, -1])
+def test_equal_or_fewer_partitions_change_nothing(count):
+    cluster = Cluster()
+    cluster.add(3)
+    assert cluster.add(count) == code("INVALID_PARTITIONS")
+    assert len(cluster.fold.image.topics_by_name["t"].partitions) == 3
+
+
+def test_too_many_partitions_are_refused_before_any_is_added():
+    cluster = Cluster()
+    assert cluster.add(10_002) == code("POLICY_VIOLATION")
+    assert len(cluster.fold.image.topics_by_name["t"].partitions) == 1
+
+
+def test_the_preferred_leader_takes_over_only_where_it_is_another_one_and_in_sync():
+    assert Cluster(leader=1).elect(ElectionType.PREFERRED) == code("ELECTION_NOT_NEEDED")
+    led_by_second = Cluster(leader=2)
+    assert led_by_second.elect(ElectionType.PREFERRED) == 0
+    assert led_by_second.partition.leader == 1
+    out_of_sync = Cluster(leader=2, isr=(2,))
+    assert out_of_sync.elect(ElectionType.PREFERRED) == code("PREFERRED_LEADER_NOT_AVAILABLE")
+
+
+def test_an_unclean_election_needs_a_partition_without_a_leader_and_a_replica_that_lives():
+    assert Cluster().elect(ElectionType.UNCLEAN) == code("ELECTION_NOT_NEEDED")
+    cluster = Cluster(isr=(1,))
+    cluster.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=-1), FenceBrokerRecord(1, 1))
+    assert cluster.elect(ElectionType.UNCLEAN) == 0
+    assert (cluster.partition.leader, cluster.partition.isr) == (2, (2,))
+
+
+def test_a_replica_that_is_added_has_to_catch_up_and_can_be_taken_back():
+    cluster = Cluster()
+    assert cluster.reassign((1, 3)) == 0
+    assert cluster.moving() == [(3,)]
+    assert cluster.partition.leader == 1
+    assert cluster.reassign(None) == 0
+    assert (cluster.partition.replicas, cluster.moving()) == ((1, 2), [])
+    assert cluster.reassign(None) == code("NO_REASSIGNMENT_IN_PROGRESS")
+
+
+def test_replicas_that_only_go_are_gone_at_once_and_the_leader_with_them():
+    cluster = Cluster()
+    assert cluster.reassign((2,)) == 0
+    assert (cluster.partition.replicas, cluster.partition.leader, cluster.moving()) == ((2,), 2, [])
+
+
+@pytest.mark.parametrize("replicas", [(), (1, 1), (9,), (-1,)])
+def test_a_replica_set_that_cannot_be_changes_nothing(replicas):
+    cluster = Cluster()
+    assert cluster.reassign(replicas) == code("INVALID_REPLICA_ASSIGNMENT")
+    assert cluster.partition.replicas == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "upgrade_type", "is_taken"),
+    [
+        ("group.version", 0, UpgradeType.SAFE_DOWNGRADE, True),
+        ("group.version", 0, UpgradeType.UPGRADE, False),
+        ("group.version", 1, UpgradeType.UPGRADE, True),
+        ("group.version", 9, UpgradeType.UPGRADE, False),
+        ("no.such.feature", 1, UpgradeType.UPGRADE, False),
+        ("metadata.version", 7, UpgradeType.SAFE_DOWNGRADE, False),
+    ],
+)
+def test_a_feature_level_is_taken_whole_or_refused_with_nothing_changed(feature, level, upgrade_type, is_taken):
+    cluster = Cluster()
+    before = dict(cluster.fold.image.features)
+    request = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(feature, level, upgrade_type=upgrade_type),))
+    records, response = update_features(cluster.fold.image, SETTINGS, 1, request)
+    cluster.apply(*records)
+    assert (response.error_code == 0) == is_taken
+    after = cluster.fold.image.features
+    assert after.get(feature, 0) == level if is_taken else after == before
+
+
+def test_only_a_broker_that_is_gone_is_forgotten():
+    cluster = Cluster()
+    for broker, name in ((1, "INVALID_REQUEST"), (9, "BROKER_ID_NOT_REGISTERED")):
+        with pytest.raises(KafkaError) as refusal:
+            unregister_broker(cluster.fold.image, SETTINGS, UnregisterBrokerRequest(broker))
+        assert refusal.value.code == code(name)
+    cluster.apply(FenceBrokerRecord(3, 3))
+    records, _ = unregister_broker(cluster.fold.image, SETTINGS, UnregisterBrokerRequest(3))
+    cluster.apply(*records)
+    assert sorted(cluster.fold.image.brokers) == [1, 2]
