@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
     DescribeTopicPartitionsCursor,
     DescribeTopicPartitionsRequest,
@@ -52,9 +53,14 @@ def act_create_partitions(
     Answered once the records are committed and this broker serves the partitions. More than 10,000 new ones get 44
     before anything is added. Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
-    allowed = [topic for topic in request.topics if context.authorize(Operation.ALTER, Resource.TOPIC, topic.name)]
-    names = dict.fromkeys(topic.name for topic in request.topics if topic not in allowed)
-    unauthorized = tuple(CreatePartitionsTopicResult(name, TOPIC_AUTHORIZATION_FAILED) for name in names)
+    allowed: list[CreatePartitionsTopic] = []
+    refused: dict[str, None] = {}
+    for topic in request.topics:
+        if context.authorize(Operation.ALTER, Resource.TOPIC, topic.name):
+            allowed.append(topic)
+        else:
+            refused[topic.name] = None
+    unauthorized = tuple(CreatePartitionsTopicResult(name, TOPIC_AUTHORIZATION_FAILED) for name in refused)
     return _create(broker, context, msgspec.structs.replace(request, topics=tuple(allowed)), unauthorized)
 
 
@@ -92,8 +98,9 @@ def act_describe_topic_partitions(
         return DescribeTopicPartitionsResponse(throttle_time_ms=context.throttle(), topics=refused)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    allowed = [name for name in names if context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)]
-    unauthorized = () if is_for_all else tuple(name for name in names if name not in allowed)
+    rights = {name: context.authorize(Operation.DESCRIBE, Resource.TOPIC, name) for name in names}
+    allowed = [name for name, is_allowed in rights.items() if is_allowed]
+    unauthorized = () if is_for_all else tuple(name for name, is_allowed in rights.items() if not is_allowed)
     limit = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
     topics, next_cursor = _page(broker.image, context, allowed, cursor, limit)
     return DescribeTopicPartitionsResponse(
