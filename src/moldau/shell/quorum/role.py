@@ -404,6 +404,12 @@ class QuorumRole:
             self._reply(host.append_failed(error))
             if self.is_offline:
                 self._fail_waiting(error)
+        except InvariantError:
+            raise
+        except Exception:
+            # unforeseen, and nothing is in the log: the next decision must not find this one still pending
+            host.append_failed(kafka_error("UNKNOWN_SERVER_ERROR"))
+            raise
         else:
             self._reply(host.appended(appended.last_offset))
             self._deltas.append(fold.take_delta(Offset(appended.last_offset + 1), self.leader_epoch))

@@ -545,3 +545,19 @@ def test_our_own_mistake_answers_everybody_and_is_told() -> None:
         role.abort()
 
     run(test)
+
+
+@pytest.mark.asyncio
+async def test_after_records_that_nobody_can_write_the_controller_decides_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    role = await node.start_with_broker()
+
+    def overflow(*_: object, **__: object) -> bytes:
+        raise OverflowError("int too big to convert")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("moldau.shell.quorum.role.build_metadata_batch", overflow)
+        with pytest.raises(OverflowError):
+            await role.submit(AllocateProducerIds(NODE, node.broker_epoch))
+    assert isinstance(await role.submit(AllocateProducerIds(NODE, node.broker_epoch)), ProducerIdBlock)
+    await role.stop()
