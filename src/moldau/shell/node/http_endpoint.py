@@ -107,7 +107,11 @@ class HttpConnection(asyncio.Protocol):
         elif method not in ("GET", "HEAD"):
             self._send(HttpAnswer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n"))
         else:
-            answer = await self._endpoint.answer(target.partition("?")[0])
+            try:
+                answer = await self._endpoint.answer(target.partition("?")[0])
+            except Exception:
+                self._send(HttpAnswer(HTTPStatus.INTERNAL_SERVER_ERROR, b"this could not be answered\n"))
+                raise
             self._send(answer, is_body_left_out=method == "HEAD")
 
     def _send(self, answer: HttpAnswer, *, is_body_left_out: bool = False) -> None:

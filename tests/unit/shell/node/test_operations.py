@@ -258,3 +258,12 @@ async def test_connections_past_the_bound_are_told_so(running: Running) -> None:
 async def test_the_reference_page_is_what_the_table_says() -> None:
     written = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
     assert written.read_text("utf-8") == reference_page(), "run python -m moldau.shell.node.metrics.reference_page"
+
+
+async def test_a_page_that_cannot_be_made_is_told_at_once(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_: object) -> bytes:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("moldau.shell.node.metrics.collect.collect", broken)
+    assert (await running.ask("/metrics"))[0] == 500
+    assert (await running.ask("/live"))[0] == 200

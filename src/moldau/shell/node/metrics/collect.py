@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from moldau import __version__
+from moldau.core.controller.configs import min_insync_replicas
 from moldau.errors import kafka_error
 from moldau.shell.broker.traffic import (
     BYTES_REJECTED,
@@ -185,7 +186,7 @@ class _Partitions:
     """All partitions summed, the first of them listed."""
 
     def __init__(self, node: Operations, out: Samples) -> None:
-        invariant_broker = node.broker
+        broker = node.broker
         self.node = node
         self.out = out
         self.total = Traffic()
@@ -205,9 +206,9 @@ class _Partitions:
             ),
             0,
         )
-        if invariant_broker is not None:
-            self.total.add_all(invariant_broker.partitions.ended)
-            self.broker = invariant_broker
+        if broker is not None:
+            self.total.add_all(broker.partitions.ended)
+            self.broker = broker
 
     async def add(self) -> None:
         broker, out = self.broker, self.out
@@ -234,8 +235,7 @@ class _Partitions:
         _bound(out, "listed_partitions", self.listed, limit)
 
     def _minimum(self, topic: str) -> int:
-        override = self.broker.image.topic_configs(topic).get("min.insync.replicas")
-        return self.broker.settings.min_insync_replicas if override is None else int(override)
+        return min_insync_replicas(self.broker.image, topic, self.broker.settings)
 
     def _count(self, partition: Partition, image: PartitionImage | None) -> None:
         counts = self.counts
@@ -334,10 +334,10 @@ class _Partitions:
 
     def _add_directory(self) -> None:
         broker, out = self.broker, self.out
-        open_files = getattr(broker.disk, "open_files", None)
-        if isinstance(open_files, int):
-            _bound(out, "open_files", open_files, broker.settings.moldau_open_files)
         directories = broker.partitions.logs
+        open_files = [getattr(directory.disk, "open_files", None) for directory in directories]
+        if isinstance(open_files[0], int):
+            _bound(out, "open_files", sum(filter(None, open_files)), broker.settings.moldau_open_files)
         out.add("kafka_log_logmanager_offlinelogdirectorycount", broker.offline_directories)
         out.add("kafka_log_logmanager_cordonedlogdirectorycount", sum(map(directories.is_cordoned, directories)))
         for path in directories.unopened_paths:
