@@ -29,7 +29,6 @@ from moldau.wire.protocol.messages.topics import (
 )
 
 BY_DEFAULT = -1
-_BY_ID_VERSION = 12
 _DELETE_BY_STATE_VERSION = 6
 
 ReplicaAssignment = Sequence[Sequence[int]]
@@ -65,20 +64,6 @@ def list_topics(admin: ClusterAdmin) -> dict[str, TopicDescription]:
     response = admin.ask(ApiKey.METADATA, MetadataRequest(topics=None), MetadataResponse)
     rows = sorted(response.topics, key=lambda row: row.name or "")
     return {row.name or "": _described(row) for row in rows if not row.error_code or row.partitions}
-
-
-def describe_by_id(admin: ClusterAdmin, topic_id: Uuid) -> TopicDescription:
-    """Raises UNKNOWN_TOPIC_ID, and UNSUPPORTED_VERSION where the broker knows topics by name only."""
-    connection = admin.client.any_connection()
-    request = MetadataRequest(
-        topics=(MetadataRequestTopic(topic_id=topic_id, name=None),), allow_auto_topic_creation=False
-    )
-    if connection.version_of(ApiKey.METADATA) < _BY_ID_VERSION:
-        raise error_of(35)
-    row = connection.request(ApiKey.METADATA, request, MetadataResponse).topics[0]
-    if row.error_code:
-        raise error_of(row.error_code)
-    return _described(row)
 
 
 def _described(row: MetadataResponseTopic) -> TopicDescription:

@@ -53,8 +53,6 @@ _HEADERS = (
     (b"cache-control", b"no-store"),
 )
 
-Page = Callable[["Pages", dict[str, str]], tuple[str, dict[str, Any]]]
-
 
 def make_app(console: Console) -> ASGIApp:
     pages = Pages(console)

@@ -65,7 +65,7 @@ class Histogram:
 class RequestStats:
     """One API of one node."""
 
-    __slots__ = ("by_version", "count", "errors", "local", "request_bytes", "throttle", "total", "waited")
+    __slots__ = ("by_version", "count", "errors", "local", "request_bytes", "total", "waited")
 
     def __init__(self, max_version: int) -> None:
         self.count = 0
@@ -78,7 +78,6 @@ class RequestStats:
         """Seconds between that and the answer: long polls, flushes, group joins."""
         self.total = Histogram(_TIME_BOUNDS_S)
         self.request_bytes = Histogram(_SIZE_BOUNDS)
-        self.throttle = Histogram(_TIME_BOUNDS_S)
 
     def is_sampled(self) -> bool:
         """To be asked after `count` was raised."""
