@@ -1,5 +1,5 @@
 """What a broker holds in memory for peers that announce, drip, pipeline or never read: bounded, and others notice
-nothing."""
+nothing. Also section "Frame and header" of the table of bad input: its rows on frames that are announced only."""
 
 from __future__ import annotations
 

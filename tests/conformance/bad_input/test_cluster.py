@@ -1,4 +1,5 @@
-"""The rows on partitions, elections, reassignments, quotas, features and membership of the table of bad input."""
+"""Sections "Topics" (CreatePartitions) and "Configs and admin" of the table of bad input: the rows on partitions,
+elections, reassignments, quotas, features and membership."""
 
 from __future__ import annotations
 

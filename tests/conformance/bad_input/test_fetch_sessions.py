@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227) as a reader meets them on a socket: the row "fetch session" of the table of bad input."""
+"""Fetch sessions (KIP-227) on a socket: the row "fetch session", section "Fetch, offsets" of the table of bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteGroups and OffsetDelete on a socket: the row "DeleteGroups, OffsetDelete" of the table of bad input."""
+"""DeleteGroups and OffsetDelete on a socket: that row of section "Classic groups" of the table of bad input."""
 
 from __future__ import annotations
 

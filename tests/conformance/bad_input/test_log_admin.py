@@ -1,4 +1,5 @@
-"""Rows about DeleteRecords, leader epochs, DescribeProducers and log directories of the table of bad input."""
+"""Sections "Topics" (DeleteRecords), "Fetch, offsets" (leader epochs) and "Configs and admin" (log directories) of the
+table of bad input, and DescribeProducers."""
 
 from __future__ import annotations
 
