@@ -118,6 +118,9 @@ class Sampler:
                     self._remember_groups(snapshot)
             except MoldauError as error:
                 snapshot = msgspec.structs.replace(self._snapshot, error=str(error))
+            except Exception as error:
+                # our own mistake: who looks is told, and the next look may find better
+                snapshot = msgspec.structs.replace(self._snapshot, error=f"{type(error).__name__}: {error}")
             turn += 1
             with self._condition:
                 self._snapshot = snapshot
