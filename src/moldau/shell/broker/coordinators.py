@@ -426,7 +426,7 @@ def _is_generation(record: GroupRecord) -> bool:
 
 
 def _decode_batch(batch: memoryview, header: BatchHeader) -> list[Loaded]:
-    """What one batch of the log says. Raises ProtocolError for broken bytes."""
+    """What one batch of the log says. Raises ProtocolError, with the offset, for a record that cannot be read."""
     items: list[Loaded] = []
     producer_id, producer_epoch = ProducerId(header.producer_id), ProducerEpoch(header.producer_epoch)
     for record in read_records(batch):
@@ -437,7 +437,10 @@ def _decode_batch(batch: memoryview, header: BatchHeader) -> list[Loaded]:
                 is_committed = kind is ControlType.COMMIT
                 items.append(LoadedTransactionEnd(offset, producer_id, producer_epoch, is_committed))
             continue
-        decoded = decode_group_record(record.key, record.value)
+        try:
+            decoded = decode_group_record(record.key, record.value)
+        except ProtocolError as error:
+            raise ProtocolError(f"offset {offset}: {error}") from error
         if decoded is not None:
             transactional_id = producer_id if header.is_transactional else ProducerId(-1)
             items.append(LoadedRecord(offset, decoded, transactional_id, producer_epoch))

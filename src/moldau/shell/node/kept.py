@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moldau.core.config.topic_settings import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.core.config.topic_settings import SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -61,12 +61,18 @@ async def tell_groups(log: EventLog, broker: Broker) -> None:
     counts: dict[str, int] = {}
     try:
         shards = broker.coordinators.all_shards()
-        for shard in shards:
+    except KafkaError:
+        return  # the topic's partitions are offline, which is told elsewhere
+    for shard in shards:
+        place = shard.partition.topic_partition
+        try:
             if shard.loading is not None:
                 await asyncio.shield(shard.loading)
-            for kind in shard.host.state.other_kinds.values():
-                counts[f"{kind} group"] = counts.get(f"{kind} group", 0) + 1
-    except KafkaError as error:
-        log.error("groups not loaded", f"{OFFSETS_TOPIC} cannot be loaded: {error}")
+        except KafkaError as error:
+            if not shard.is_closed:
+                log.error(f"groups of {place}", f"{place} cannot be loaded, its groups are not served: {error}")
+            continue
+        for kind in shard.host.state.other_kinds.values():
+            counts[f"{kind} group"] = counts.get(f"{kind} group", 0) + 1
     if counts:
         log.info("kept groups", f"{KEPT}: {listed(counts)}; their committed offsets are served")
