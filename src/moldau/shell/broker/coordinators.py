@@ -99,10 +99,15 @@ class GroupShard:
         try:
             while offset < partition.log.log_end_offset and host.stopped is None:
                 data = await self._read_slice(offset)
+                if not data:
+                    break  # compaction left nothing up to the end
                 for position, header in iterate_batches(data):
                     host.load(_decode_batch(memoryview(data)[position : position + header.size], header))
                     offset = header.next_offset
                 await asyncio.sleep(0)
+            if host.stopped is not None:
+                self._broker.log.error("coordinator stopped", host.stopped)
+            self._begin()
         except Exception as error:
             # whoever waits must hear of it, also of our own mistakes
             if loading is not None and not loading.done():
@@ -111,9 +116,6 @@ class GroupShard:
             if isinstance(error, MoldauError) and not isinstance(error, InvariantError):
                 return
             raise
-        if host.stopped is not None:
-            self._broker.log.error("coordinator stopped", host.stopped)
-        self._begin()
         if loading is not None and not loading.done():
             loading.set_result(None)
 
