@@ -189,7 +189,7 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("leader.imbalance.check.interval.seconds", "long", "300", "[1,...]", READ_ONLY,
      IGNORED, "one node calls no other"),
     ("min.insync.replicas", "int", "1", "[1,...]", CLUSTER_WIDE, HONOURED, ""),
-    ("num.replica.alter.log.dirs.threads", "int", None, "", READ_ONLY, IGNORED, "one node calls no other"),
+    ("num.replica.alter.log.dirs.threads", "int", None, "", READ_ONLY, IGNORED, "one partition moves at a time"),
     ("num.replica.fetchers", "int", "1", "[1,...]", CLUSTER_WIDE, IGNORED, "one node calls no other"),
     ("replica.fetch.backoff.ms", "int", "1000", "[0,...]", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.fetch.max.bytes", "int", "1048576", "[0,...]", READ_ONLY, IGNORED, "one node calls no other"),
