@@ -87,6 +87,11 @@ class Runtime:
         if self._thread.is_alive():
             raise MoldauError(f"the cluster did not stop within {STOP_TIMEOUT_S:.0f} s")
 
+    async def apply_retention(self) -> None:
+        """On the node's loop: takes away what is too old now, whenever the next check would be."""
+        if self.node is not None and self.node.housekeeping is not None:
+            await self.node.housekeeping.apply_retention()
+
     @property
     def is_alive(self) -> bool:
         """False once the node serves no more."""

@@ -85,7 +85,8 @@ class Node:
         self._quorum: QuorumRole | None = None
         self._logs: LogDirectories | None = None
         self._broker: Broker | None = None
-        self._housekeeping: Housekeeping | None = None
+        self.housekeeping: Housekeeping | None = None
+        """None before the start and after the end."""
         self.operations: Operations | None = None
         """What operators are shown over HTTP, where `moldau.http.listener` asks for it."""
 
@@ -237,8 +238,8 @@ class Node:
         await self._register(quorum, broker, logs)
         broker.partitions.tell_directories()
         await broker.partitions.wait_flushed()
-        self._housekeeping = Housekeeping(broker)
-        self._housekeeping.start()
+        self.housekeeping = Housekeeping(broker)
+        self.housekeeping.start()
         return broker
 
     async def _open_logs(self, logs: LogDirectories, image: MetadataImage) -> None:
@@ -341,8 +342,8 @@ class Node:
             self.operations.stopping()
         self._close_network()
         broker, quorum = self._broker, self._quorum
-        if self._housekeeping is not None:
-            self._housekeeping.stop()
+        if self.housekeeping is not None:
+            self.housekeeping.stop()
         if broker is not None:
             broker.stop()
         if quorum is not None and broker is not None and not quorum.is_offline:
@@ -368,8 +369,8 @@ class Node:
             listener.close()
         if self._dispatcher is not None:
             self._dispatcher.close()
-        if self._housekeeping is not None:
-            self._housekeeping.stop()
+        if self.housekeeping is not None:
+            self.housekeeping.stop()
         if self._broker is not None:
             self._broker.stop()
         if self._logs is not None:
