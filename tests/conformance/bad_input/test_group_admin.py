@@ -185,3 +185,13 @@ def test_a_retention_time_in_the_past_or_the_future(raw: RawConnection, committe
         assert raw.ask(request, 2).topics[0].partitions[0].error_code == 0
     assert commit(raw, group, topic) == 0
     assert positions(raw, group) == [(topic, 0)]
+
+
+def test_a_group_that_is_named_ten_thousand_times_is_described_once(
+    raw: RawConnection, committed: Callable[[str], tuple[str, str]], is_moldau: bool
+) -> None:
+    group, _ = committed("group")
+    answer = raw.ask(DescribeGroupsRequest(groups=(group,) * 10_000), 5)
+    assert {described.group_id for described in answer.groups} == {group}
+    # Apache Kafka describes it each time
+    assert len(answer.groups) == (1 if is_moldau else 10_000)

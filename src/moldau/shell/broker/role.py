@@ -58,6 +58,10 @@ if TYPE_CHECKING:
 Prepare = Callable[[RequestContext, Coroutine[Any, Any, Callable[[], Any]]], PendingResponse]
 
 
+MAX_REWRITES = 2
+"""A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
+
+
 class Controller(Protocol):
     """What the broker asks of the active controller."""
 
@@ -103,6 +107,8 @@ class Broker:
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.max_parked_fetches = settings.moldau_parked_fetches
         self.parked_fetches = 0
+        self.rewrites = asyncio.Semaphore(MAX_REWRITES)
+        """Taken by each batch that is expanded to be read or compressed anew."""
         self.response_memory = ResponseMemory(settings.moldau_response_memory_bytes)
         self.prepare: Prepare
         """For a handler that must wait before it acts: the dispatcher's, once clients are served."""

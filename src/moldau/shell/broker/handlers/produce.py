@@ -74,7 +74,8 @@ async def _rewrite_batches(broker: Broker, context: RequestContext, frame: bytea
         if records is None or not _is_rewritten(broker, topic, index, records, version):
             continue
         try:
-            prepared[topic, index] = await _rewrite(broker, context, topic, index, records)
+            async with broker.rewrites:
+                prepared[topic, index] = await _rewrite(broker, context, topic, index, records)
         except KafkaError as error:
             prepared[topic, index] = error
     return partial(act_produce, broker, context, view, position, prepared)
