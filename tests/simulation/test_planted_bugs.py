@@ -33,7 +33,13 @@ class Bug(msgspec.Struct, frozen=True):
 BUGS = (
     Bug(
         "acknowledge before append",
-        ("acknowledged records survive", "an offset keeps its value", "no duplicates", "invariants hold"),
+        (
+            "acknowledged records survive",
+            "an offset keeps its value",
+            "no duplicates",
+            "invariants hold",
+            "no unexpected refusals",
+        ),
         (
             (
                 "shell/broker/handlers/produce.py",
@@ -94,7 +100,7 @@ BUGS = (
     ),
     Bug(
         "answer before the flush",
-        ("acknowledged records survive",),
+        ("acknowledged records survive", "no unexpected refusals"),
         (
             (
                 "shell/broker/handlers/produce.py",
@@ -136,9 +142,9 @@ BUGS = (
         (
             (
                 "shell/broker/coordinators.py",
-                "        records = [(*encode_group_record(record), now_ms, ()) for record in output.records]\n",
-                "        records = [(*encode_group_record(record), now_ms, ()) for record in output.records]\n"
-                "        records = [(k, None if k[:2] == b'\\0\\1' else v, now_ms, ()) for k, v, _, _ in records]\n",
+                "            records = [(*encode_group_record(record), now_ms, ()) for record in output.records]\n",
+                "            records = [(*encode_group_record(record), now_ms, ()) for record in output.records]\n"
+                "            records = [(k, None if k[1] == 1 else v, now_ms, ()) for k, v, _, _ in records]\n",
             ),
         ),
     ),
@@ -158,6 +164,7 @@ BUGS = (
         (
             "topics are what was acknowledged",
             "created topics exist",
+            "one owner per partition and generation",
             "generations never go back",
             "acknowledged records survive",
         ),
@@ -238,7 +245,7 @@ BUGS = (
         ("settings are what was acknowledged",),
         (
             (
-                "core/controller/configs.py",
+                "core/controller/config_alterations.py",
                 "    return [] if request.validate_only else records, IncrementalAlterConfigsResponse(",
                 "    return [], IncrementalAlterConfigsResponse(",
             ),
