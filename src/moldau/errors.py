@@ -49,6 +49,8 @@ class KafkaError(MoldauError):
     code: ClassVar[int] = -1
     name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
     is_retriable: ClassVar[bool] = False
+    record_errors: tuple[tuple[int, str], ...] = ()
+    """Where single records are to blame: their indexes in the batch, and what is wrong with each (KIP-467)."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or self.name)

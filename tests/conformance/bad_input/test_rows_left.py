@@ -30,7 +30,9 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import DeleteTopicState
+from moldau.wire.records.builder import build_batch
 from tests.conformance.bad_input.test_fetch_and_groups import commit, fetch, join, joined, list_offset
 from tests.conformance.bad_input.test_log_admin import delete as delete_records
 from tests.conformance.bad_input.test_log_admin import fetch_error
@@ -240,14 +242,34 @@ def test_a_repeat_on_a_topic_with_the_brokers_times(raw: RawConnection, new_topi
     assert produce(raw, name, idempotent(1)) == (0, 1)
 
 
-def test_a_producer_without_an_epoch(raw: RawConnection, new_topic: NewTopic, is_moldau: bool) -> None:
-    """Apache Kafka takes it from a producer that it does not know yet."""
+def test_a_producer_without_an_epoch(raw: RawConnection, new_topic: NewTopic) -> None:
+    """Taken from a producer that is not known yet."""
     name = new_topic()
-    if is_moldau:
-        assert produce(raw, name, idempotent(0, epoch=-1))[0] == 47
-        assert stored(raw, name) == b""
-    assert produce(raw, name, idempotent(0)) == (0, 0)
-    assert produce(raw, name, idempotent(1, epoch=-1))[0] == 47
+    assert produce(raw, name, idempotent(0, epoch=-2))[0] == 47
+    assert stored(raw, name) == b""
+    assert produce(raw, name, idempotent(0, epoch=-1)) == (0, 0)
+    assert produce(raw, name, idempotent(1)) == (0, 1)
+    assert produce(raw, name, idempotent(2, epoch=-1))[0] == 47
+
+
+def test_the_records_to_blame_are_named(raw: RawConnection, new_topic: NewTopic) -> None:
+    """KIP-467."""
+    name = new_topic(**{"cleanup.policy": "compact"})
+    rows = [(key, b"v", now_ms(), ()) for key in (b"k", None, b"k", None)]
+    data = (TopicProduceData(name=name, partition_data=(PartitionProduceData(0, build_batch(rows)),)),)
+    answer = raw.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=data), 9)
+    (result,) = answer.responses[0].partition_responses
+    reason = f"Compacted topic cannot accept message without key in topic partition {name}-0"
+    assert (result.error_code, result.base_offset, result.log_start_offset) == (87, -1, 0)
+    assert [(row.batch_index, row.batch_index_error_message) for row in result.record_errors] == [
+        (1, reason),
+        (3, reason),
+    ]
+    assert result.error_message == (
+        "One or more records have been rejected due to 2 record errors in total, and only showing the first three "
+        f"errors at most: [RecordError(batchIndex=1, message='{reason}'), "
+        f"RecordError(batchIndex=3, message='{reason}')]"
+    )
 
 
 # --- fetch, offsets

@@ -45,7 +45,7 @@ class LeaderEpochs:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above `epoch`; UNKNOWN where Kafka answers -1, -1."""
-        if epoch < 0 or epoch > self.latest_epoch:
+        if epoch == -1 or epoch > self.latest_epoch:
             return UNKNOWN
         if epoch == self.latest_epoch:
             return epoch, log_end_offset

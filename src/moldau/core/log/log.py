@@ -234,6 +234,7 @@ class Log:
                 now_ms=now_ms,
                 limits=self._limits,
                 is_key_required="compact" in self.settings.cleanup_policy,
+                partition_name=str(self.topic_partition),
             )
         if producer_id >= 0:
             last_sequence = (base_sequence + delta) & 0x7FFFFFFF

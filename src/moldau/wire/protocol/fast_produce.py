@@ -11,6 +11,8 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final
 
+import msgspec
+
 from moldau.errors import ProtocolError
 from moldau.wire.protocol.runtime import (
     MAX_ELEMENTS,
@@ -31,9 +33,17 @@ TOPIC_IDS_FROM: Final = 13
 ProduceEntry = tuple[bytes, int, memoryview | None]
 """Topic, partition index, and the records as a view of the frame."""
 
-ProduceResult = tuple[bytes, int, int, int, int, int, str | None]
+
+class RecordErrors(msgspec.Struct, frozen=True):
+    """An error message with the records that are to blame: index in the batch, and what is wrong (KIP-467)."""
+
+    message: str
+    errors: tuple[tuple[int, str], ...]
+
+
+ProduceResult = tuple[bytes, int, int, int, int, int, str | RecordErrors | None]
 """Topic, partition index, error code, base offset, log append time in ms (-1: create time), log start offset, and the
-error message (sent from version 8)."""
+error message, or that with single records (sent from version 8)."""
 
 _unpack_short = Struct(">h").unpack_from
 _unpack_int = Struct(">i").unpack_from
@@ -310,6 +320,13 @@ def _encode_classic(version: int, results: list[ProduceResult], throttle_time_ms
                 continue
             if message is None:
                 parts.append(_NO_RECORD_ERRORS_NO_MESSAGE)
+            elif isinstance(message, RecordErrors):
+                parts.append(_pack_int(len(message.errors)))
+                for place, reason in message.errors:
+                    text = reason.encode()
+                    parts += (_pack_int(place), _pack_short(len(text)), text)
+                text = message.message.encode()
+                parts += (_pack_short(len(text)), text)
             else:
                 text = message.encode()
                 parts += (_NO_RECORD_ERRORS, _pack_short(len(text)), text)
@@ -325,6 +342,10 @@ def _encode_flexible(version: int, results: list[ProduceResult], throttle_time_m
             parts.append(encode_string_length(len(topic) + 1))
         parts += (topic, encode_uvarint(len(group) + 1))
         for _, index, error_code, base_offset, append_time_ms, log_start_offset, message in group:
+            if isinstance(message, RecordErrors):
+                parts.append(_pack_partition(index, error_code, base_offset, append_time_ms, log_start_offset))
+                _add_record_errors(parts, message)
+                continue
             parts.append(
                 _pack_partition_and_no_errors(index, error_code, base_offset, append_time_ms, log_start_offset, 1)
             )
@@ -336,3 +357,13 @@ def _encode_flexible(version: int, results: list[ProduceResult], throttle_time_m
         parts.append(b"\x00")
     parts += (_pack_int(throttle_time_ms), b"\x00")
     return b"".join(parts)
+
+
+def _add_record_errors(parts: list[bytes], told: RecordErrors) -> None:
+    """The fields of a flexible version from the record errors to the end of the partition."""
+    parts.append(encode_uvarint(len(told.errors) + 1))
+    for place, message in told.errors:
+        text = message.encode()
+        parts += (_pack_int(place), encode_string_length(len(text) + 1), text, b"\x00")
+    text = told.message.encode()
+    parts += (encode_string_length(len(text) + 1), text, b"\x00")

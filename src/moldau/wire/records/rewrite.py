@@ -44,11 +44,13 @@ class BatchRewrite:
         *,
         is_key_required: bool,
         target: TargetCompression | None,
+        partition_name: str = "",
     ) -> None:
         self._batch = batch
         self._header = header
         self._limits = limits
         self._is_key_required = is_key_required
+        self._partition_name = partition_name
         self._target = target if target is not None and target.kind != header.compression else None
         self._max_timestamp_ms = header.max_timestamp
         self._payload = b""
@@ -65,7 +67,12 @@ class BatchRewrite:
     def walk(self, now_ms: int) -> Iterator[None]:
         """A slice of records from one yield to the next. Raises INVALID_RECORD, INVALID_TIMESTAMP."""
         self._max_timestamp_ms = yield from walk_records(
-            self._payload, self._header, now_ms=now_ms, limits=self._limits, is_key_required=self._is_key_required
+            self._payload,
+            self._header,
+            now_ms=now_ms,
+            limits=self._limits,
+            is_key_required=self._is_key_required,
+            partition_name=self._partition_name,
         )
 
     def pack(self) -> None:

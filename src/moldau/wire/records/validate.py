@@ -8,7 +8,7 @@ to `_refusal`, which finds out why, in the order in which Kafka would. Codes:
      2 CORRUPT_MESSAGE               CRC; magic that never was; impossible length
     76 UNSUPPORTED_COMPRESSION_TYPE  codec 5 to 7 (zstd before Produce v7: the handler's, who knows the version)
     32 INVALID_TIMESTAMP             the header's timestamps outside the topic's bounds
-    47 INVALID_PRODUCER_EPOCH        a producer id without an epoch
+    47 INVALID_PRODUCER_EPOCH        a producer epoch below -1
 
 Not here: the size limit (10, 18), producer state (45, 47), transactions (48): they are the log's.
 """
@@ -44,6 +44,11 @@ _MIN_LENGTH = 14
 
 SLICE_RECORDS = 1_000
 """Records walked between two yields of `walk_records`: about 1.5 ms."""
+
+MAX_RECORD_ERRORS = 1_000
+"""Records of a batch that a refusal names: Kafka names all, and a small compressed batch may hold millions."""
+_SHOWN_RECORD_ERRORS = 3
+"""How many of them stand in the message of the whole, in Kafka as here."""
 
 BatchFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The header's fields in the order of BatchHeader."""
@@ -107,7 +112,7 @@ def check_produced_fields(buffer: Buffer, now_ms: int, limits: BatchLimits) -> B
         and attributes in _ACCEPTED_ATTRIBUTES
         and record_count == last_offset_delta + 1
         and record_count > 0
-        and (producer_id < 0 or (base_sequence >= 0 and producer_epoch >= 0))
+        and (producer_id < 0 or (base_sequence >= 0 and producer_epoch >= -1))
         and (
             (
                 max_timestamp - now_ms <= limits.timestamp_after_max_ms
@@ -122,7 +127,11 @@ def check_produced_fields(buffer: Buffer, now_ms: int, limits: BatchLimits) -> B
         return fields
     refusal = _refusal(buffer, now_ms, limits)
     if refusal is not None:
-        raise refusal
+        try:
+            raise refusal
+        finally:
+            # else the error and this frame hold each other, and with them a view of the receive buffer
+            del refusal
     return fields
 
 
@@ -152,7 +161,7 @@ def _refusal(buffer: Buffer, now_ms: int, limits: BatchLimits) -> KafkaError | N
         return _invalid(f"{header.record_count} records with last offset delta {header.last_offset_delta}")
     if header.producer_id >= 0 and header.base_sequence < 0:
         return _invalid(f"base sequence {header.base_sequence} with producer id {header.producer_id}")
-    if header.producer_id >= 0 and header.producer_epoch < 0:
+    if header.producer_id >= 0 and header.producer_epoch < -1:
         return kafka_error("INVALID_PRODUCER_EPOCH", f"producer epoch {header.producer_epoch}")
     if not limits.is_log_append_time:
         for timestamp in (header.base_timestamp, header.max_timestamp):
@@ -215,17 +224,63 @@ def _invalid(message: str) -> KafkaError:
 # --- the full walk: compacted topics, recompression, moldau.record.validation=full ---
 
 
+class _BadRecords:
+    """The records of a batch that are to blame, and the refusal that names them as Apache Kafka does (KIP-467)."""
+
+    def __init__(self) -> None:
+        self._errors: list[tuple[int, str]] = []
+        self._count = 0
+        self._has_bad_timestamp = False
+
+    def add(self, index: int, message: str, *, is_timestamp: bool = False) -> None:
+        self._count += 1
+        self._has_bad_timestamp |= is_timestamp
+        if len(self._errors) < MAX_RECORD_ERRORS:
+            self._errors.append((index, message))
+
+    def refusal(self) -> KafkaError:
+        if self._has_bad_timestamp:
+            refusal = kafka_error(
+                "INVALID_TIMESTAMP", "One or more records have been rejected due to invalid timestamp"
+            )
+        else:
+            shown = ", ".join(
+                f"RecordError(batchIndex={index}, message='{reason}')"
+                for index, reason in self._errors[:_SHOWN_RECORD_ERRORS]
+            )
+            refusal = _invalid(
+                f"One or more records have been rejected due to {self._count} record errors in total, and only showing "
+                f"the first three errors at most: [{shown}]"
+            )
+        refusal.record_errors = tuple(self._errors)
+        return refusal
+
+
 def check_records(
-    buffer: Buffer, header: BatchHeader, *, now_ms: int, limits: BatchLimits, is_key_required: bool = False
+    buffer: Buffer,
+    header: BatchHeader,
+    *,
+    now_ms: int,
+    limits: BatchLimits,
+    is_key_required: bool = False,
+    partition_name: str = "",
 ) -> int:
     """Walks every record of a batch that `check_produced_batch` took; gives their largest timestamp.
 
     Raises INVALID_RECORD (87) for records that cannot be read, that expand past `expansion_limit`, whose count differs
     from the header's, whose offset deltas are not 0, 1, 2.., or, with `is_key_required` (a compacted topic), that have
-    no key; INVALID_TIMESTAMP (32) as the header is judged. Long: `rewrite.BatchRewrite` does it in steps.
+    no key; INVALID_TIMESTAMP (32) as the header is judged: both with `record_errors`, of `partition_name`. Long:
+    `rewrite.BatchRewrite` does it in steps.
     """
     payload = expand_records(buffer, header)
-    walk = walk_records(payload, header, now_ms=now_ms, limits=limits, is_key_required=is_key_required)
+    walk = walk_records(
+        payload,
+        header,
+        now_ms=now_ms,
+        limits=limits,
+        is_key_required=is_key_required,
+        partition_name=partition_name,
+    )
     while True:
         try:
             next(walk)
@@ -243,22 +298,42 @@ def expand_records(buffer: Buffer, header: BatchHeader) -> bytes:
 
 
 def walk_records(
-    payload: bytes, header: BatchHeader, *, now_ms: int, limits: BatchLimits, is_key_required: bool
+    payload: bytes,
+    header: BatchHeader,
+    *,
+    now_ms: int,
+    limits: BatchLimits,
+    is_key_required: bool,
+    partition_name: str = "",
 ) -> Generator[None, None, int]:
     """As `check_records`, yielding after each SLICE_RECORDS."""
     largest = -1
+    bad: _BadRecords | None = None
     try:
         for index, fields in enumerate(iterate_fields(payload, header.record_count)):
             if fields.offset_delta != index:
                 raise _invalid(f"record {index} has offset delta {fields.offset_delta}")
             if is_key_required and fields.key is None:
-                raise _invalid(f"record {index} has no key, and the topic is compacted")
+                bad = bad or _BadRecords()
+                bad.add(index, f"Compacted topic cannot accept message without key in topic partition {partition_name}")
             timestamp = header.base_timestamp + fields.timestamp_delta
             if not limits.is_log_append_time and not is_timestamp_allowed(timestamp, now_ms, limits):
-                raise kafka_error("INVALID_TIMESTAMP", f"record {index}: timestamp {timestamp} is out of range")
+                bad = bad or _BadRecords()
+                if not is_key_required or fields.key is not None:
+                    bad.add(index, _out_of_range(timestamp, index, now_ms, limits), is_timestamp=True)
             largest = max(largest, timestamp)
             if index % SLICE_RECORDS == SLICE_RECORDS - 1:
                 yield
     except ProtocolError as error:
         raise _invalid(str(error)) from None
+    if bad is not None:
+        raise bad.refusal()
     return largest
+
+
+def _out_of_range(timestamp: int, index: int, now_ms: int, limits: BatchLimits) -> str:
+    first_ms, last_ms = now_ms - limits.timestamp_before_max_ms, now_ms + limits.timestamp_after_max_ms
+    return (
+        f"Timestamp {timestamp} of message with offset {index} is out of range. "
+        f"The timestamp should be within [{first_ms}, {last_ms}]"
+    )

@@ -13,6 +13,7 @@ from moldau.errors import ProtocolError
 from moldau.wire.protocol import fast_fetch, fast_produce
 from moldau.wire.protocol.api_keys import ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.fast_produce import RecordErrors
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.headers import encode_response_header
 from moldau.wire.protocol.messages.fetch import (
@@ -24,6 +25,7 @@ from moldau.wire.protocol.messages.fetch import (
     PartitionData,
 )
 from moldau.wire.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -161,7 +163,9 @@ def of_topic(topic: bytes, version: int, *, id_field: str = "topic_id", name_fie
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 @pytest.mark.parametrize("partitions", [0, 1, 2, 200])
-@pytest.mark.parametrize("message", [None, "", "refused " * 20])
+@pytest.mark.parametrize(
+    "message", [None, "", "refused " * 20, RecordErrors("", ()), RecordErrors("r", ((0, ""), (70_000, "x" * 200)))]
+)
 def test_a_produce_response_has_the_bytes_of_the_codec(version, partitions, message):
     for count in range(4 if partitions else 1):
         results = []
@@ -177,7 +181,11 @@ def test_a_produce_response_has_the_bytes_of_the_codec(version, partitions, mess
                         error_code=index % 90,
                         base_offset=2**40 + index,
                         log_start_offset=start,
-                        error_message=message,
+                        error_message=message.message if isinstance(message, RecordErrors) else message,
+                        record_errors=tuple(
+                            BatchIndexAndErrorMessage(place, reason)
+                            for place, reason in (message.errors if isinstance(message, RecordErrors) else ())
+                        ),
                     )
                 )
             responses.append(

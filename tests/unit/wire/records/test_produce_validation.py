@@ -98,7 +98,7 @@ def test_genuine_old_messages_are_refused_as_invalid():
         (87, batch_with(21, b"\x01")),
         (87, batch_with(is_control=True)),
         (87, batch_with(producer_id=5, producer_epoch=0, base_sequence=-1)),
-        (47, batch_with(producer_id=5, producer_epoch=-1, base_sequence=0)),
+        (47, batch_with(producer_id=5, producer_epoch=-2, base_sequence=0)),
         (32, batch_with(35, int64(NOW_MS + HOUR_MS + 1))),
         (32, batch_with(27, int64(NOW_MS + HOUR_MS + 1))),
         (32, batch_with(35, int64(-(2**63)))),
@@ -122,6 +122,7 @@ def test_what_is_refused_and_how(code, batch):
         batch_with(22, b"\x08"),  # log append time: the log clears it
         batch_with(producer_id=-7, producer_epoch=-1, base_sequence=-1),  # below -1 counts as none
         batch_with(producer_id=5, producer_epoch=0, base_sequence=2**31 - 1),
+        batch_with(producer_id=5, producer_epoch=-1, base_sequence=0),
         batch_with(is_transactional=True),
         batch_with(leader_epoch=99),
     ],

@@ -65,7 +65,7 @@ def end_offset_for_epoch(partition: Partition, leader_epoch: int) -> tuple[int, 
     current = partition.leader_epoch
     if current <= log.leader_epochs.latest_epoch:
         return log.end_offset_for_epoch(leader_epoch)
-    if leader_epoch < 0 or leader_epoch > current:
+    if leader_epoch == -1 or leader_epoch > current:
         return UNKNOWN
     if leader_epoch == current or not log.leader_epochs.entries:
         return leader_epoch, log.log_end_offset

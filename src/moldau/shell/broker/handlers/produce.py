@@ -20,8 +20,8 @@ from moldau.shell.broker.traffic import (
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer, Offset
-from moldau.wire.protocol.fast_produce import decode_produce_request, encode_produce_response
-from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE
+from moldau.wire.protocol.fast_produce import RecordErrors, decode_produce_request, encode_produce_response
+from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, BatchHeader, read_header
 from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.rewrite import BatchRewrite
 from moldau.wire.records.validate import SLICE_RECORDS, check_produced_batch, is_zstd
@@ -30,48 +30,64 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 13
+RECORD_ERRORS_FROM = 8
 ZSTD_FROM = 7
+MAX_RECORD_ERRORS_PER_RESPONSE = 5_000
+"""Beyond them a partition is told its error without the records: a response has a bound."""
 MESSAGE_TOO_LARGE = ERROR_CODES["MESSAGE_TOO_LARGE"]
-CORRUPT_MESSAGE = ERROR_CODES["CORRUPT_MESSAGE"]
 OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
+CORRUPT_MESSAGE = ERROR_CODES["CORRUPT_MESSAGE"]
+INVALID_TIMESTAMP = ERROR_CODES["INVALID_TIMESTAMP"]
+REFUSED_BY_THE_LOG = (
+    INVALID_TIMESTAMP,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ERROR_CODES["INVALID_PRODUCER_EPOCH"],
+    ERROR_CODES["INVALID_RECORD"],
+)
 
 # topic, partition, error code, base offset, log append time, log start offset, error message
-Result = tuple[bytes, int, int, int, int, int, str | None]
+Result = tuple[bytes, int, int, int, int, int, str | RecordErrors | None]
 Entries = list[tuple[bytes, int, memoryview | None]]
 Act = Callable[[], Answer | PendingResponse | None]
 Prepared = dict[tuple[bytes, int], "KafkaError | Buffer"]
 """What preparing made of a batch: what to append, or the refusal."""
+Unexplained = tuple[int, Partition, bytes]
+"""Place of the result, partition, and a batch refused for its header's timestamps: no record is to blame yet."""
 
 
 def _prepare(
     broker: Broker, context: RequestContext, frame: memoryview, position: int, entries: Entries
 ) -> Coroutine[object, object, Act] | None:
     """On a topic with a codec, a compacted one, or with `moldau.record.validation=full`: batches that are long
-    to read are read off the loop, on a copy of the frame. None if there are none; short ones the append walks."""
+    to read are read off the loop, on a copy of the frame. None if there are none; a few short ones the append walks."""
+    total = 0
     for topic, index, records in entries:
-        if records is not None and _is_rewritten(broker, topic, index, records, context.api_version):
-            return _rewrite_batches(broker, context, bytearray(frame), position)
+        if records is not None:
+            total += _records_to_read(broker, topic, index, records, context.api_version)
+            if total > SLICE_RECORDS:
+                return _rewrite_batches(broker, context, bytearray(frame), position)
     return None
 
 
-def _is_rewritten(broker: Broker, topic: bytes, index: int, records: memoryview, version: int) -> bool:
+def _records_to_read(broker: Broker, topic: bytes, index: int, records: memoryview, version: int) -> int:
+    """How many records must be looked at, one by one; more than SLICE_RECORDS for a batch that is to be expanded."""
     partitions = broker.partitions
     hosted = (partitions.by_id if version >= TOPIC_IDS_FROM else partitions.by_name).get(topic)
     partition = None if hosted is None or hosted.topic_id not in partitions.rewritten else hosted.partitions.get(index)
     if partition is None or len(records) < HEADER_SIZE:
-        return False
+        return 0
     kind = records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK
     target = partition.log.settings.target_compression
     if kind or (target is not None and target.kind != kind):
-        return True
-    return int.from_bytes(records[HEADER_SIZE - 4 : HEADER_SIZE], "big") > SLICE_RECORDS
+        return SLICE_RECORDS + 1
+    return int.from_bytes(records[HEADER_SIZE - 4 : HEADER_SIZE], "big")
 
 
 async def _rewrite_batches(broker: Broker, context: RequestContext, frame: bytearray, position: int) -> Act:
     view, version = memoryview(frame), context.api_version
     prepared: Prepared = {}
     for topic, index, records in decode_produce_request(view, position, version)[3]:
-        if records is None or not _is_rewritten(broker, topic, index, records, version):
+        if records is None or not _records_to_read(broker, topic, index, records, version):
             continue
         try:
             async with broker.rewrites:
@@ -88,17 +104,57 @@ async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index:
         raise _zstd_refusal()
     settings, now_ms = partition.log.settings, broker.clock.now_ms()
     check_batch_size(records, settings.max_message_bytes)
-    limits = settings.batch_limits
-    header = check_produced_batch(records, now_ms=now_ms, limits=limits)
+    try:
+        header = check_produced_batch(records, now_ms=now_ms, limits=settings.batch_limits)
+    except KafkaError as error:
+        is_timestamp = error.code == INVALID_TIMESTAMP
+        raise (is_timestamp and await _explained(broker, partition, records, now_ms)) or error from None
+    rewrite = await _read_through(broker, partition, records, header, now_ms)
+    if rewrite.is_compression_changed:
+        await broker.workers.run(rewrite.pack)
+    return rewrite.finish()
+
+
+async def _read_through(
+    broker: Broker, partition: Partition, records: Buffer, header: BatchHeader, now_ms: int
+) -> BatchRewrite:
+    """Every record, off the loop or in slices. Raises KafkaError."""
+    settings = partition.log.settings
     rewrite = BatchRewrite(
-        records, header, limits, is_key_required=settings.is_compacted, target=settings.target_compression
+        records,
+        header,
+        settings.batch_limits,
+        is_key_required=settings.is_compacted,
+        target=settings.target_compression,
+        partition_name=str(partition.topic_partition),
     )
     await broker.workers.run(rewrite.expand)
     for _ in rewrite.walk(now_ms):
         await asyncio.sleep(0)
-    if rewrite.is_compression_changed:
-        await broker.workers.run(rewrite.pack)
-    return rewrite.finish()
+    return rewrite
+
+
+async def _explained(broker: Broker, partition: Partition, records: Buffer, now_ms: int) -> KafkaError | None:
+    """The refusal of a header for its timestamps, as that of the records that have them (KIP-467), if they do."""
+    try:
+        await _read_through(broker, partition, records, read_header(records), now_ms)
+    except KafkaError as found:
+        return found if found.record_errors else None
+    return None
+
+
+async def _explain_results(
+    broker: Broker, results: list[Result], unexplained: list[Unexplained], now_ms: int, answer: Act
+) -> Act:
+    told = 0
+    for place, partition, batch in unexplained:
+        async with broker.rewrites:
+            found = await _explained(broker, partition, batch, now_ms)
+        if found is not None:
+            told += len(found.record_errors)
+            topic, index = results[place][:2]
+            results[place] = _refused(topic, index, found, partition, told)
+    return answer
 
 
 def _zstd_refusal() -> KafkaError:
@@ -111,8 +167,9 @@ def act_produce(
     """Versions 3-13. v3 record batches v2 (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 record errors (KIP-467),
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
 
-    Ignored on purpose: record errors and leader hints are never filled (an error concerns the whole batch, and one
-    node has no other leader). Transactions are not served: a transactional batch gets 48.
+    Records are named where they are to blame: those without a key on a compacted topic, and those whose timestamps the
+    topic does not take; at most 1,000 of a batch. Ignored on purpose: leader hints are never filled (one node has no
+    other leader). Transactions are not served: a transactional batch gets 48.
 
     acks 1 and all are answered after the append, and after the flush where `flush.messages` asks for one now (Kafka
     flushes inside the append, whatever the acks). With acks=0 any error closes the connection, as nothing else can tell
@@ -122,6 +179,8 @@ def act_produce(
     transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version)
     results: list[Result] = []
     waiting: list[tuple[int, Partition, Offset]] = []
+    unexplained: list[Unexplained] = []
+    told = 0
     refusal = _refusal_of_all(context, acks, transactional_id)
     if refusal is not None:
         results = [_failed(topic, index, refusal) for topic, index, _ in entries]
@@ -148,7 +207,13 @@ def act_produce(
                 appended = partition.append(records, now_ms)
         except KafkaError as error:
             _count_failed(broker, error.code, records)
-            results.append(_failed(topic, index, error))
+            if error.code in REFUSED_BY_THE_LOG:
+                if error.code == INVALID_TIMESTAMP and records is not None and not error.record_errors and acks:
+                    unexplained.append((len(results), partition, bytes(records)))
+                told += len(error.record_errors)
+                results.append(_refused(topic, index, error, partition, told))
+            else:
+                results.append(_failed(topic, index, error))
         except StorageFailedError:
             broker.directory_failed()
             broker.telemetry.count(FAILED_PRODUCE_REQUESTS)
@@ -171,6 +236,9 @@ def act_produce(
     if acks == 0:
         _close_on_error(results)
         return None
+    if unexplained:
+        answer = partial(_answer, broker, context, results, waiting, timeout_ms, throttle_ms)
+        return broker.prepare(context, _explain_results(broker, results, unexplained, now_ms, answer))
     if waiting:
         return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
     return encode_produce_response(version, context.correlation_id, results, throttle_ms)
@@ -228,6 +296,15 @@ def _failed(topic: bytes, index: int, error: KafkaError) -> Result:
     return (topic, index, error.code, -1, -1, -1, error.message)
 
 
+def _refused(topic: bytes, index: int, error: KafkaError, partition: Partition, told: int) -> Result:
+    """As `_failed`, for what the log refused: with where it begins, and the records that are to blame. `told`: how many
+    records the response names, these included."""
+    message: str | RecordErrors | None = error.message
+    if error.record_errors and told <= MAX_RECORD_ERRORS_PER_RESPONSE:
+        message = RecordErrors(error.message or error.name, error.record_errors)
+    return (topic, index, error.code, -1, -1, partition.log.log_start_offset, message)
+
+
 def _count_failed(broker: Broker, code: int, records: memoryview | None) -> None:
     telemetry = broker.telemetry
     telemetry.count(FAILED_PRODUCE_REQUESTS)
@@ -244,6 +321,19 @@ def _close_on_error(results: list[Result]) -> None:
     for topic, index, code, *_ in results:
         if code:
             raise ProtocolError(f"produce with acks=0 to {topic!r}-{index} failed with error {code}")
+
+
+def _answer(
+    broker: Broker,
+    context: RequestContext,
+    results: list[Result],
+    waiting: list[tuple[int, Partition, Offset]],
+    timeout_ms: int,
+    throttle_ms: int,
+) -> Answer | PendingResponse:
+    if waiting:
+        return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
+    return encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms)
 
 
 def _answer_when_flushed(
