@@ -94,6 +94,21 @@ def test_an_answer_to_an_older_question_may_show_an_older_start():
         expiring.log_start_seen(1, asked_s=2.1, seen_s=2.5)
 
 
+@pytest.mark.parametrize("is_power_lost", [False, True])
+def test_a_crash_may_bring_a_start_back_but_not_behind_what_was_acknowledged(is_power_lost):
+    expiring = ledger(may_expire=True)
+    expiring.log_start_seen(3)
+    expiring.durable_start_offset = 2
+    expiring.survived(5, is_power_lost=is_power_lost)
+    expiring.log_start_seen(2)
+    with broken("the log start never goes back"):
+        expiring.log_start_seen(1)
+    expiring.log_start_seen(4)
+    expiring.survived(5, is_power_lost=is_power_lost)
+    with broken("the log start never goes back"):
+        expiring.log_start_seen(1)
+
+
 def test_only_retention_moves_the_start():
     expiring = ledger(may_expire=True)
     expiring.acknowledged(0, values(1, 2))

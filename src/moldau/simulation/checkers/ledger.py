@@ -85,8 +85,8 @@ class PartitionLedger:
         self.log_start_offset = 0
         self._log_start_seen_s = 0.0
         self.may_start_go_back = False
-        self.is_start_volatile = False
-        """The last deletion by request found no room on the disk to be written down: any crash may undo it."""
+        self.durable_start_offset = 0
+        """Up to here deletion was acknowledged: these records never come back."""
         self.end = 0
         """One past the largest offset that was acknowledged or read."""
         self.legal_losses = 0
@@ -121,8 +121,9 @@ class PartitionLedger:
         self.end = max(self.end, offset + 1)
 
     def log_start_seen(self, log_start_offset: int, *, asked_s: float = math.inf, seen_s: float = 0.0) -> None:
-        """Retention and deletion move the start; nothing else does. What retention deleted may be back after a crash
-        of the machine: as in Kafka, the deletion itself is not flushed.
+        """Retention and deletion move the start; nothing else does. After a crash the start may be back where it was
+        before: a deletion by request is seen by others before it is on the disk and acknowledged, and that by
+        retention is, as in Kafka, not flushed.
 
         `asked_s`, `seen_s`: when the question was sent and the answer came; an answer to a question that was sent
         before a newer start was seen may be an older one, on another connection.
@@ -141,7 +142,7 @@ class PartitionLedger:
         elif asked_s <= self._log_start_seen_s:
             return
         elif 0 <= log_start_offset < self.log_start_offset:
-            if not self.may_start_go_back:
+            if not self.may_start_go_back or log_start_offset < self.durable_start_offset:
                 raise ViolationError(
                     "the log start never goes back", f"{self.name}: {self.log_start_offset} to {log_start_offset}"
                 )
@@ -153,8 +154,9 @@ class PartitionLedger:
 
         Raises ViolationError for a loss that was not allowed.
         """
-        self.may_start_go_back |= is_power_lost or self.is_start_volatile
-        self.is_start_volatile = False
+        self.may_start_go_back = True
+        if is_power_lost:
+            self.durable_start_offset = min(self.durable_start_offset, survivor_end)
         lost = [offset for offset in self.values if offset >= survivor_end]
         if not lost:
             return 0

@@ -39,7 +39,9 @@ class RecordDeleter(ClientLoop):
             result = answer.topics[0].partitions[0]
             self.world.trace.note("deleted", self.name, wanted, result.error_code, result.low_watermark)
             if result.error_code == 0:
-                ledger.is_start_volatile = self.world.disk.capacity_bytes is not None
+                if self.world.disk.capacity_bytes is None:
+                    # a full disk has no room to write it down: a crash may undo it
+                    ledger.durable_start_offset = max(ledger.durable_start_offset, result.low_watermark)
                 ledger.log_start_seen(result.low_watermark, asked_s=asked_s, seen_s=self.world.loop.time())
             elif result.error_code != OFFSET_OUT_OF_RANGE or not ledger.legal_losses:
                 self.must_be_retriable(result.error_code, "DeleteRecords")

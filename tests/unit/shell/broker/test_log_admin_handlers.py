@@ -73,6 +73,20 @@ async def test_deleted_records_stay_deleted_after_a_crash_and_after_a_clean_stop
     assert await append(node.connect(), 1) == 5
 
 
+async def test_a_start_that_is_told_is_on_the_disk_even_if_another_request_moved_it(start_node: Any) -> None:
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    await node.create_topic("t")
+    client = node.connect()
+    await append(client, 5)
+    assert node.node.broker.partitions.find("t", 0).log.advance_log_start_offset(3)  # and nobody has saved it yet
+    assert await delete(client, (0, 1)) == [(0, 3, 0)]
+    node.node.abort()
+
+    node = await start_node(disk=disk)
+    assert node.node.broker.partitions.find("t", 0).log.log_start_offset == 3
+
+
 @pytest.mark.parametrize("seed", range(8))
 async def test_a_deleted_start_survives_the_loss_of_the_records_behind_it(start_node: Any, seed: int) -> None:
     disk = MemoryDisk()
