@@ -50,6 +50,7 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     from moldau.cli.admin.client import ClusterAdmin, is_unreachable
     from moldau.errors import KafkaError, ProtocolError
 
+    _check_address(arguments)
     try:
         with ClusterAdmin(arguments.bootstrap_server) as admin:
             yield admin
@@ -92,11 +93,25 @@ def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str,
     return {"bootstrap.servers": arguments.bootstrap_server, "log_level": 0, "client.id": "moldau-cli", **extra}
 
 
+def _check_address(arguments: argparse.Namespace) -> None:
+    from moldau.shell.network.client_cluster import parse_bootstrap_servers
+
+    try:
+        parse_bootstrap_servers(arguments.bootstrap_server)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
 @contextmanager
 def explained(arguments: argparse.Namespace) -> Iterator[None]:
-    """Turns what confluent-kafka raises into a CommandError."""
+    """Turns what confluent-kafka raises into a CommandError.
+
+    That client tries for long, and in silence: that somebody listens is seen to first.
+    """
     from confluent_kafka import KafkaError, KafkaException
 
+    with cluster_admin(arguments) as admin:
+        admin.client.any_connection()
     try:
         yield
     except KafkaException as exception:

@@ -33,6 +33,8 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def consume(arguments: argparse.Namespace) -> int:
     from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
 
+    if arguments.count is not None and arguments.count < 1:
+        raise CommandError(f"--count takes a number from 1 on, not {arguments.count}")
     if arguments.group and (arguments.partition is not None or arguments.start not in ("beginning", "end")):
         raise CommandError("--group takes its partitions and offsets from the group: drop --partition and the offset")
     starts = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}

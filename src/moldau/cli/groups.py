@@ -9,13 +9,23 @@ from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_na
 from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.cli.topics import report
 
+GROUP_STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
+
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("groups", help="consumer groups, their members and their lag")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     listing = verbs.add_parser("list", help="list groups")
-    listing.add_argument("--state", action="append", default=[], help="only groups in this state; may be repeated")
+    listing.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        type=_state,
+        choices=GROUP_STATES,
+        metavar="STATE",
+        help=f"only groups in this state ({', '.join(GROUP_STATES)}); may be repeated",
+    )
     add_cluster_arguments(listing)
     listing.set_defaults(run=list_groups)
 
@@ -32,13 +42,19 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     delete.set_defaults(run=delete_groups)
 
 
+def _state(text: str) -> str:
+    """However it is written, as Kafka does."""
+    return next((state for state in GROUP_STATES if state.lower() == text.lower()), text)
+
+
 def list_groups(arguments: argparse.Namespace) -> int:
     from moldau.cli.admin.groups import list_groups as known_groups
 
     with cluster_admin(arguments) as admin:
         found = known_groups(admin, states=arguments.state, only_consumers=False)
     rows = [{"group": row.group_id, "state": row.group_state, "protocol": row.protocol_type or None} for row in found]
-    print_rows(rows, ["group", "state"], as_json=arguments.json, empty="there are no groups yet")
+    empty = f"no group is {' or '.join(arguments.state)}" if arguments.state else "there are no groups yet"
+    print_rows(rows, ["group", "state"], as_json=arguments.json, empty=empty)
     return 0
 
 
@@ -98,8 +114,7 @@ def describe_group(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    total = sum(row["lag"] for row in rows if isinstance(row["lag"], int))
-    print(f"group {group}: {description.state}, {len(description.members)} members, lag {total}")
+    print(f"group {group}: {description.state}, {_counted(len(description.members), 'member')}, {_lag(rows)}")
     if arguments.members:
         columns = ["member", "instance", "client", "host", "partitions"]
         print_rows(members, columns, as_json=False, empty="it has no members")
@@ -107,6 +122,18 @@ def describe_group(arguments: argparse.Namespace) -> int:
     columns = ["topic", "partition", "committed_offset", "end_offset", "lag", "member", "host"]
     print_rows(rows, columns, as_json=False, empty="no offset is committed yet")
     return 0
+
+
+def _lag(rows: list[dict[str, object]]) -> str:
+    """The lag where it is known, and of how many partitions it is not: a missing offset is no lag of 0."""
+    known = [row["lag"] for row in rows if isinstance(row["lag"], int)]
+    without = _counted(sum(row["committed_offset"] is None for row in rows), "partition")
+    total = f"lag {sum(known)}" if known or not rows else "lag unknown"
+    return total if without.startswith("0 ") else f"{total} ({without} without a committed offset)"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def delete_groups(arguments: argparse.Namespace) -> int:

@@ -14,6 +14,8 @@ from moldau.cli.output import CommandError, print_rows
 if TYPE_CHECKING:
     from moldau.cli.admin.client import ClusterAdmin
 
+EXISTS = "exists already"
+
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("topics", help="create, list, describe, alter and delete topics")
@@ -82,10 +84,10 @@ def create_topics(arguments: argparse.Namespace) -> int:
             except KafkaError as error:
                 if error.name == "NETWORK_EXCEPTION":
                     raise
-                if not (arguments.if_not_exists and error.name == "TOPIC_ALREADY_EXISTS"):
-                    result = str(error)
+                is_fine = arguments.if_not_exists and error.name == "TOPIC_ALREADY_EXISTS"
+                result = EXISTS if is_fine else str(error)
             rows.append({"topic": topic, "result": result})
-    return report(rows, success, arguments)
+    return report(rows, (success, EXISTS), arguments)
 
 
 def delete_topics(arguments: argparse.Namespace) -> int:
@@ -192,9 +194,15 @@ def partition_names(admin: ClusterAdmin) -> dict[str, list[int]]:
     return {name: [row.index for row in topic.partitions] for name, topic in known_topics(admin).items()}
 
 
-def report(rows: list[dict[str, object]], success: str, arguments: argparse.Namespace, subject: str = "topic") -> int:
-    """`name: result`, each on its own line; 1 if any of them is not the success."""
-    failed = [row for row in rows if row["result"] != success]
+def report(
+    rows: list[dict[str, object]],
+    success: str | tuple[str, ...],
+    arguments: argparse.Namespace,
+    subject: str = "topic",
+) -> int:
+    """`name: result`, each on its own line; 1 if any of them is not a success."""
+    successes = (success,) if isinstance(success, str) else success
+    failed = [row for row in rows if row["result"] not in successes]
     if arguments.json:
         print_rows(rows, [subject, "result"], as_json=True)
     else:

@@ -78,7 +78,8 @@ class ClusterAdmin:
         *,
         max_version: int | None = None,
     ) -> ResponseType:
-        """Asks the coordinator of a group, which is waited for while it is on its way."""
+        """Asks the coordinator of a group, which is waited for while it is on its way; a broker at all is not."""
+        self.client.any_connection()
         connection = self.client.retry(lambda: find_coordinator(self.client, group_id))
         return connection.request(api_key, request, response, max_version=max_version)
 

@@ -95,6 +95,7 @@ def _coordinator(admin: ClusterAdmin, group_id: str) -> tuple[int, str]:
             raise error_of(response.error_code, response.error_message)
         return response.node_id, f"{response.host}:{response.port}"
 
+    admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
     return admin.client.retry(find)
 
 
@@ -140,6 +141,7 @@ def _int32(data: bytes, position: int) -> int:
 
 def read_committed(admin: ClusterAdmin, group_id: str) -> dict[TopicPartition, CommittedOffset]:
     """All that a group has committed, sorted by partition."""
+    admin.client.any_connection()
     found = committed_offsets(admin.client, group_id)
     return {partition: found[partition] for partition in sorted(found)}
 

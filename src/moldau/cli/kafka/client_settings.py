@@ -5,7 +5,9 @@ Most names are the same. What only Java knows is left out, as Kafka's clients do
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from moldau.cli.kafka.connection import read_properties, split_properties
 from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError
@@ -80,12 +82,12 @@ _KNOWN = frozenset(
 )
 
 
-def given_settings(arguments: Arguments, old_file: str, old_property: str) -> dict[str, str]:
+def given_settings(arguments: Arguments, old_file: str, old_property: str, *, word: str = "Option") -> dict[str, str]:
     """Java's settings from the files and flags, in the spelling of 4.2 or the older one; flags win over files."""
     for new, old in (("command-config", old_file), ("command-property", old_property)):
         check_one_spelling(arguments, new, old)
-    warn_of_old(arguments, old_file, "command-config")
-    warn_of_old(arguments, old_property, "command-property")
+    warn_of_old(arguments, old_file, "command-config", word=word)
+    warn_of_old(arguments, old_property, "command-property", word=word)
     path = arguments.text("command-config") or arguments.text(old_file)
     settings = read_properties(path) if path else {}
     for name in ("command-property", old_property):
@@ -101,6 +103,20 @@ def check_one_spelling(arguments: Arguments, first: str, second: str) -> None:
 def warn_of_old(arguments: Arguments, old: str, new: str, *, word: str = "Option") -> None:
     if arguments.has(old):
         print(f"{word} --{old} is deprecated and will be removed in a future version. Use --{new} instead.", flush=True)
+
+
+def unreachable_warning(address: str) -> Callable[[Any], None]:
+    """For `error_cb`: says once that nobody answers, while the client goes on trying, as Kafka's tools do."""
+    said: list[str] = []
+
+    def warn(error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not said:
+            said.append(address)
+            print(f"WARN Connection to {address} could not be established. Trying on.", file=sys.stderr, flush=True)
+
+    return warn
 
 
 def for_librdkafka(settings: Mapping[str, str]) -> dict[str, object]:

@@ -13,6 +13,7 @@ from moldau.cli.kafka.client_settings import (
     check_one_spelling,
     for_librdkafka,
     given_settings,
+    unreachable_warning,
     warn_of_old,
 )
 from moldau.cli.kafka.connection import check_security
@@ -151,6 +152,7 @@ def _consumer_settings(arguments: Arguments, java_settings: dict[str, str]) -> d
             "auto.offset.reset": reset,
             "isolation.level": arguments.required("isolation-level"),
             "log_level": 0,
+            "error_cb": unreachable_warning(arguments.required("bootstrap-server")),
         }
     )
     if groups:

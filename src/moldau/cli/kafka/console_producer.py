@@ -13,6 +13,7 @@ from moldau.cli.kafka.client_settings import (
     for_librdkafka,
     given_settings,
     number_of,
+    unreachable_warning,
     warn_of_old,
 )
 from moldau.cli.kafka.connection import check_security, read_properties, split_properties
@@ -184,7 +185,7 @@ def producer_settings(arguments: Arguments) -> dict[str, str]:
         "send.buffer.bytes": str(number_of(arguments, "socket-buffer-size")),
         "client.id": "console-producer",
     }
-    return {**from_flags, **given_settings(arguments, "producer.config", "producer-property")}
+    return {**from_flags, **given_settings(arguments, "producer.config", "producer-property", word="Warning:")}
 
 
 def _lines() -> Iterator[str]:
@@ -214,6 +215,7 @@ class _Sender:
                     "bootstrap.servers": arguments.required("bootstrap-server"),
                     "partitioner": "murmur2_random",
                     "log_level": 0,
+                    "error_cb": unreachable_warning(arguments.required("bootstrap-server")),
                     # an unknown topic is given up after this, as by max.block.ms
                     "topic.metadata.propagation.max.ms": min(number_of(arguments, "max-block-ms"), 3_600_000),
                 }

@@ -25,6 +25,7 @@ _FIRST_BACKOFF_MS = 50
 _MAX_BACKOFF_MS = 1_000
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 DEFAULT_PORT = 9092
+MAX_PORT = 65_535
 _NO_SUCH_TOPIC = (ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"], ERROR_CODES["UNKNOWN_TOPIC_ID"])
 
 Result = TypeVar("Result")
@@ -49,7 +50,7 @@ class TopicMetadata(msgspec.Struct, frozen=True):
 def parse_bootstrap_servers(bootstrap_servers: str | Sequence[str]) -> list[tuple[str, int]]:
     """[(host, port)] of "host:port,host:port" or a list of such; IPv6 addresses stand in brackets.
 
-    Raises ValueError where nothing is named or a port is no number.
+    Raises ValueError where nothing is named, for a port that is none, and for a URL.
     """
     texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
     servers: list[tuple[str, int]] = []
@@ -59,7 +60,7 @@ def parse_bootstrap_servers(bootstrap_servers: str | Sequence[str]) -> list[tupl
         host, colon, port = text.rpartition(":")
         if not colon or text.endswith("]"):
             host, port = text, str(DEFAULT_PORT)
-        if not port.isdigit():
+        if not port.isdigit() or int(port) > MAX_PORT or "/" in host:
             raise ValueError(f"bootstrap servers: {text!r} is not host:port")
         servers.append((host.strip("[]"), int(port)))
     if not servers:

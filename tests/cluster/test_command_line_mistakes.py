@@ -1,0 +1,95 @@
+"""What the command line says where a user is mistaken: about the address, about what there is, and about numbers."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from moldau.testing import Cluster
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address that refuses: its port is taken, and nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+def run(*arguments: str, text: str = "", code: int = 0, timeout: float = 60) -> str:
+    command = [sys.executable, "-m", "moldau.cli.main", *arguments]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("produce", "orders", "coffee"),
+        ("consume", "orders", "--until-end"),
+        ("groups", "describe", "kitchen"),
+        ("offsets", "reset", "kitchen", "--to-latest"),
+        ("offsets", "delete", "kitchen", "--topic", "orders"),
+    ],
+)
+def test_an_absent_broker_is_told_at_once(words: tuple[str, ...], nobody: str) -> None:
+    # clients of Kafka try for 10 s and more: the time of the whole process is the bound
+    assert run(*words, "-b", nobody, code=1, timeout=9) == f"moldau: no broker answers at {nobody}\n"
+
+
+@pytest.mark.parametrize("address", ["", "127.0.0.1:99999", "http://127.0.0.1:9092", "127.0.0.1:x", ","])
+def test_an_address_that_is_none_is_one_sentence(address: str) -> None:
+    for words in (("topics", "list"), ("produce", "orders", "coffee")):
+        told = run(*words, "-b", address, code=1)
+        assert told.startswith("moldau: bootstrap servers: ")
+        assert told.count("\n") == 1
+
+
+def test_the_console_tools_of_kafka_say_that_they_wait_for_a_broker(nobody: str) -> None:
+    command = [sys.executable, "-m", "moldau.cli.main", "kafka-console-consumer", "--topic", "orders"]
+    with subprocess.Popen([*command, "--bootstrap-server", nobody], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        process.kill()
+    assert line == f"WARN Connection to {nobody} could not be established. Trying on.\n"
+
+
+def test_a_topic_that_is_there_is_not_said_to_be_created(moldau_cluster: Cluster, moldau_topic: str) -> None:
+    at = ("-b", moldau_cluster.bootstrap_servers)
+    assert run("topics", "create", moldau_topic, "--if-not-exists", *at) == f"{moldau_topic}: exists already\n"
+
+
+def test_states_and_counts_that_are_none_are_refused(moldau_cluster: Cluster, moldau_topic: str) -> None:
+    at = ("-b", moldau_cluster.bootstrap_servers)
+    assert "choose from" in run("groups", "list", "--state", "bogus", *at, code=2)
+    assert run("groups", "list", "--state", "stable", *at) == ""
+    assert "--count takes a number from 1 on" in run("consume", moldau_topic, "--count", "0", *at, code=1)
+
+
+def test_the_lag_of_partitions_without_an_offset_is_not_0(moldau_own_cluster: Cluster) -> None:
+    cluster = moldau_own_cluster
+    cluster.create_topic("orders", partitions=2)
+    cluster.produce("orders", "coffee", "tea")
+    at = ("-b", cluster.bootstrap_servers)
+    run("offsets", "reset", "kitchen", "--topic", "orders:0", "--to-earliest", "--execute", *at)
+    assert run("groups", "describe", "kitchen", *at).splitlines()[0] == "group kitchen: Empty, 0 members, lag 1"
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "kitchen", "enable.auto.commit": False}
+    )
+    try:
+        consumer.subscribe(["orders"])
+        consumer.poll(0)
+        cluster.wait_for(group="kitchen", members=1)
+        cluster.wait_for(lambda: consumer.poll(0.05) or consumer.assignment())
+        told = run("groups", "describe", "kitchen", *at).splitlines()[0]
+    finally:
+        consumer.close()
+    assert told == "group kitchen: Stable, 1 member, lag 1 (1 partition without a committed offset)"
