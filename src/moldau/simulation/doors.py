@@ -149,6 +149,9 @@ class ProcessDisk:
     def exists(self, path: str) -> bool:
         return self._disk.exists(path)
 
+    def is_directory(self, path: str) -> bool:
+        return self._disk.is_directory(path)
+
     def list_directory(self, path: str) -> list[str]:
         return self._disk.list_directory(path)
 

@@ -7,6 +7,7 @@ clean stop and taken away by the next start, so that its absence means a crash.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from moldau.core.log.checkpoint import (
@@ -33,6 +34,8 @@ from moldau.types import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
 
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
+_SET_ASIDE = re.compile(r"-\d+\.[0-9a-f]{32}(-delete|-future)$", re.ASCII)
+"""As `deleted_directory_name` and Apache Kafka name them: what is somebody else's is not removed."""
 _MAX_NAME_LENGTH = 255
 _CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,
@@ -107,15 +110,15 @@ class LogDirectory:
             if name not in names:
                 disk.open(name).close()
         for name in names:
-            if name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
+            if _SET_ASIDE.search(name) and disk.is_directory(name):
                 # a copy that was not done: what it is a copy of is still there
                 disk.remove_tree(name)
         return directory
 
     def partitions(self) -> list[TopicPartition]:
-        """What lies in the directory, by name."""
-        found = (parse_directory_name(name) for name in self.disk.list_directory(""))
-        return [topic_partition for topic_partition in found if topic_partition is not None]
+        """What lies in the directory, by name. A file, whatever its name, is somebody else's."""
+        found = ((name, parse_directory_name(name)) for name in self.disk.list_directory(""))
+        return [partition for name, partition in found if partition is not None and self.disk.is_directory(name)]
 
     def open_all(self, settings_for: Callable[[str], LogSettings], now_ms: int) -> Iterator[Log]:
         """Opens the logs one after the other, recovering each after a crash: long, so it gives each when it is done.

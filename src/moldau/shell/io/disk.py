@@ -328,6 +328,9 @@ class OsDisk:
     def exists(self, path: str) -> bool:
         return os.path.exists(self._absolute(path))
 
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(self._absolute(path))
+
     def list_directory(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(self._absolute(path)))

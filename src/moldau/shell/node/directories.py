@@ -16,8 +16,10 @@ from moldau.core.metadata.image import BrokerListener
 from moldau.errors import MoldauError, StorageFailedError
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.node.storage_format import (
+    META_PROPERTIES,
     MetaProperties,
     StorageFormatError,
+    find_use,
     format_directory,
     format_further_directory,
     read_meta_properties,
@@ -101,6 +103,11 @@ class NodeDirectories:
         doors, now_ms = self._doors, self._doors.clock.now_ms()
         properties = read_meta_properties(disk)
         if properties is None and first is None:
+            used = find_use(disk)
+            if used is not None:
+                raise StorageFormatError(
+                    f"{path} holds {used}, but {META_PROPERTIES}, which says whose it is, is not there: put it back"
+                )
             self._check_nobody_is_formatted()
             return format_directory(
                 disk, doors.random, now_ms=now_ms, node_id=node_id, controller_listener=controller_listener

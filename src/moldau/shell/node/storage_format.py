@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from moldau.core.log.directory import parse_directory_name
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
@@ -89,6 +90,18 @@ def format_directory(
     return properties
 
 
+def find_use(disk: Disk) -> str | None:
+    """What lies in the root of `disk` that a format did not make, a partition or metadata; None if there is nothing."""
+    voters_file = snapshot_file_name(Offset(0), 0)
+    for name in disk.list_directory(METADATA_DIRECTORY):
+        if name != voters_file:
+            return f"{METADATA_DIRECTORY}/{name}"
+    for name in disk.list_directory(""):
+        if parse_directory_name(name) is not None and disk.is_directory(name) and disk.list_directory(name):
+            return name
+    return None
+
+
 def format_further_directory(disk: Disk, random: Random, properties: MetaProperties, *, now_ms: int) -> MetaProperties:
     """Makes the root of `disk` one more log directory of the node whose first one has `properties`, durably."""
     own = MetaProperties(properties.node_id, properties.cluster_id, random_uuid(random))
@@ -139,6 +152,8 @@ def read_meta_properties(disk: Disk) -> MetaProperties | None:
         return None
     values = _parse_properties(disk.read_file(META_PROPERTIES).decode("latin-1"))
     version = values.get("version")
+    if version is None:
+        raise StorageFormatError(f"{META_PROPERTIES} is damaged: it says no version")
     if version != "1":
         raise StorageFormatError(f"{META_PROPERTIES}: version {version} is not served, only 1")
     try:

@@ -395,3 +395,15 @@ async def test_a_topic_deleted_on_its_way_leaves_nothing(start_node: Any) -> Non
     await node.turns(20)
     assert not node.node.broker.moves.futures
     assert [name for name in disks[int(new[-1])].list_directory("") if name.startswith("t-0")] == []
+
+
+async def test_a_directory_that_lost_its_meta_properties_is_not_formatted_anew(start_node: Any) -> None:
+    disk = MemoryDisk()
+    await (await start_node(disk=disk)).node.stop()
+    kept = disk.read_file("meta.properties")
+    disk.remove("meta.properties")
+    with pytest.raises(MoldauError, match=r"meta\.properties, which says whose it is, is not there"):
+        await start_node(disk=disk)
+    assert not disk.exists("meta.properties")
+    disk.replace_file("meta.properties", kept)
+    await start_node(disk=disk)

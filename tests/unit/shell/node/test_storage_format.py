@@ -13,6 +13,7 @@ from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import (
     MetaProperties,
     StorageFormatError,
+    find_use,
     format_directory,
     read_meta_properties,
 )
@@ -168,7 +169,7 @@ def check_formatted(disk: MemoryDisk) -> None:
     ("text", "said"),
     [
         ("version=0\nbroker.id=1\n", "version 0 is not served"),
-        ("", "version None is not served"),
+        ("", "damaged: it says no version"),
         ("version=1\nnode.id=x\ncluster.id=a\ndirectory.id=b\n", "invalid literal"),
         ("version=1\nnode.id=1\ncluster.id=a\n", "directory.id"),
     ],
@@ -185,3 +186,19 @@ def test_comments_blanks_and_escapes_of_java_are_read() -> None:
     text = "! a comment\n\n node.id = 4\nversion=1\ncluster.id=a\\:b\ndirectory.id=_87yn-UyQNKjcPhHrrw59A\n"
     disk.replace_file("meta.properties", text.encode())
     assert read_meta_properties(disk) == MetaProperties(BrokerId(4), "a:b", Uuid(DIRECTORY_ID))
+
+
+def test_what_a_format_left_is_no_use_of_the_directory() -> None:
+    disk = MemoryDisk()
+    assert find_use(disk) is None
+    format_directory(disk, SeededRandom(1), now_ms=NOW_MS, node_id=BrokerId(1), controller_listener=CONTROLLER)
+    disk.remove("meta.properties")
+    assert find_use(disk) is None
+
+
+@pytest.mark.parametrize("path", ["__cluster_metadata-0/00000000000000000000.log", "orders-3/00000000000000000000.log"])
+def test_a_directory_with_metadata_or_partitions_is_in_use(path: str) -> None:
+    disk = MemoryDisk()
+    disk.make_directory(path.rpartition("/")[0])
+    disk.open(path).close()
+    assert find_use(disk) == (path if path.startswith("__") else "orders-3")

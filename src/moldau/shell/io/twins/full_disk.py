@@ -32,6 +32,9 @@ class FillableDisk:
     def exists(self, path: str) -> bool:
         return self.disk.exists(path)
 
+    def is_directory(self, path: str) -> bool:
+        return self.disk.is_directory(path)
+
     def list_directory(self, path: str) -> list[str]:
         return self.disk.list_directory(path)
 

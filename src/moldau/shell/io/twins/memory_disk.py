@@ -246,6 +246,9 @@ class MemoryDisk:
     def exists(self, path: str) -> bool:
         return self._find(path) is not None
 
+    def is_directory(self, path: str) -> bool:
+        return isinstance(self._find(path), _Directory)
+
     def list_directory(self, path: str) -> list[str]:
         directory = self._find(path)
         return sorted(directory.names) if isinstance(directory, _Directory) else []
