@@ -12,7 +12,7 @@ from typing import cast
 
 from moldau.core.log.directory import LogDirectory, future_directory_name
 from moldau.core.log.log import Log
-from moldau.core.log.segment import TRANSACTION_INDEX_SUFFIX, write_whole_file
+from moldau.core.log.segment import MAX_RELATIVE_OFFSET, TRANSACTION_INDEX_SUFFIX, write_whole_file
 from moldau.core.log.transaction_index import encode_transactions
 from moldau.errors import StorageFailedError, invariant
 from moldau.types import Buffer, TopicPartition, Uuid
@@ -101,9 +101,15 @@ class FutureLog:
             return
         log = self._log
         if log is None:
-            log = self._log = self._open(headers[0][1].base_offset, now_ms)
+            log = self._log = self._open(self._first_offset(headers[0][1]), now_ms)
         for position, header in headers:
             log.append_copied(memoryview(batches)[position : position + header.size], header, now_ms)
+
+    def _first_offset(self, header: BatchHeader) -> int:
+        """What the name of the first segment says: where the log starts, for that is all a start after a crash knows of
+        it. Compaction may have taken the batches from there on; one batch may begin before."""
+        start_offset = min(self.source.log_start_offset, header.base_offset)
+        return start_offset if header.last_offset - start_offset <= MAX_RELATIVE_OFFSET else header.base_offset
 
     def _open(self, base_offset: int, now_ms: int) -> MovedLog:
         log = MovedLog.open(
