@@ -10,6 +10,7 @@ import asyncio
 import os
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
@@ -59,16 +60,20 @@ class Cluster:
 
     `data_dir`: where it keeps its files; None keeps everything in memory. A directory can be opened again later.
     `settings`: Kafka's broker settings by name; `TEST_SETTINGS` are those in which a test differs from `moldau up`.
+    Those that have no effect, say because the name is misspelt, are warned of.
 
     Use it as a context manager (also `async with`), or call `start` and `stop`. Everything may be called from any
     thread, and takes milliseconds; in a coroutine of yours, wait with `wait_for_async`.
     """
 
     def __init__(
-        self, *, data_dir: str | os.PathLike[str] | None = None, settings: Mapping[str, str] | None = None
+        self, *, data_dir: str | os.PathLike[str] | None = None, settings: Mapping[str, object] | None = None
     ) -> None:
         self._data_dir = None if data_dir is None else os.fspath(data_dir)
-        self._settings = parse_broker_settings({**TEST_SETTINGS, **(settings or {})})
+        given = {name: _setting_text(value) for name, value in (settings or {}).items()}
+        self._settings = parse_broker_settings({**TEST_SETTINGS, **given})
+        for notice in self._settings.notices():
+            warnings.warn(notice, stacklevel=2)
         self._life = threading.RLock()
         self._ports = HeldPorts()
         self._travel = TimeTravel()
@@ -437,7 +442,7 @@ class Cluster:
     # -- groups
 
     def group(self, group_id: str) -> GroupView:
-        """State, members and lag of a consumer group. Raises GROUP_ID_NOT_FOUND: it has no member and no offset."""
+        """State, members and lag of a consumer group. Raises GROUP_ID_NOT_FOUND: it never had a member, or has expired."""
         from moldau.testing.inside import view_group
 
         return self._ask(lambda broker: view_group(broker, group_id))
@@ -446,9 +451,14 @@ class Cluster:
         """How many records a group has not committed yet: the total, or with `by_partition` {(topic, partition): lag}.
 
         Counted are the partitions of all topics that it has committed offsets of or is subscribed to; one without an
-        offset counts whole. Raises GROUP_ID_NOT_FOUND.
+        offset counts whole. Raises GROUP_ID_NOT_FOUND, also for a group without member and offset: it has no lag.
         """
-        lag: dict[TopicPartition, int] = self.group(group_id).lag
+        view = self.group(group_id)
+        lag: dict[TopicPartition, int] = view.lag
+        if not lag and not view.members:
+            from moldau.errors import kafka_error
+
+            raise kafka_error("GROUP_ID_NOT_FOUND", f"group {group_id!r} has no member and has committed nothing")
         if by_partition:
             return {(one.topic, one.partition): count for one, count in lag.items()}
         return sum(lag.values())
@@ -542,11 +552,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _encoded(value: bytes | str | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+def _encoded(value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"a record is made of bytes, text or None, not of {type(value).__name__}: {value!r:.80}")
 
 
 def _setting_text(value: object) -> str:
+    """As Kafka writes it: `true`, and lists with commas."""
+    if isinstance(value, list | tuple):
+        return ",".join(_setting_text(one) for one in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

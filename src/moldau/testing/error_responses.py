@@ -54,6 +54,24 @@ def names_of(request: msgspec.Struct) -> tuple[tuple[str | bytes, ...], str | No
     return tuple(topics), groups[0] if groups else None
 
 
+def can_name(request: type[msgspec.Struct], what: str) -> bool:
+    """Whether such a request has a place for what a fault selects by: "topic" or "group"."""
+    return any(_is_place(field.name, field.type, "", what) for field in fields_of(request))
+
+
+def _is_place(name: str, kind: FieldType, parent: str, what: str) -> bool:
+    """By the same names as `_collect`."""
+    if isinstance(kind, Array):
+        kind = kind.element
+        if isinstance(kind, Text):
+            return what in name or (what == "group" and name == "coordinator_keys")
+    if isinstance(kind, Nested):
+        return any(_is_place(field.name, field.type, name, what) for field in fields_of(kind.struct))
+    if what == "group":
+        return name in ("group_id", "group", "key")
+    return name in ("topic", "topic_name", "topic_id") or (name == "name" and "topic" in parent)
+
+
 def _collect(value: msgspec.Struct, parent: str, topics: dict[str | bytes, None], groups: list[str]) -> None:
     for field in fields_of(type(value)):
         content = getattr(value, field.name)

@@ -6,7 +6,7 @@ import fnmatch
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from types import TracebackType
 from typing import Literal
@@ -87,6 +87,13 @@ class Action(msgspec.Struct, frozen=True):
     delay_ms: int = 0
     error_name: str = ""
 
+    def check(self) -> None:
+        """Raises ValueError for what a caller may not ask for."""
+        if self.when not in ("before", "after"):
+            raise ValueError(f"when={self.when!r}: before or after the work")
+        if self.kind == "delay" and self.delay_ms < 0:
+            raise ValueError(f"ms={self.delay_ms}: a delay is at least 0 ms")
+
     @property
     def detail(self) -> str:
         if self.kind == "error":
@@ -110,9 +117,12 @@ class Fault:
     ) -> None:
         if times is not None and times < 1:
             raise ValueError(f"times={times}: a fault happens at least once, or None for always")
+        if action is not None:
+            action.check()
         self._faults = faults
         self._action = action
         self._api_keys = api_keys(api)
+        _check_selectors(self._api_keys, topic, group)
         self._times_left = times
         self._client_id = client_id
         self._topic = topic
@@ -498,12 +508,29 @@ def _one_key(known: dict[str, ApiKey], name: str) -> ApiKey:
     wanted = name.replace("_", "").lower()
     key = known.get(wanted)
     if key is None:
-        import difflib
-
-        near = difflib.get_close_matches(wanted, known, n=1)
-        hint = f"; did you mean {api_name(known[near[0]])}?" if near else ""
+        hint = _hint(wanted, {written: api_name(one) for written, one in known.items()})
         raise ValueError(f"the broker serves no request of the name {name!r}{hint}")
     return key
+
+
+def _hint(wanted: str, known: Mapping[str, str]) -> str:
+    """`; did you mean ...?` with the value of the nearest key, where one is near."""
+    import difflib
+
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
+    return f"; did you mean {known[near[0]]}?" if near else ""
+
+
+def _check_selectors(keys: tuple[ApiKey, ...] | None, topic: str | None, group: str | None) -> None:
+    """Raises ValueError for a selector that no request of these APIs could meet: such a fault would never happen."""
+    if keys is None or (topic is None and group is None):
+        return
+    from moldau.testing.error_responses import can_name
+
+    for word, value in (("topic", topic), ("group", group)):
+        if value is not None and not any(can_name(API_VERSIONS[key].request, word) for key in keys):
+            names = ", ".join(api_name(key) for key in keys)
+            raise ValueError(f"{word}={value!r}: a request of {names} names no {word}")
 
 
 def _error_name(code: str | int) -> str:
@@ -511,4 +538,5 @@ def _error_name(code: str | int) -> str:
         return ERROR_NAMES[code]
     if isinstance(code, str) and ERROR_CODES.get(code.upper(), 0):
         return code.upper()
-    raise ValueError(f"Kafka has no error {code!r}")
+    hint = _hint(code.upper(), {name: name for name in ERROR_CODES}) if isinstance(code, str) else ""
+    raise ValueError(f"Kafka has no error {code!r}{hint}")

@@ -78,6 +78,8 @@ async def delete_topic(broker: Broker, name: str) -> None:
     response = await broker.delete_topics(request)
     for result in response.responses:
         if result.error_code:
+            if result.error_code == ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]:
+                hosted_partitions(broker, name)
             raise kafka_error(result.error_code, result.error_message or f"topic {name!r}")
 
 
@@ -150,7 +152,7 @@ async def topic_sizes(broker: Broker, topic: str) -> dict[int, tuple[int, int]]:
 
 
 async def view_group(broker: Broker, group_id: str) -> GroupView:
-    """Raises GROUP_ID_NOT_FOUND for a group that has neither a member nor an offset."""
+    """Raises GROUP_ID_NOT_FOUND for a group that the broker does not know."""
     if OFFSETS_TOPIC not in broker.image.topics_by_name:
         raise _no_such_group(group_id)
     shard = broker.coordinators.shard_for(group_id)
@@ -163,7 +165,7 @@ async def view_group(broker: Broker, group_id: str) -> GroupView:
         for topic, partitions in state.offsets.get(group_id, {}).items()
         for index, offset in partitions.items()
     }
-    if not committed and (group is None or not group.members):
+    if not committed and group is None:
         raise _no_such_group(group_id)
     topics = dict.fromkeys([*(one.topic for one in committed), *(() if group is None else _subscribed_topics(group))])
     lag: dict[TopicPartition, int] = {}

@@ -90,8 +90,10 @@ def _check_group(cluster: Observed, group: str, lag: int | None, members: int | 
             raise
         return members == 0 and lag is None, str(error)
     holds, story = True, f"group {group!r} is {view.state}"
+    if lag is not None and not view.lag and not view.members:
+        holds, story = False, f"{story}, and has committed nothing"
     if members is not None:
-        holds = len(view.members) == members and view.state == ("Stable" if members else "Empty")
+        holds = holds and len(view.members) == members and view.state == ("Stable" if members else "Empty")
         story += f", has {len(view.members)} of {members} members"
     if lag is not None:
         total = sum(view.lag.values())

@@ -239,8 +239,7 @@ def parse_changes(arguments: Arguments) -> tuple[dict[str, str], list[str]]:
 
 def alter(arguments: Arguments, admin: ClusterAdmin, entities: Sequence[Entity]) -> None:
     to_set, to_delete = parse_changes(arguments)
-    # Kafka's tool speaks of the client where a client of a user is meant
-    told = min(entities, key=lambda entity: _TYPES.index(entity.kind))
+    told = entities[0]
     if told.kind in _QUOTA_KINDS:
         _alter_quotas(admin, entities, to_set, to_delete)
     else:

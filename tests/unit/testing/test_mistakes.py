@@ -1,0 +1,96 @@
+"""moldau.testing: what a test that is itself mistaken is told, and what it may leave to the kit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from moldau.errors import KafkaError
+from moldau.testing import Cluster, NotReachedError
+from moldau.testing.faults import Faults
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda faults: faults.error("OffsetCommit", "NOT_COORD"), "did you mean NOT_COORDINATOR"),
+        (lambda faults: faults.error("Produce", "Produce"), "Kafka has no error 'Produce'$"),
+        (lambda faults: faults.drop("Prodcue"), "did you mean Produce"),
+        (lambda faults: faults.drop("AddPartitionsToTxn"), "no request of the name 'AddPartitionsToTxn'$"),
+        (lambda faults: faults.drop("Produce", when="later"), "before or after the work"),
+        (lambda faults: faults.script().delay("Fetch", ms=-1), "at least 0 ms"),
+        (lambda faults: faults.drop("Heartbeat", topic="orders"), "a request of Heartbeat names no topic"),
+        (lambda faults: faults.drop(["Produce", "Fetch"], group="g"), "a request of Produce, Fetch names no group"),
+    ],
+)
+def test_a_fault_that_could_not_happen_is_refused(ask: Callable[[Faults], object], told: str) -> None:
+    faults = Faults()
+    with pytest.raises(ValueError, match=told):
+        ask(faults)
+    assert not faults.are_any
+
+
+@pytest.mark.parametrize("api", ["OffsetCommit", "Fetch", "DeleteTopics", ["Heartbeat", "Metadata"], "*"])
+def test_a_topic_may_be_named_where_some_request_names_one(api: str) -> None:
+    faults = Faults()
+    faults.drop(api, topic="orders")
+    assert faults.are_any
+
+
+@pytest.mark.parametrize("value", [3, {"a": 1}, ["a"], 1.5])
+def test_a_value_that_is_no_bytes_is_told_by_its_type(cluster: Cluster, value: object) -> None:
+    topic = cluster.topic()
+    mistaken: list = [value]
+    with pytest.raises(TypeError, match=f"made of bytes, text or None, not of {type(value).__name__}"):
+        cluster.produce(topic, *mistaken)
+    assert list(cluster.records(topic)) == []
+
+
+def test_an_unknown_topic_is_named_when_it_is_to_be_deleted(cluster: Cluster) -> None:
+    with pytest.raises(KafkaError, match="there is no topic 'orderz'"):
+        cluster.delete_topic("orderz")
+
+
+def test_settings_may_be_numbers_truths_and_lists() -> None:
+    with Cluster(settings={"num.partitions": 3, "auto.create.topics.enable": False}) as cluster:
+        cluster.create_topic("kept", partitions=-1, config={"cleanup.policy": ["compact", "delete"]})
+        assert len(cluster.record_counts("kept")) == 3
+        with pytest.raises(KafkaError, match="no topic 'orders'"):
+            cluster.produce("orders", "coffee")
+
+
+def test_a_setting_that_does_nothing_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"num\.partition is not a setting"):
+        Cluster(settings={"num.partition": "3"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Cluster(settings={"num.partitions": "3"})
+
+
+def test_a_group_whose_last_member_is_gone_is_empty_and_has_no_lag(moldau_own_cluster: Cluster) -> None:
+    cluster = moldau_own_cluster
+    cluster.produce("orders", "coffee")
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "kitchen", "enable.auto.commit": False}
+    )
+    consumer.subscribe(["orders"])
+    cluster.wait_for(lambda: consumer.poll(0.05) or consumer.assignment())
+    cluster.wait_for(group="kitchen", members=1)
+    consumer.close()
+    cluster.wait_for(group="kitchen", members=0)
+    view = cluster.group("kitchen")
+    assert (view.state, view.members, view.lag) == ("Empty", (), {})
+    # nothing was committed: that is no lag of 0
+    with pytest.raises(KafkaError, match="has committed nothing"):
+        cluster.lag("kitchen")
+    with pytest.raises(NotReachedError, match="'kitchen' is Empty, and has committed nothing"):
+        cluster.wait_for(group="kitchen", lag=0, timeout=0)
