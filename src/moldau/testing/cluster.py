@@ -442,7 +442,7 @@ class Cluster:
     # -- groups
 
     def group(self, group_id: str) -> GroupView:
-        """State, members and lag of a consumer group. Raises GROUP_ID_NOT_FOUND: it never had a member, or has expired."""
+        """State, members and lag of a consumer group. Raises GROUP_ID_NOT_FOUND where there was none, or it expired."""
         from moldau.testing.inside import view_group
 
         return self._ask(lambda broker: view_group(broker, group_id))
