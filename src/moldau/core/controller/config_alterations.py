@@ -9,6 +9,7 @@ is the broker that is altered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
@@ -71,6 +72,8 @@ class Alteration(msgspec.Struct, frozen=True):
 
 
 Outcome = tuple[ConfigResource, KafkaError | None]
+View = Callable[[], BrokerSettings]
+"""The settings in force, by which those of topics, groups and brokers are judged: worked out once for a request."""
 
 
 def incremental_alter_configs(
@@ -125,14 +128,16 @@ def _alter(
         counts[alteration.resource] = counts.get(alteration.resource, 0) + 1
     records: list[MetadataRecord] = []
     outcomes: list[Outcome] = []
+    view = cache(lambda: _view(image, static))
     for alteration in alterations:
         error: KafkaError | None = None
         try:
             if counts[alteration.resource] > 1:
                 raise invalid_request("Each resource must appear at most once.")
-            records += _records_of(image, static, alteration)
+            records += _records_of(image, static, view, alteration)
         except KafkaError as refused:
-            error = refused
+            # without its frames: thousands of them make the collector look through all of them again and again
+            error = refused.with_traceback(None)
         outcomes.append((alteration.resource, error))
     if len(records) > MAX_RECORDS_PER_REQUEST:
         too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
@@ -140,7 +145,7 @@ def _alter(
     return records, outcomes
 
 
-def _records_of(image: MetadataImage, static: BrokerSettings, alteration: Alteration) -> list[ConfigRecord]:
+def _records_of(image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration) -> list[ConfigRecord]:
     """What one resource's alteration writes: a record for each setting that changes. Raises KafkaError."""
     resource, current = alteration.resource, image.configs.get(alteration.resource, {})
     _check_form(alteration.changes)
@@ -148,7 +153,7 @@ def _records_of(image: MetadataImage, static: BrokerSettings, alteration: Altera
     after = {} if alteration.is_whole else dict(current)
     for change in alteration.changes:
         _apply(resource, after, change)
-    _check_result(image, static, resource, current, after, alteration)
+    _check_result(image, static, view, resource, current, after, alteration)
     removed = [name for name in current if name not in after]
     changed = [name for name, text in after.items() if current.get(name) != text]
     return [
@@ -243,6 +248,7 @@ def _no_list(resource: ConfigResource, name: str, is_append: bool) -> KafkaError
 def _check_result(
     image: MetadataImage,
     static: BrokerSettings,
+    view: View,
     resource: ConfigResource,
     current: Mapping[str, str],
     after: Mapping[str, str],
@@ -250,19 +256,19 @@ def _check_result(
 ) -> None:
     """Judges what the resource will have. Raises KafkaError."""
     check: dict[int, Callable[[], None]] = {
-        ResourceType.TOPIC: lambda: _check_topic(image, static, resource.name, after),
-        ResourceType.BROKER: lambda: _check_broker(image, static, resource, current, after, alteration),
-        ResourceType.GROUP: lambda: validate_group_settings(after, _view(image, static)),
+        ResourceType.TOPIC: lambda: _check_topic(image, view, resource.name, after),
+        ResourceType.BROKER: lambda: _check_broker(image, static, view, resource, current, after, alteration),
+        ResourceType.GROUP: lambda: validate_group_settings(after, view()),
         ResourceType.CLIENT_METRICS: lambda: validate_client_metrics(after),
     }
     check[resource.resource_type]()
 
 
-def _check_topic(image: MetadataImage, static: BrokerSettings, name: str, after: Mapping[str, str]) -> None:
+def _check_topic(image: MetadataImage, view: View, name: str, after: Mapping[str, str]) -> None:
     fault = topic_name_fault(name)
     if fault is not None:
         raise kafka_error("INVALID_TOPIC_EXCEPTION", fault)
-    validate_topic_settings(name, after, _view(image, static))
+    validate_topic_settings(name, after, view())
     if name not in image.topics_by_name:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"The topic '{name}' does not exist.")
 
@@ -270,6 +276,7 @@ def _check_topic(image: MetadataImage, static: BrokerSettings, name: str, after:
 def _check_broker(
     image: MetadataImage,
     static: BrokerSettings,
+    view: View,
     resource: ConfigResource,
     current: Mapping[str, str],
     after: Mapping[str, str],
@@ -281,7 +288,7 @@ def _check_broker(
     layers = SettingLayers(
         layers.broker if is_cluster_wide else after, after if is_cluster_wide else layers.cluster, layers.static
     )
-    check_broker_alteration(_view(image, static), layers, changes, is_cluster_wide=is_cluster_wide)
+    check_broker_alteration(view(), layers, changes, is_cluster_wide=is_cluster_wide)
     if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
         names = [change.name for change in alteration.changes]
         _check_min_insync_replicas(names, current, after, is_cluster_wide=is_cluster_wide)

@@ -7,6 +7,7 @@ request as a whole (its deadline, its size) refuses all of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -78,6 +79,7 @@ def create_topics(
     asked, repeated = _split_repeated(request.topics, lambda topic: topic.name)
     results: list[CreatableTopicResult] = []
     records: list[MetadataRecord] = []
+    describe = cache(lambda configs: _described(image, settings, dict(configs)))
     try:
         _check_request(asked, settings, request.timeout_ms)
         for topic in asked:
@@ -89,7 +91,7 @@ def create_topics(
                 continue
             topic_id = _unused_topic_id(image, random)
             records += _records(image, new_topic, topic_id)
-            results.append(_created(image, settings, new_topic, topic_id))
+            results.append(_created(new_topic, topic_id, describe(tuple(new_topic.configs.items()))))
         if len(records) > MAX_RECORDS_PER_REQUEST:
             raise _too_large()
     except KafkaError as error:
@@ -238,21 +240,26 @@ def _records(image: MetadataImage, topic: NewTopic, topic_id: Uuid) -> list[Meta
     return records
 
 
-def _created(image: MetadataImage, settings: BrokerSettings, topic: NewTopic, topic_id: Uuid) -> CreatableTopicResult:
+def _described(
+    image: MetadataImage, settings: BrokerSettings, configs: dict[str, str]
+) -> tuple[CreatableTopicConfigs, ...]:
+    """All settings of a topic with `configs`: the same for each topic of a request that asks for the same."""
     layers = setting_layers(image, settings)
-    described = describe_topic_settings(topic.configs, settings, layers.cluster, layers.broker)
+    described = describe_topic_settings(configs, settings, layers.cluster, layers.broker)
+    return tuple(
+        CreatableTopicConfigs(setting.name, setting.value, setting.is_read_only, setting.source, setting.is_sensitive)
+        for setting in described
+    )
+
+
+def _created(topic: NewTopic, topic_id: Uuid, configs: tuple[CreatableTopicConfigs, ...]) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
         error_message=None,
         num_partitions=len(topic.placements),
         replication_factor=len(topic.placements[0]),
-        configs=tuple(
-            CreatableTopicConfigs(
-                setting.name, setting.value, setting.is_read_only, setting.source, setting.is_sensitive
-            )
-            for setting in described
-        ),
+        configs=configs,
     )
 
 

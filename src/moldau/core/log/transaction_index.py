@@ -8,7 +8,9 @@ offset int64 once the transaction had ended. A segment without an aborted transa
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -17,6 +19,7 @@ from moldau.core.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, write_who
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
 _VERSION = 0
+_last_offset_of = attrgetter("last_offset")
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True):
@@ -52,8 +55,11 @@ def find_aborted(segments: Sequence[Segment], start_offset: int, end_offset: int
     for segment in segments:
         if segment.next_offset <= start_offset:
             continue
-        for entry in load_transactions(segment):
-            if entry.last_offset >= start_offset and entry.first_offset < end_offset:
+        entries = load_transactions(segment)
+        # they stand in the order of their markers
+        for place in range(bisect_left(entries, start_offset, key=_last_offset_of), len(entries)):
+            entry = entries[place]
+            if entry.first_offset < end_offset:
                 found.append(entry)
             if entry.last_stable_offset >= end_offset:
                 return found

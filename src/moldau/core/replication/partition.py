@@ -22,6 +22,7 @@ class Partition:
     """Synchronous; used from the node's loop only. `number` is unique within the node: a cheap key for waits."""
 
     __slots__ = (
+        "_looked_for_aborted",
         "appended_bytes",
         "appended_records",
         "fetch_requests",
@@ -57,6 +58,7 @@ class Partition:
         """Since the start, for the metrics."""
         self.may_have_aborted = True
         """False once the log was found without an aborted transaction: while none are served, none is added."""
+        self._looked_for_aborted = False
         self.first_unstable_offset = log.producer_state.first_unstable_offset
         """Where the oldest open transaction of another broker begins, -1 for none: while none are served, it stays."""
         self.flush_messages = log.settings.flush_messages
@@ -73,13 +75,16 @@ class Partition:
             return self.high_watermark
         return Offset(min(self.high_watermark, max(self.first_unstable_offset, self.log.log_start_offset)))
 
-    def aborted_transactions(self, offset: int) -> Sequence[AbortedTransaction]:
-        """Those with records in [offset, last stable offset). The first call reads the log's small files. Raises 56."""
+    def aborted_transactions(self, offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
+        """Those with records in [offset, end). The first call reads the log's small files, the others look only at what
+        may concern the range. Raises 56."""
         try:
-            if not self.log.aborted_transactions(0, self.log.log_end_offset):
-                self.may_have_aborted = False
-                return ()
-            return self.log.aborted_transactions(offset, self.last_stable_offset)
+            if not self._looked_for_aborted:
+                if not self.log.aborted_transactions(0, self.log.log_end_offset):
+                    self.may_have_aborted = False
+                    return ()
+                self._looked_for_aborted = True
+            return self.log.aborted_transactions(offset, end_offset)
         except (ValueError, StorageFailedError):
             # without the index nobody can tell which records count
             raise kafka_error(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.controller import config_alterations
 from moldau.core.controller.config_alterations import MAX_RECORDS_PER_REQUEST, alter_configs, incremental_alter_configs
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ConfigResource
@@ -237,3 +240,27 @@ def test_a_refused_alteration_writes_nothing_and_a_taken_one_all(requests: list[
                 else:
                     model["cleanup.policy"] = cluster.settings(TOPIC, "t")["cleanup.policy"]
         assert cluster.settings(TOPIC, "t") == model
+
+
+def test_the_view_in_force_is_worked_out_once_for_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes longer than to judge a resource by it, and a request may name thousands."""
+    cluster = Cluster()
+    asked = 0
+    work_out = config_alterations.effective_broker_settings
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return work_out(*arguments)
+
+    monkeypatch.setattr(config_alterations, "effective_broker_settings", counted)
+    change = (IncrementalAlterableConfig("retention.ms", SET, "5"),)
+    resources = tuple(
+        IncrementalAlterConfigsResource(TOPIC, name, change) for name in ("t", *(f"absent{n}" for n in range(20)))
+    )
+    records, answer = incremental_alter_configs(
+        cluster.fold.image, STATIC, IncrementalAlterConfigsRequest(resources, False)
+    )
+    assert records == [ConfigRecord(TOPIC, "t", "retention.ms", "5")]
+    assert [response.error_code for response in answer.responses] == [0] + [3] * 20
+    assert asked == 1

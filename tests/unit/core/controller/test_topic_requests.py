@@ -365,3 +365,14 @@ def test_deletion_may_be_switched_off() -> None:
     cluster.create(topic("a"))
     assert [result.error_code for result in cluster.delete(DeleteTopicState("a"))] == [73]
     assert cluster.records == []
+
+
+def test_topics_that_ask_for_the_same_are_described_once() -> None:
+    """A request may name thousands, and each has 33 settings."""
+    own = (("retention.ms", "5"),)
+    first, second, third, fourth = Cluster().create(
+        topic("a"), topic("b"), topic("c", configs=own), topic("d", configs=own)
+    )
+    assert first.configs is second.configs
+    assert third.configs is fourth.configs
+    assert [row.value for row in third.configs or () if row.name == "retention.ms"] == ["5"]

@@ -84,3 +84,27 @@ def test_a_transaction_that_is_cut_off_is_not_aborted(harness) -> None:
     log.truncate_to(2, harness.now_ms)
     assert log.aborted_transactions(0, 3) == []
     assert not harness.disk.exists("t-0/00000000000000000000.txnindex")
+
+
+class Looked(tuple):  # type: ignore[type-arg]
+    """Entries that count how often one of them is looked at."""
+
+    count = 0
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]
+        self.count += 1
+        return super().__getitem__(place)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return (self[place] for place in range(len(self)))
+
+
+def test_only_the_entries_near_the_range_are_looked_at(harness) -> None:
+    for producer_id in range(3):
+        append(harness, data(harness, producer_id))
+    entries = Looked(AbortedTransaction(1, offset, offset + 1, offset + 1) for offset in range(0, 20_000, 2))
+    harness.log.segments[0].aborted_transactions = entries
+    assert harness.log.aborted_transactions(3, 6) == list(entries)[1:3]
+    entries.count = 0
+    harness.log.aborted_transactions(3, 6)
+    assert entries.count < 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.broker.handlers.slices import SLICE, in_slices
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.coordinators import (
     Coordinator,
@@ -40,19 +41,30 @@ def act_find_coordinator(
     waits for it (Kafka answers 15 meanwhile, which costs the client a backoff). Ignored on purpose: nothing.
     """
     keys = request.coordinator_keys if context.api_version >= MANY_KEYS_FROM else (request.key,)
+    if len(keys) > SLICE:
+        return _find_in_slices(broker, context, request.key_type, keys)
     found = [_find(broker, context, request.key_type, key) for key in dict.fromkeys(keys)]
-    is_creation_due = any(not coordinator.error_code for coordinator in found) and not broker.coordinators.is_ready
-    if not is_creation_due:
-        return _response(context, found)
+    return _response(context, found) if not _is_creation_due(broker, found) else _created(broker, context, found)
 
-    async def finish() -> FindCoordinatorResponse:
-        try:
-            await broker.coordinators.ensure_topic()
-        except KafkaError:
-            return _response(context, [_failed(one.key, one.error_code or COORDINATOR_NOT_AVAILABLE) for one in found])
-        return _response(context, found)
 
-    return finish()
+def _is_creation_due(broker: Broker, found: list[Coordinator]) -> bool:
+    return any(not coordinator.error_code for coordinator in found) and not broker.coordinators.is_ready
+
+
+async def _find_in_slices(
+    broker: Broker, context: RequestContext, key_type: int, keys: tuple[str, ...]
+) -> FindCoordinatorResponse:
+    found = await in_slices(dict.fromkeys(keys), lambda key: _find(broker, context, key_type, key))
+    return await _created(broker, context, found) if _is_creation_due(broker, found) else _response(context, found)
+
+
+async def _created(broker: Broker, context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:
+    """The answer once `__consumer_offsets` is there."""
+    try:
+        await broker.coordinators.ensure_topic()
+    except KafkaError:
+        return _response(context, [_failed(one.key, one.error_code or COORDINATOR_NOT_AVAILABLE) for one in found])
+    return _response(context, found)
 
 
 def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:

@@ -106,13 +106,11 @@ def _aborted(partition: Partition, offset: int, read: Read | tuple[int, int]) ->
     """The aborted transactions with records among those that were read from `offset`. Raises 56."""
     if isinstance(read, tuple) or not read.records:
         return ()
-    found = partition.aborted_transactions(offset)
-    if not found:
-        return ()
     end_offset = offset
     for _, header in iterate_batches(read.records):
         end_offset = header.next_offset
-    return tuple((entry.producer_id, entry.first_offset) for entry in found if entry.first_offset < end_offset)
+    found = partition.aborted_transactions(offset, end_offset)
+    return tuple((entry.producer_id, entry.first_offset) for entry in found)
 
 
 class ParkedFetch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import TYPE_CHECKING, cast
 
@@ -11,6 +11,7 @@ import msgspec
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import DeleteGroup, GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.handlers.slices import SLICE, slices
 from moldau.shell.broker.handlers.throttled import throttled
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.group_admin import (
@@ -38,16 +39,20 @@ def act_delete_groups(
 ) -> DeleteGroupsResponse | Coroutine[object, object, DeleteGroupsResponse]:
     """Versions 0-2. KIP-229; v1 throttle time, v2 flexible (KIP-482).
 
-    A group that stands twice is deleted once, with one result. Ignored on purpose: nothing.
+    A group that stands twice is deleted once, with one result; many are deleted in slices. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
-    answers: list[GroupResponse | Coroutine[object, object, GroupResponse]] = []
-    for group_id in dict.fromkeys(request.groups_names):
+
+    def delete(group_id: str) -> GroupResponse | Coroutine[object, object, GroupResponse]:
         asked = GroupRequest(DeleteGroup(group_id), context.api_version, context.client_id, context.client_address)
-        if context.authorize(Operation.DELETE, Resource.GROUP, group_id):
-            answers.append(broker.coordinators.ask(group_id, asked))
-        else:
-            answers.append(refusal(asked, GROUP_AUTHORIZATION_FAILED))
+        if not context.authorize(Operation.DELETE, Resource.GROUP, group_id):
+            return refusal(asked, GROUP_AUTHORIZATION_FAILED)
+        return broker.coordinators.ask(group_id, asked)
+
+    names = list(dict.fromkeys(request.groups_names))
+    if len(names) > SLICE:
+        return _delete_in_slices(names, delete, throttle_time_ms)
+    answers = [delete(name) for name in names]
     if not any(isinstance(answer, CoroutineType) for answer in answers):
         results = tuple(cast(DeletableGroupResult, answer) for answer in answers)
         return DeleteGroupsResponse(throttle_time_ms=throttle_time_ms, results=results)
@@ -60,6 +65,19 @@ def act_delete_groups(
         return DeleteGroupsResponse(throttle_time_ms=throttle_time_ms, results=tuple(results))
 
     return finish()
+
+
+async def _delete_in_slices(
+    names: list[str],
+    delete: Callable[[str], GroupResponse | Coroutine[object, object, GroupResponse]],
+    throttle_time_ms: int,
+) -> DeleteGroupsResponse:
+    results: list[DeletableGroupResult] = []
+    async for some in slices(names):
+        for answer in [delete(name) for name in some]:
+            result = await answer if isinstance(answer, CoroutineType) else answer
+            results.append(cast(DeletableGroupResult, result))
+    return DeleteGroupsResponse(throttle_time_ms=throttle_time_ms, results=tuple(results))
 
 
 def act_offset_delete(
@@ -123,8 +141,8 @@ def _join(refused: tuple[OffsetDeleteResponseTopic, ...], answer: OffsetDeleteRe
     """One entry for each topic name; an error of the group leaves nothing to say of topics."""
     if answer.error_code or not refused:
         return answer
-    joined: dict[str, tuple[OffsetDeleteResponsePartition, ...]] = {}
+    joined: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in (*refused, *answer.topics):
-        joined[topic.name] = joined.get(topic.name, ()) + topic.partitions
-    topics = tuple(OffsetDeleteResponseTopic(name, partitions) for name, partitions in joined.items())
+        joined.setdefault(topic.name, []).extend(topic.partitions)
+    topics = tuple(OffsetDeleteResponseTopic(name, tuple(partitions)) for name, partitions in joined.items())
     return msgspec.structs.replace(answer, topics=topics)

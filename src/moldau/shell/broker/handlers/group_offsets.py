@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import TYPE_CHECKING, cast
+
+import msgspec
 
 from moldau.core.groups.offset_topics import CommitPlan, FetchPlan, join_commit, join_fetch, plan_commit, plan_fetch
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import GroupRequest, GroupResponse
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.handlers.slices import slices
 from moldau.shell.broker.handlers.throttled import throttled
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.types import Uuid
@@ -18,6 +21,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
@@ -25,6 +29,8 @@ from moldau.wire.protocol.messages.offsets import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
+GROUPS_AT_ONCE = 10
+"""Groups that are asked for their positions between two turns of the loop: each may have thousands."""
 GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
 
@@ -95,8 +101,10 @@ def act_offset_fetch(
     """Versions 1-10. v2 all topics and an error of the whole (KIP-88), v5 leader epoch (KIP-320), v7 require stable
     (KIP-447), v8 many groups (KIP-709), v9 member epoch (KIP-848), v10 topic ids (KIP-516).
 
-    Ignored on purpose: nothing.
+    A group all of whose topics are asked for more than once is answered once: a short request would make a long answer.
+    Many groups are asked in slices. Ignored on purpose: nothing.
     """
+    request = msgspec.structs.replace(request, groups=_once_each(request.groups))
     return throttled(_fetch(broker, context, request), context.throttle())
 
 
@@ -108,6 +116,8 @@ def _fetch(
     def may_describe(name: str) -> bool:
         return context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
 
+    if len(request.groups) > GROUPS_AT_ONCE:
+        return _fetch_in_slices(broker, context, request, may_describe)
     plans = plan_fetch(request, context.api_version, lookup, may_describe)
     answers = [_ask_for_offsets(broker, context, plan) for plan in plans]
     if not any(isinstance(answer, CoroutineType) for answer in answers):
@@ -122,6 +132,32 @@ def _fetch(
         return join_fetch(plans, tuple(groups), context.api_version, ImageLookup(broker.image), may_describe)
 
     return finish()
+
+
+def _once_each(groups: tuple[OffsetFetchRequestGroup, ...]) -> tuple[OffsetFetchRequestGroup, ...]:
+    if len(groups) < 2:
+        return groups
+    wanted: dict[str, None] = {}
+    kept = []
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in wanted:
+                continue
+            wanted[group.group_id] = None
+        kept.append(group)
+    return tuple(kept)
+
+
+async def _fetch_in_slices(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest, may_describe: Callable[[str], bool]
+) -> OffsetFetchResponse:
+    """The answer to all groups, a slice of them asked at a time."""
+    found: list[OffsetFetchResponseGroup] = []
+    async for some in slices(request.groups, GROUPS_AT_ONCE):
+        answer = _fetch(broker, context, msgspec.structs.replace(request, groups=tuple(some)))
+        response = await answer if isinstance(answer, CoroutineType) else cast(OffsetFetchResponse, answer)
+        found += response.groups
+    return OffsetFetchResponse(groups=tuple(found))
 
 
 def _ask_for_offsets(

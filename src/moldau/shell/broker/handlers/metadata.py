@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.metadata.image import TopicImage
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.handlers.slices import SLICE, in_slices, slices
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.messages.metadata import (
@@ -35,23 +37,53 @@ TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
 
 
-def act_metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def act_metadata(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Coroutine[object, object, MetadataResponse]:
     """Versions 0-13. v1 null for all topics, v2 cluster id (KIP-78), v3 throttle time, v4 auto-creation flag (KIP-204),
     v5 offline replicas (KIP-112), v7 leader epoch (KIP-320), v8 authorized operations (KIP-430), v10 topic ids and
     v12 lookup by them (KIP-516), v11 no cluster operations (KIP-700), v13 an error of the whole (KIP-1102).
 
-    An unknown topic that may be created gets 3, and is created: the client asks again. Ignored on purpose: nothing.
+    An unknown topic that may be created gets 3, and is created: the client asks again. Many topics are told in slices.
+    Ignored on purpose: nothing.
     """
     version = context.api_version
     if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
-        topics = [
-            _described(context, request, topic)
-            for name, topic in sorted(broker.image.topics_by_name.items())
-            if context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
-        ]
+        all_topics = [topic for _, topic in sorted(broker.image.topics_by_name.items())]
+        if len(all_topics) > SLICE:
+            return _describe_in_slices(broker, context, request, all_topics)
+        topics = [_described(context, request, topic) for topic in all_topics if _may_describe(context, topic)]
     else:
+        if len(request.topics) > SLICE:
+            return _answer_in_slices(broker, context, request, request.topics)
         asked = dict.fromkeys(request.topics)
         topics = [_answer(broker, context, request, topic) for topic in asked]
+    return _response(broker, context, request, topics)
+
+
+async def _describe_in_slices(
+    broker: Broker, context: RequestContext, request: MetadataRequest, topics: list[TopicImage]
+) -> MetadataResponse:
+    told: list[MetadataResponseTopic] = []
+    async for some in slices(topics):
+        told += [_described(context, request, topic) for topic in some if _may_describe(context, topic)]
+    return _response(broker, context, request, told)
+
+
+def _may_describe(context: RequestContext, topic: TopicImage) -> bool:
+    return context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+
+
+async def _answer_in_slices(
+    broker: Broker, context: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...]
+) -> MetadataResponse:
+    told = await in_slices(dict.fromkeys(topics), lambda topic: _answer(broker, context, request, topic))
+    return _response(broker, context, request, told)
+
+
+def _response(
+    broker: Broker, context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
     host, port = broker.address_for(context)
     cluster_operations = NO_OPERATIONS
     if request.include_cluster_authorized_operations:

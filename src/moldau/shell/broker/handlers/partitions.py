@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from moldau.core.controller.requests import metered
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.broker.handlers.slices import SLICE, in_slices
 from moldau.shell.network.context import CLUSTER_NAME, TOPIC_OPERATIONS, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -84,11 +86,18 @@ async def _create(
 
 def act_describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> Coroutine[object, object, DescribeTopicPartitionsResponse]:
     """Versions 0-0. KIP-966: a page of partitions with their eligible leader replicas, and where the next one begins.
 
-    A page holds at most `max.request.partition.size.limit` partitions. Ignored on purpose: nothing.
+    A page holds at most `max.request.partition.size.limit` partitions; it is made in slices, for what does not exist
+    has none and does not count. Ignored on purpose: nothing.
     """
+    return _describe_page(broker, context, request)
+
+
+async def _describe_page(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
     cursor = request.cursor
     is_for_all = not request.topics
     names = sorted(broker.image.topics_by_name) if is_for_all else sorted({topic.name for topic in request.topics})
@@ -98,11 +107,13 @@ def act_describe_topic_partitions(
         return DescribeTopicPartitionsResponse(throttle_time_ms=context.throttle(), topics=refused)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    rights = {name: context.authorize(Operation.DESCRIBE, Resource.TOPIC, name) for name in names}
-    allowed = [name for name, is_allowed in rights.items() if is_allowed]
-    unauthorized = () if is_for_all else tuple(name for name, is_allowed in rights.items() if not is_allowed)
+    rights = await in_slices(names, lambda name: context.authorize(Operation.DESCRIBE, Resource.TOPIC, name))
+    allowed = [name for name, is_allowed in zip(names, rights, strict=True) if is_allowed]
+    unauthorized: list[str] = []
+    if not is_for_all:
+        unauthorized = [name for name, is_allowed in zip(names, rights, strict=True) if not is_allowed]
     limit = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
-    topics, next_cursor = _page(broker.image, context, allowed, cursor, limit)
+    topics, next_cursor = await _page(broker.image, context, allowed, cursor, limit)
     return DescribeTopicPartitionsResponse(
         throttle_time_ms=context.throttle(),
         topics=(*topics, *(_no_topic(name, TOPIC_AUTHORIZATION_FAILED) for name in unauthorized)),
@@ -110,7 +121,7 @@ def act_describe_topic_partitions(
     )
 
 
-def _page(
+async def _page(
     image: MetadataImage,
     context: RequestContext,
     names: Sequence[str],
@@ -119,7 +130,9 @@ def _page(
 ) -> tuple[list[DescribeTopicPartitionsResponseTopic], DescribeTopicPartitionsCursor | None]:
     """The topics of one page, and where the next one begins; the cursor's partition counts for the cursor's topic."""
     topics: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in names:
+    for place, name in enumerate(names):
+        if place % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
         if limit == 0:
             return topics, DescribeTopicPartitionsCursor(name, 0)
         topic = image.topics_by_name.get(name)

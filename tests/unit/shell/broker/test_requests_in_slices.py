@@ -1,0 +1,138 @@
+"""A request that names many holds nobody up: others are served between its slices, and the answer is the whole one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.shell.broker.handlers.slices import SLICE
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.group_admin import (
+    DeleteGroupsRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from moldau.wire.protocol.messages.partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsTopicRequest,
+)
+from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
+
+pytestmark = pytest.mark.asyncio
+
+COUNT = 3 * SLICE
+NAMES = tuple(f"absent{number:04d}" for number in range(COUNT))
+
+
+async def answer_beside_others(node: Any, key: ApiKey, version: int, request: Any) -> Any:
+    client, other = node.connect(), node.connect()
+    client.send(key, version, request)
+    await node.turns(1)
+    assert client.answers() == []
+    other.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
+    assert len(other.answers()) == 1
+    return await client.answer()
+
+
+async def started(start_node: Any) -> Any:
+    """A node with a topic, and a group that has read two of its partitions."""
+    node = await start_node()
+    await node.create_topic("t", 2)
+    client = node.connect()
+    await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    rows = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in range(2))
+    await client.ask(
+        ApiKey.OFFSET_COMMIT,
+        8,
+        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic("t", partitions=rows),)),
+    )
+    return node
+
+
+async def test_many_groups_are_deleted(start_node: Any) -> None:
+    node = await started(start_node)
+    answer = await answer_beside_others(node, ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest((*NAMES, "g", NAMES[0])))
+    assert [(row.group_id, row.error_code) for row in answer.results] == [*((name, 69) for name in NAMES), ("g", 0)]
+
+
+@pytest.mark.parametrize("is_created", [True, False])
+async def test_many_coordinators_are_found(start_node: Any, is_created: bool) -> None:
+    node = await (started(start_node) if is_created else start_node())
+    request = FindCoordinatorRequest(coordinator_keys=NAMES)
+    answer = await answer_beside_others(node, ApiKey.FIND_COORDINATOR, 6, request)
+    assert [(row.key, row.error_code) for row in answer.coordinators] == [(name, 0) for name in NAMES]
+
+
+async def test_many_groups_are_asked_for_their_positions(start_node: Any) -> None:
+    node = await started(start_node)
+    groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in (*NAMES, "g"))
+    answer = await answer_beside_others(node, ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups))
+    assert [group.group_id for group in answer.groups] == [*NAMES, "g"]
+    assert [group.topics for group in answer.groups[:-1]] == [()] * COUNT
+    assert [row.committed_offset for row in answer.groups[-1].topics[0].partitions] == [1, 1]
+
+
+async def test_a_group_all_of_whose_positions_are_asked_for_again_and_again_is_answered_once(start_node: Any) -> None:
+    client = (await started(start_node)).connect()
+    every = OffsetFetchRequestGroup(group_id="g", topics=None)
+    one = OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(1,)),))
+    answer = await client.ask(ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=(every, one, every, one, every)))
+    found = [[row.partition_index for topic in group.topics for row in topic.partitions] for group in answer.groups]
+    assert found == [[0, 1], [1], [1]]
+
+
+async def test_positions_of_one_topic_named_again_and_again_are_told_in_one_row(start_node: Any) -> None:
+    client = (await started(start_node)).connect()
+    rows = tuple(OffsetDeleteRequestTopic("absent", (OffsetDeleteRequestPartition(index),)) for index in range(3))
+    answer = await client.ask(ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest("g", rows))
+    (topic,) = answer.topics
+    assert [(row.partition_index, row.error_code) for row in topic.partitions] == [(0, 3), (1, 3), (2, 3)]
+
+
+async def test_many_topics_are_described(start_node: Any) -> None:
+    node = await started(start_node)
+    asked = tuple(MetadataRequestTopic(name=name) for name in (*NAMES, "t"))
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    answer = await answer_beside_others(node, ApiKey.METADATA, 9, request)
+    assert [(row.name, row.error_code) for row in answer.topics] == [*((name, 3) for name in NAMES), ("t", 0)]
+
+
+async def test_all_of_many_topics_are_described(start_node: Any) -> None:
+    node = await start_node()
+    names = [f"t{number:04d}" for number in range(SLICE + 1)]
+    for name in reversed(names):
+        await node.create_topic(name)
+    answer = await answer_beside_others(node, ApiKey.METADATA, 9, MetadataRequest(topics=None))
+    assert [(row.name, len(row.partitions)) for row in answer.topics] == [(name, 1) for name in names]
+
+
+async def test_many_topics_are_described_with_their_partitions(start_node: Any) -> None:
+    node = await started(start_node)
+    asked = tuple(DescribeTopicPartitionsTopicRequest(name) for name in (*NAMES, "t"))
+    request = DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=2000, cursor=None)
+    answer = await answer_beside_others(node, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+    assert [(row.name, row.error_code) for row in answer.topics] == [*((name, 3) for name in NAMES), ("t", 0)]
+    assert len(answer.topics[-1].partitions) == 2
+
+
+async def test_many_producers_are_described(start_node: Any) -> None:
+    node = await started(start_node)
+    state = node.node.broker.partitions.find("t", 0).log.producer_state
+    for producer_id in range(COUNT):
+        state.update(producer_id, 0, 0, producer_id, 0, 5, 0)
+    request = DescribeProducersRequest(topics=(DescribeProducersTopic("t", (0, 1)),))
+    answer = await answer_beside_others(node, ApiKey.DESCRIBE_PRODUCERS, 0, request)
+    found = [[row.producer_id for row in part.active_producers] for part in answer.topics[0].partitions]
+    assert found == [list(range(COUNT)), []]
