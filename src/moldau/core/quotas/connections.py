@@ -72,6 +72,12 @@ class ConnectionQuotas:
         wait_ms = self._wait_for_all(now_ms)
         return Admission(Verdict.SERVE_LATER, wait_ms, "max.connection.creation.rate") if wait_ms else _SERVED
 
+    def no_room(self, admission: Admission, reason: str) -> Admission:
+        """Of a connection that just arrived and was judged: it is closed at once all the same."""
+        if admission.verdict in (Verdict.SERVE, Verdict.SERVE_LATER):
+            self._served -= 1
+        return Admission(Verdict.CLOSE, 0, reason)
+
     def room_was_found(self) -> bool:
         """Takes the place of a connection that ended, for one that waits; False if there is none."""
         if self._served >= self.limits.max_connections:

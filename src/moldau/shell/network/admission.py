@@ -26,6 +26,8 @@ class ConnectionAdmission:
         telemetry: Telemetry,
     ) -> None:
         self.quotas = quotas
+        self.max_open: int | None = None
+        """Connections that there are descriptors for, served or held."""
         self._loop = loop
         self._clock = clock
         self._log = log
@@ -37,6 +39,8 @@ class ConnectionAdmission:
     def arrived(self, connection: ServerConnection) -> None:
         """A connection was made, and has its id."""
         admission = self.quotas.arrived(connection.client_address, self._clock.monotonic_ms())
+        if self.max_open is not None and len(self._served) + len(self._waiting) >= self.max_open:
+            admission = self.quotas.no_room(admission, "open descriptors")
         verdict = admission.verdict
         if verdict in (Verdict.SERVE, Verdict.SERVE_LATER):
             self._served[connection.id] = None

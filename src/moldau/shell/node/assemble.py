@@ -57,6 +57,8 @@ class Doors(msgspec.Struct, frozen=True):
     """For short measurements: what requests take, where a client has a quota of that. None: nothing is measured."""
     physical_memory_bytes: int = 4 * MAX_REQUEST_MEMORY_BYTES
     """What a quarter is taken of for requests in memory, at most 512 MiB."""
+    max_open_connections: int | None = None
+    """As many as there are descriptors for: one more is closed at once, whatever the settings say. None: no bound."""
     further_disks: tuple[Disk, ...] = ()
     """The other log directories of `log.dirs`, in their order."""
     paths: tuple[str, ...] = ("memory",)
@@ -172,6 +174,7 @@ class Node:
             self.telemetry,
         )
         group.admission = new_admission(settings, self.doors.clock, self.log, self.telemetry)
+        group.admission.max_open = self.doors.max_open_connections
         for endpoint in settings.listeners:
             factory = partial(ServerConnection, group, endpoint.name)
             self._listeners.append(await self.doors.network.listen(endpoint.host, endpoint.port, factory))

@@ -14,6 +14,7 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.errors import MoldauError
 from moldau.ports import Disk
 from moldau.shell.io.clock import SystemClock
+from moldau.shell.io.descriptors import raise_descriptor_limit, share_out
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
@@ -41,7 +42,8 @@ def run_node(
 async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready: Callable[[Node], None] | None) -> int:
     workers = ThreadWorkers()
     try:
-        opened = open_disks(data_directory, settings)
+        descriptors = share_out(raise_descriptor_limit(), wanted_files=settings.moldau_open_files)
+        opened = open_disks(data_directory, settings, descriptors.files)
         doors = Doors(
             clock=SystemClock(),
             timer_ns=time.perf_counter_ns,
@@ -53,6 +55,7 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
             workers=workers,
             network=TcpNetwork(settings.socket_listen_backlog_size),
             physical_memory_bytes=physical_memory_bytes(),
+            max_open_connections=descriptors.connections,
         )
         node = Node(settings, doors)
         stop = asyncio.Event()
@@ -82,15 +85,18 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
         workers.close()
 
 
-def open_disk(data_directory: str | None, settings: BrokerSettings) -> Disk:
-    """The disk door of a data directory, which is made if absent; None: memory. Raises MoldauError, OSError."""
+def open_disk(data_directory: str | None, settings: BrokerSettings, max_open_files: int | None = None) -> Disk:
+    """The disk door of a data directory, which is made if absent; None: memory. Raises MoldauError, OSError.
+
+    `max_open_files`: of all log directories together, `moldau.open.files` if None."""
     if data_directory is None:
         from moldau.shell.io.twins.memory_disk import MemoryDisk
 
         return MemoryDisk()
     from moldau.shell.io.disk import OsDisk
 
-    bound = max(16, settings.moldau_open_files // max(1, len(settings.log_directories)))
+    open_files = settings.moldau_open_files if max_open_files is None else max_open_files
+    bound = max(16, open_files // max(1, len(settings.log_directories)))
     return OsDisk(data_directory, max_open_files=bound)
 
 
@@ -102,15 +108,15 @@ class OpenedDisks(msgspec.Struct, frozen=True):
     unopened_paths: tuple[str, ...]
 
 
-def open_disks(data_directory: str | None, settings: BrokerSettings) -> OpenedDisks:
+def open_disks(data_directory: str | None, settings: BrokerSettings, max_open_files: int | None = None) -> OpenedDisks:
     """`data_directory` is the first of `log.dirs`; without it the node does not start: raises MoldauError, OSError."""
-    first = open_disk(data_directory, settings)
+    first = open_disk(data_directory, settings, max_open_files)
     if data_directory is None:
         return OpenedDisks((first,), ("memory",), ())
     disks, paths, unopened = [first], [os.path.abspath(data_directory)], []
     for path in settings.log_directories[1:]:
         try:
-            disks.append(open_disk(path, settings))
+            disks.append(open_disk(path, settings, max_open_files))
             paths.append(os.path.abspath(path))
         except (MoldauError, OSError):
             unopened.append(os.path.abspath(path))
