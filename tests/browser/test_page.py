@@ -54,6 +54,16 @@ def test_a_topic_made_meanwhile_appears_by_itself(running: BrokerWithPage, brows
     wait(browser, "made-meanwhile")
 
 
+def test_a_page_whose_broker_is_gone_says_since_when(browser: Chrome, wait: Wait) -> None:
+    gone = BrokerWithPage()
+    try:
+        browser.get(f"{gone.page}/topics")
+        wait(browser, "Topics")
+    finally:
+        gone.broker.stop()
+    wait(browser, "no updates since ")
+
+
 def test_the_live_tail_shows_a_record_that_is_produced_while_it_is_open(
     running: BrokerWithPage, browser: Chrome, wait: Wait
 ) -> None:

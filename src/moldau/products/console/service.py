@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 import threading
@@ -51,7 +52,8 @@ def serve(bootstrap_servers: str, listening: socket.socket, *, is_child: bool = 
 
 
 def _end_with_parent(server: uvicorn.Server, console: Console) -> None:
-    while sys.stdin.buffer.read(1):
+    # not through sys.stdin: Python ends with an abort where a thread still holds its buffer
+    while os.read(sys.stdin.fileno(), 4096):
         pass
     console.close()
     server.should_exit = True

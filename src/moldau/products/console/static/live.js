@@ -6,7 +6,16 @@
   const MAX_ROWS = 500;
   let source = null;
 
-  const say = (kind, text) => { state.className = "dot " + kind; state.title = text; };
+  const stale = document.getElementById("stale");
+
+  const say = (kind, text) => {
+    state.className = "dot " + kind;
+    state.title = text;
+    // what stands there looks like now: say since when it is not
+    const isOff = kind === "off";
+    if (isOff && stale.hidden) stale.textContent = "no updates since " + new Date().toISOString().slice(11, 19);
+    stale.hidden = !isOff;
+  };
 
   const open = (url, listeners) => {
     const connect = () => {
