@@ -143,18 +143,40 @@ async def _explained(broker: Broker, partition: Partition, records: Buffer, now_
     return None
 
 
-async def _explain_results(
-    broker: Broker, results: list[Result], unexplained: list[Unexplained], now_ms: int, answer: Act
-) -> Act:
-    told = 0
-    for place, partition, batch in unexplained:
-        async with broker.rewrites:
-            found = await _explained(broker, partition, batch, now_ms)
-        if found is not None:
-            told += len(found.record_errors)
-            topic, index = results[place][:2]
-            results[place] = _refused(topic, index, found, partition, told)
-    return answer
+class _Refusals:
+    """What the partitions of one request are refused for, with a bound on the records that the answer names."""
+
+    def __init__(self, broker: Broker, context: RequestContext) -> None:
+        self.unexplained: list[Unexplained] = []
+        self._broker = broker
+        self._context = context
+        self._told = 0
+
+    def result(self, place: int, topic: bytes, index: int, error: KafkaError, records: memoryview | None) -> Result:
+        if error.code not in REFUSED_BY_THE_LOG:
+            return _failed(topic, index, error)
+        partition = _writable_partition(self._broker, self._context, topic, index, self._context.api_version)
+        if error.code == INVALID_TIMESTAMP and records is not None and not error.record_errors:
+            self.unexplained.append((place, partition, bytes(records)))
+        return self._refused(topic, index, error, partition)
+
+    async def explain(self, results: list[Result], now_ms: int, answer: Act) -> Act:
+        """Puts the records that are to blame in the place of what only a header was refused for."""
+        for place, partition, batch in self.unexplained:
+            async with self._broker.rewrites:
+                found = await _explained(self._broker, partition, batch, now_ms)
+            if found is not None:
+                topic, index = results[place][:2]
+                results[place] = self._refused(topic, index, found, partition)
+        return answer
+
+    def _refused(self, topic: bytes, index: int, error: KafkaError, partition: Partition) -> Result:
+        """As `_failed`, for what the log refused: with where it begins, and the records that are to blame."""
+        message: str | RecordErrors | None = error.message
+        if error.record_errors and self._told + len(error.record_errors) <= MAX_RECORD_ERRORS_PER_RESPONSE:
+            self._told += len(error.record_errors)
+            message = RecordErrors(error.message or error.name, error.record_errors)
+        return (topic, index, error.code, -1, -1, partition.log.log_start_offset, message)
 
 
 def _zstd_refusal() -> KafkaError:
@@ -167,20 +189,17 @@ def act_produce(
     """Versions 3-13. v3 record batches v2 (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 record errors (KIP-467),
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
 
-    Records are named where they are to blame: those without a key on a compacted topic, and those whose timestamps the
-    topic does not take; at most 1,000 of a batch. Ignored on purpose: leader hints are never filled (one node has no
-    other leader). Transactions are not served: a transactional batch gets 48.
+    Named are records without a key on a compacted topic, and with timestamps that the topic does not take. Ignored on
+    purpose: leader hints (one node has no other leader). Transactions are not served: a transactional batch gets 48.
 
-    acks 1 and all are answered after the append, and after the flush where `flush.messages` asks for one now (Kafka
-    flushes inside the append, whatever the acks). With acks=0 any error closes the connection, as nothing else can tell
-    the client.
+    acks 1 and all are answered after the append, and after the flush where `flush.messages` asks for one now. With
+    acks=0 any error closes the connection, as nothing else can tell the client.
     """
     version = context.api_version
     transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version)
     results: list[Result] = []
     waiting: list[tuple[int, Partition, Offset]] = []
-    unexplained: list[Unexplained] = []
-    told = 0
+    refusals = None
     refusal = _refusal_of_all(context, acks, transactional_id)
     if refusal is not None:
         results = [_failed(topic, index, refusal) for topic, index, _ in entries]
@@ -207,17 +226,10 @@ def act_produce(
                 appended = partition.append(records, now_ms)
         except KafkaError as error:
             _count_failed(broker, error.code, records)
-            if error.code in REFUSED_BY_THE_LOG:
-                if error.code == INVALID_TIMESTAMP and records is not None and not error.record_errors and acks:
-                    unexplained.append((len(results), partition, bytes(records)))
-                told += len(error.record_errors)
-                results.append(_refused(topic, index, error, partition, told))
-            else:
-                results.append(_failed(topic, index, error))
+            refusals = refusals or _Refusals(broker, context)
+            results.append(refusals.result(len(results), topic, index, error, records))
         except StorageFailedError:
-            broker.directory_failed()
-            broker.telemetry.count(FAILED_PRODUCE_REQUESTS)
-            results.append(_failed(topic, index, kafka_error("KAFKA_STORAGE_ERROR")))
+            results.append(_storage_failed(broker, topic, index))
         else:
             results.append(
                 (topic, index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset, None)
@@ -228,17 +240,16 @@ def act_produce(
                 waiting.append((len(results) - 1, partition, Offset(end_offset)))
             if not partition.waits_for_flush:
                 # as broker.partition_appended, without the coordinators: their partitions are not written from here
-                number = partition.number
-                touched[number] = partition
-                if number in waiters:
+                touched[partition.number] = partition
+                if partition.number in waiters:
                     broker.waits.changed(partition)
     throttle_ms = context.throttle(len(frame))
     if acks == 0:
         _close_on_error(results)
         return None
-    if unexplained:
+    if refusals is not None and refusals.unexplained:
         answer = partial(_answer, broker, context, results, waiting, timeout_ms, throttle_ms)
-        return broker.prepare(context, _explain_results(broker, results, unexplained, now_ms, answer))
+        return broker.prepare(context, refusals.explain(results, now_ms, answer))
     if waiting:
         return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
     return encode_produce_response(version, context.correlation_id, results, throttle_ms)
@@ -296,13 +307,10 @@ def _failed(topic: bytes, index: int, error: KafkaError) -> Result:
     return (topic, index, error.code, -1, -1, -1, error.message)
 
 
-def _refused(topic: bytes, index: int, error: KafkaError, partition: Partition, told: int) -> Result:
-    """As `_failed`, for what the log refused: with where it begins, and the records that are to blame. `told`: how many
-    records the response names, these included."""
-    message: str | RecordErrors | None = error.message
-    if error.record_errors and told <= MAX_RECORD_ERRORS_PER_RESPONSE:
-        message = RecordErrors(error.message or error.name, error.record_errors)
-    return (topic, index, error.code, -1, -1, partition.log.log_start_offset, message)
+def _storage_failed(broker: Broker, topic: bytes, index: int) -> Result:
+    broker.directory_failed()
+    broker.telemetry.count(FAILED_PRODUCE_REQUESTS)
+    return _failed(topic, index, kafka_error("KAFKA_STORAGE_ERROR"))
 
 
 def _count_failed(broker: Broker, code: int, records: memoryview | None) -> None:
