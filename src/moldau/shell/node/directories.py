@@ -13,12 +13,14 @@ from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import LogDirectory
 from moldau.core.log.segment import IndexCache
 from moldau.core.metadata.image import BrokerListener
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.errors import MoldauError, StorageFailedError
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.node.storage_format import (
     META_PROPERTIES,
     MetaProperties,
     StorageFormatError,
+    find_partition,
     find_use,
     format_directory,
     format_further_directory,
@@ -117,11 +119,25 @@ class NodeDirectories:
         if properties is None or properties.node_id != node_id:
             other = node_id if properties is None else properties.node_id
             raise StorageFormatError(f"the directory belongs to node {other}, and node.id is {node_id}")
+        if first is None:
+            self._check_metadata_is_there(disk, path)
         if first is not None and properties.cluster_id != first.cluster_id:
             raise StorageFormatError(
                 f"{path} belongs to cluster {properties.cluster_id}, the first of log.dirs to {first.cluster_id}"
             )
         return properties
+
+    def _check_metadata_is_there(self, disk: Disk, path: str) -> None:
+        """Without it the partitions would be those of no topic, and be removed. A new directory has neither."""
+        if disk.list_directory(METADATA_DIRECTORY):
+            return
+        for other, other_path in self._disks:
+            found = find_partition(other)
+            if found is not None:
+                raise StorageFormatError(
+                    f"{other_path} holds {found}, but {METADATA_DIRECTORY} in {path}, which says what there is, "
+                    "is gone: put it back"
+                )
 
     def _check_nobody_is_formatted(self) -> None:
         """A new first directory beside an old one would be a new cluster over old partitions."""

@@ -96,6 +96,11 @@ def find_use(disk: Disk) -> str | None:
     for name in disk.list_directory(METADATA_DIRECTORY):
         if name != voters_file:
             return f"{METADATA_DIRECTORY}/{name}"
+    return find_partition(disk)
+
+
+def find_partition(disk: Disk) -> str | None:
+    """The first directory of a partition, with something in it, in the root of `disk`."""
     for name in disk.list_directory(""):
         if parse_directory_name(name) is not None and disk.is_directory(name) and disk.list_directory(name):
             return name

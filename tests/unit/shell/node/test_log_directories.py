@@ -407,3 +407,15 @@ async def test_a_directory_that_lost_its_meta_properties_is_not_formatted_anew(s
     assert not disk.exists("meta.properties")
     disk.replace_file("meta.properties", kept)
     await start_node(disk=disk)
+
+
+async def test_partitions_whose_metadata_is_gone_are_not_taken_for_strays(start_node: Any) -> None:
+    disk = MemoryDisk()
+    running = await start_node(disk=disk)
+    await running.create_topic("t", 1)
+    await append(running.connect(), 0)
+    await running.node.stop()
+    disk.remove_tree("__cluster_metadata-0")
+    with pytest.raises(MoldauError, match=r"__cluster_metadata-0 in .* is gone"):
+        await start_node(disk=disk)
+    assert disk.list_directory("t-0")
