@@ -71,6 +71,8 @@ def dump_files(arguments: argparse.Namespace) -> int:
         print(f"Dumping {path}")
         try:
             problems += _dump(path, arguments)
+        except BrokenPipeError:
+            raise  # our reader has gone (`| head`): nothing is wrong with the file
         except (OSError, ValueError) as error:
             print(f"moldau: {path}: {error}", file=sys.stderr)
             problems += 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,19 @@ def test_checkpoints_and_folders_are_told(tmp_path: Path, capsys: pytest.Capture
 def test_what_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "dump", str(tmp_path / "none.log")]) == 1
     assert "there is no file" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_problem_of_the_file(segment: Path) -> None:
+    with segment.open("ab") as file:  # more than a pipe holds
+        file.write(segment.read_bytes() * 3000)
+    command = [sys.executable, "-m", "moldau.cli.main", "log", "dump", "--print-data-log", str(segment)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == f"Dumping {segment}\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(60) == 0
 
 
 def test_what_members_of_a_group_told_each_other_is_read() -> None:
