@@ -6,6 +6,7 @@ import resource
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.cluster.running_broker import RunningBroker
 
 LIMIT = 256
 PARTITIONS = 300
+MAX_CONNECTIONS = 600
 
 
 def is_refused(connection: socket.socket) -> bool:
@@ -60,8 +62,20 @@ def test_connections_do_not_take_the_descriptors_of_the_log(tmp_path: Path, monk
 
     produce_everywhere()
     host, _, port = broker.address.rpartition(":")
-    connections = [socket.create_connection((host, int(port)), timeout=10) for _ in range(2 * LIMIT)]
-    produce_everywhere()
+    connections: list[socket.socket] = []
+
+    def connect_on_and_on() -> None:
+        """Whatever descriptor gets free is asked for at once."""
+        while len(connections) < MAX_CONNECTIONS:
+            connections.append(socket.create_connection((host, int(port)), timeout=10))
+
+    connecting = threading.Thread(target=connect_on_and_on)
+    connecting.start()
+    try:
+        for _ in range(3):
+            produce_everywhere()
+    finally:
+        connecting.join()
     assert is_refused(connections[-1])
     assert not is_refused(connections[0])
     for connection in connections:
