@@ -13,6 +13,7 @@ import msgspec
 from moldau.types import ZERO_UUID
 from moldau.wire.protocol.api_keys import API_VERSIONS
 from moldau.wire.protocol.messages.api_versions import ApiVersion
+from moldau.wire.protocol.messages.fetch import FetchResponse
 from moldau.wire.protocol.schema import Array, Bytes, Nested, fields_of
 from moldau.wire.records.batch import HEADER_SIZE, iterate_batches
 from moldau.wire.records.record import read_records
@@ -92,12 +93,23 @@ def _struct(message: msgspec.Struct, version: int, words: Words) -> dict[str, An
             is_nested = isinstance(field.type.element, Nested)
             mine = [item for item in value if words.is_mine(item)]
             items = [_struct(item, version, words) if is_nested else _value(item) for item in mine]
+            if isinstance(message, FetchResponse) and field.name == "responses":
+                items = _joined(items)
             found[field.name] = sorted(items, key=json.dumps)
         elif isinstance(field.type, Bytes) and field.type.is_view:
             found[field.name] = _records(value, words)
         else:
             found[field.name] = _value(words.word(field.name, value))
     return found
+
+
+def _joined(topics: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A topic stands once for each run of its partitions, and their order is free."""
+    joined: dict[str, dict[str, Any]] = {}
+    for topic in topics:
+        known = joined.setdefault(topic.get("topic") or topic["topic_id"], {**topic, "partitions": []})
+        known["partitions"] = sorted([*known["partitions"], *topic["partitions"]], key=json.dumps)
+    return list(joined.values())
 
 
 def _value(value: Any) -> Any:

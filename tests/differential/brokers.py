@@ -9,6 +9,7 @@ from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from tests.conformance.bad_input.wire import Closed, RawConnection
 from tests.differential.answers import plain
 from tests.differential.steps import Bindings, Step, trimmed
@@ -32,6 +33,12 @@ class Broker:
         request = FindCoordinatorRequest(coordinator_keys=groups)
         while any(one.error_code for one in self._connection.ask(request, 6).coordinators):
             assert time.monotonic() < end, "no coordinator"
+            time.sleep(0.1)
+        # Apache Kafka asks its controller for the first block of producer ids, and refuses until it has it
+        while self._connection.ask(
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4
+        ).error_code:
+            assert time.monotonic() < end, "no producer ids"
             time.sleep(0.1)
 
     def take(self, step: Step, bindings: Bindings, prefix: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from moldau.core.log.reading import TOO_LARGE
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
@@ -207,6 +208,9 @@ class ParkedFetch:
             if records:
                 self.size += len(records)
                 budget -= len(records)
+            elif read is TOO_LARGE:
+                # as Kafka: a batch that does not fit any more tells nothing of transactions
+                aborted = None
             results.append(self._found(entry, partition, records, None, aborted))
         return results + unknown if unknown else results
 
