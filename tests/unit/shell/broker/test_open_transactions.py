@@ -63,3 +63,16 @@ async def test_readers_of_committed_records_end_before_an_open_transaction(start
     deleting = DeleteRecordsRequest((DeleteRecordsTopic("t", (DeleteRecordsPartition(0, 3),)),), 1000)
     await client.ask(ApiKey.DELETE_RECORDS, 2, deleting)
     assert (await look(client, 1, 3))[1:] == (4, 3), "what was deleted holds nobody up; what comes after is not decided"
+
+
+async def test_of_a_batch_that_does_not_fit_no_transactions_are_told(start_node: Any) -> None:
+    """Null as in Apache Kafka, not an empty list: nothing of that partition was read."""
+    node = await start_node()
+    await node.create_topic("t", 2)
+    for index in (0, 1):
+        node.node.broker.partitions.find("t", index).append(bytearray(build_batch([(None, b"v", NOW_MS, ())])), NOW_MS)
+    partitions = tuple(FetchPartition(index, -1, 0, partition_max_bytes=1) for index in (0, 1))
+    request = FetchRequest(max_wait_ms=0, isolation_level=1, topics=(FetchTopic(topic="t", partitions=partitions),))
+    [topic] = (await node.connect().ask(ApiKey.FETCH, 11, request)).responses
+    assert [bool(partition.records) for partition in topic.partitions] == [True, False]
+    assert [partition.aborted_transactions for partition in topic.partitions] == [(), None]
