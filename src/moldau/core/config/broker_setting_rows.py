@@ -418,7 +418,7 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("quota.window.num", "int", "11", "[1,...]", READ_ONLY, HONOURED, ""),
     ("quota.window.size.seconds", "int", "1", "[1,...]", READ_ONLY, HONOURED, ""),
     ("replica.alter.log.dirs.io.max.bytes.per.second", "long", "9223372036854775807", "[0,...]", PER_BROKER,
-     NOT_SERVED, ""),
+     HONOURED, ""),
     ("replication.quota.window.num", "int", "11", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("replication.quota.window.size.seconds", "int", "1", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     # remote

@@ -136,6 +136,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     controller_quota_window_size_seconds: int
     quota_window_num: int
     quota_window_size_seconds: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
     listener_security_protocol_map: str
     moldau_record_validation: str
     moldau_request_memory_bytes: int

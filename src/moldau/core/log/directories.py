@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from moldau.core.log.directory import LogDirectory
+from moldau.core.log.duplicates import is_first_kept
 from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.random_uuid import random_uuid
@@ -76,6 +77,10 @@ class LogDirectories:
         directory = self.directory_of(topic_partition)
         return None if directory is None else directory.logs[topic_partition]
 
+    def has_stale_offsets(self, topic_partition: TopicPartition) -> bool:
+        """See LogDirectory."""
+        return any(directory.has_stale_offsets(topic_partition) for directory in self.directories)
+
     def by_id(self, directory_id: Uuid) -> LogDirectory | None:
         for directory in self.directories:
             if directory.directory_id == directory_id:
@@ -104,30 +109,32 @@ class LogDirectories:
         return min(open_ones or serving, key=lambda directory: len(directory.logs))
 
     def drop_duplicates(
-        self, assigned: Callable[[TopicPartition], Uuid | None], random: Random, now_ms: int
+        self,
+        assigned: Callable[[TopicPartition], Uuid | None],
+        topic_id_of: Callable[[str], Uuid],
+        random: Random,
+        now_ms: int,
     ) -> list[str]:
-        """A crash between the two renames of a move leaves a partition in two directories: the longer one counts, for
-        only the new one has grown since; of two equal ones that which the metadata names. Gives the paths of what was
-        set aside. Raises StorageFailedError."""
+        """A crash before a move was done may leave a partition in two directories: one of them stays, see
+        core/log/duplicates. Gives the paths of what was set aside. Waits. Raises StorageFullError, StorageFailedError.
+        """
         dropped: list[str] = []
         for place, directory in enumerate(self.directories):
-            for topic_partition in list(directory.logs):
-                for later in self.directories[place + 1 :]:
-                    if topic_partition not in directory.logs or topic_partition not in later.logs:
-                        continue
-                    loser = self._loser(topic_partition, directory, later, assigned(topic_partition))
+            for later in self.directories[place + 1 :]:
+                if directory.health.is_offline or later.health.is_offline:
+                    continue
+                for topic_partition in [key for key in directory.logs if key in later.logs]:
+                    first, second = directory.logs[topic_partition], later.logs[topic_partition]
+                    is_second = assigned(topic_partition) == later.directory_id
+                    is_first = is_first_kept(first, second, topic_id_of(topic_partition.topic), is_second)
+                    kept, loser = (directory, later) if is_first else (later, directory)
+                    # a crash of the machine may have taken the file that says the topic's id
+                    if first.topic_id == second.topic_id or ZERO_UUID in (first.topic_id, second.topic_id):
+                        start_offset = max(first.log_start_offset, second.log_start_offset)
+                        kept.keep_start_offset(topic_partition, start_offset)
                     loser.delete_log(topic_partition, delete_id=random_uuid(random), now_ms=now_ms)
                     dropped.append(f"{loser.path}/{topic_partition}")
         return dropped
-
-    @staticmethod
-    def _loser(
-        topic_partition: TopicPartition, first: LogDirectory, second: LogDirectory, assigned: Uuid | None
-    ) -> LogDirectory:
-        first_end, second_end = first.logs[topic_partition].log_end_offset, second.logs[topic_partition].log_end_offset
-        if first_end != second_end:
-            return second if first_end > second_end else first
-        return first if assigned == second.directory_id else second
 
     def open_all(
         self, settings_for: Callable[[str], LogSettings], now_ms: int

@@ -73,9 +73,15 @@ class LogDirectory:
         """The broker epoch of the last clean stop (KIP-966), -1 if unknown."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As the checkpoint had them at the start."""
+        self.cleaned_offsets: dict[TopicPartition, int] = {}
+        """How far the cleaner has come with each log; it goes with the log."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
+        self._checkpointed: dict[TopicPartition, None] = {}
+        """What the checkpoint files speak of."""
+        self._leaving: dict[TopicPartition, Log] = {}
+        """Detached and not discarded yet: what a start after a crash may need."""
         self._deleted: list[tuple[int, str]] = []
 
     @classmethod
@@ -103,9 +109,11 @@ class LogDirectory:
                 directory.is_clean = False
             disk.remove(CLEAN_SHUTDOWN_MARK)
             disk.flush_directory("")
-        directory._recovery_points = directory._load_checkpoint(RECOVERY_POINT_CHECKPOINT)
-        directory._log_start_offsets = directory._load_checkpoint(LOG_START_OFFSET_CHECKPOINT)
-        directory.high_watermarks = directory._load_checkpoint(HIGH_WATERMARK_CHECKPOINT)
+        present = {found: None for name in names if (found := parse_directory_name(name)) is not None}
+        directory._recovery_points = directory._load_checkpoint(RECOVERY_POINT_CHECKPOINT, present)
+        directory._log_start_offsets = directory._load_checkpoint(LOG_START_OFFSET_CHECKPOINT, present)
+        directory.high_watermarks = directory._load_checkpoint(HIGH_WATERMARK_CHECKPOINT, present)
+        directory.cleaned_offsets = directory._load_checkpoint(CLEANER_OFFSET_CHECKPOINT, present)
         for name in _CHECKPOINTS:
             if name not in names:
                 disk.open(name).close()
@@ -189,12 +197,23 @@ class LogDirectory:
             self.health.fail(error)
             raise
 
+    def keep_start_offset(self, topic_partition: TopicPartition, offset: int) -> None:
+        """The log starts at `offset` at least, also after the next crash. Waits. Raises as a CheckpointPlan."""
+        log = self.logs[topic_partition]
+        if log.advance_log_start_offset(min(offset, log.log_end_offset)):
+            plan = self.checkpoint_log_start_offsets()
+            plan.run()
+            self.checkpointed(plan)
+
     def detach(self, topic_partition: TopicPartition) -> None:
-        """The partition lies elsewhere now: its log is closed, its files stay until `discard`."""
-        self.logs.pop(topic_partition).release()
+        """The partition lies elsewhere now: its log is closed, its files and its checkpoints stay until `discard`."""
+        log = self._leaving[topic_partition] = self.logs.pop(topic_partition)
+        log.release()
 
     def discard(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
         """Sets the files of a detached partition aside, for `take_purgeable` at once. Raises StorageFailedError."""
+        if topic_partition not in self._leaving:
+            return  # a new topic of that name has done it
         self.health.check()
         try:
             self._set_aside(topic_partition, delete_id, now_ms)
@@ -202,10 +221,17 @@ class LogDirectory:
             self.health.fail(error)
             raise
 
+    def discard_other(self, topic_partition: TopicPartition, topic_id: Uuid, *, delete_id: Uuid, now_ms: int) -> None:
+        """As `discard`, if what was detached is of another topic of that name."""
+        leaving = self._leaving.get(topic_partition)
+        if leaving is not None and leaving.topic_id != topic_id and not self.health.is_offline:
+            self.discard(topic_partition, delete_id=delete_id, now_ms=now_ms)
+
     def _set_aside(self, topic_partition: TopicPartition, delete_id: Uuid, purge_at_ms: int) -> None:
         name = deleted_directory_name(topic_partition, delete_id)
         self.disk.rename(str(topic_partition), name)
-        for offsets in (self._recovery_points, self._log_start_offsets, self.high_watermarks):
+        self._leaving.pop(topic_partition, None)
+        for offsets in (self._recovery_points, self._log_start_offsets, self.high_watermarks, self.cleaned_offsets):
             offsets.pop(topic_partition, None)
         self._deleted.append((purge_at_ms, name))
 
@@ -217,28 +243,56 @@ class LogDirectory:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointPlan:
         """The offset checkpoints as they should be now; `run()` writes them, in Workers."""
-        return self._plan(
+        here = {**self._leaving, **self.logs}
+        plan = self._plan(
             {
-                RECOVERY_POINT_CHECKPOINT: {key: log.recovery_point for key, log in self.logs.items()},
+                RECOVERY_POINT_CHECKPOINT: {key: log.recovery_point for key, log in here.items()},
                 LOG_START_OFFSET_CHECKPOINT: self._start_offsets(),
                 HIGH_WATERMARK_CHECKPOINT: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
+                CLEANER_OFFSET_CHECKPOINT: self._cleaned_offsets(),
             }
         )
+        plan.is_whole = True
+        return plan
 
     def checkpoint_log_start_offsets(self) -> CheckpointPlan:
         """As `checkpoint`, of the log start offsets alone: after a client moved one."""
         return self._plan({LOG_START_OFFSET_CHECKPOINT: self._start_offsets()})
 
+    def checkpoint_cleaned_offsets(self) -> CheckpointPlan:
+        """As `checkpoint`, of what the cleaner has done alone."""
+        return self._plan({CLEANER_OFFSET_CHECKPOINT: self._cleaned_offsets()})
+
+    def checkpointed(self, plan: CheckpointPlan) -> None:
+        """`plan.run()` returned: the files say what it says."""
+        if plan.is_whole:
+            self._checkpointed.clear()
+        for offsets in plan.offsets.values():
+            self._checkpointed.update(dict.fromkeys(offsets))
+
+    def has_stale_offsets(self, topic_partition: TopicPartition) -> bool:
+        """Whether the checkpoint files still speak of a partition that is not here any more: after a crash they would
+        be taken for those of another one under its name. `checkpoint` cures it."""
+        is_here = topic_partition in self.logs or topic_partition in self._leaving
+        return topic_partition in self._checkpointed and not is_here and not self.health.is_offline
+
+    def forget_stale_offsets(self) -> None:
+        """The files cannot be written now: it stays as it is."""
+        self._checkpointed.clear()
+
     def _plan(self, offsets: dict[str, dict[TopicPartition, int]]) -> CheckpointPlan:
         return CheckpointPlan(self.disk, self.health, self._written, offsets)
 
     def _start_offsets(self) -> dict[TopicPartition, int]:
-        """Only those that no file's name says."""
+        """Also those that a file's name says: a crash of the machine may bring back files that retention took."""
         return {
             key: log.log_start_offset
-            for key, log in self.logs.items()
-            if log.log_start_offset > log.first_segment_offset
+            for key, log in (*self._leaving.items(), *self.logs.items())
+            if log.log_start_offset > 0
         }
+
+    def _cleaned_offsets(self) -> dict[TopicPartition, int]:
+        return {key: offset for key, offset in self.cleaned_offsets.items() if key in self.logs}
 
     def close(self, *, broker_epoch: int, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """A clean stop: every log closed and durable, then the checkpoints, then the mark that says so; waits.
@@ -256,11 +310,18 @@ class LogDirectory:
         for log in self.logs.values():
             log.release()
 
-    def _load_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+    def _load_checkpoint(self, name: str, present: Mapping[TopicPartition, None]) -> dict[TopicPartition, int]:
+        """What it says of the partitions that are here; one that is made later begins without."""
         try:
-            return decode_offsets(self.disk.read_file(name))
+            offsets = decode_offsets(self.disk.read_file(name))
         except (FileNotFoundError, ValueError):
             return {}
+        self._checkpointed.update(dict.fromkeys(offsets))
+        found = {key: offset for key, offset in offsets.items() if key in present}
+        if name == CLEANER_OFFSET_CHECKPOINT and len(found) == len(offsets):
+            # most nodes never write it
+            self._written[name] = encode_offsets(found)
+        return found
 
     def _load_topic_id(self, directory: str) -> Uuid:
         try:
@@ -270,9 +331,9 @@ class LogDirectory:
 
 
 class CheckpointPlan:
-    """Writes what changed since it was last written."""
+    """Writes what changed since it was last written; then `LogDirectory.checkpointed`, on the loop."""
 
-    __slots__ = ("_disk", "_health", "_offsets", "_written")
+    __slots__ = ("_disk", "_health", "_written", "is_whole", "offsets")
 
     def __init__(
         self,
@@ -284,14 +345,16 @@ class CheckpointPlan:
         self._disk = disk
         self._health = health
         self._written = written
-        self._offsets = offsets
+        self.offsets = offsets
+        self.is_whole = False
+        """All the checkpoints, of all logs."""
 
     def run(self) -> None:
         """Waits for the disk; one plan of a directory at a time. Raises StorageFullError (the old files stay),
         StorageFailedError (the directory is offline)."""
         self._health.check()
         try:
-            for name, offsets in self._offsets.items():
+            for name, offsets in self.offsets.items():
                 data = encode_offsets(offsets)
                 if self._written.get(name) != data:
                     self._disk.replace_file(name, data)

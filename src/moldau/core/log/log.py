@@ -408,7 +408,7 @@ class Log:
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[DeletedSegment]:
         """Applies retention: renames the files of old segments to `*.deleted` and moves the log start offset.
 
-        Producer ids that were idle for too long are forgotten as well. `purge_deleted` removes the files for good.
+        Producer ids that were idle for too long are forgotten as well. `take_purgeable` gives them up for good.
         """
         self.health.check()
         self.producer_state.expire(now_ms, self.settings.producer_id_expiration_ms)
@@ -440,11 +440,12 @@ class Log:
         self._deleted.extend(deleted)
         self._names_changed += 1
 
-    def purge_deleted(self, now_ms: int) -> None:
-        """Removes the files of segments that retention took `file.delete.delay.ms` ago; asked now and then."""
+    def take_purgeable(self, now_ms: int) -> list[str]:
+        """Files that retention took `file.delete.delay.ms` ago: the caller removes them, in Workers (`remove_files`)."""
+        due: list[str] = []
         while self._deleted and self._deleted[0].purge_at_ms <= now_ms:
-            for path in self._deleted.pop(0).paths:
-                self.disk.remove(path)
+            due.extend(self._deleted.pop(0).paths)
+        return due
 
     def replace_segments(self, plan: CompactionPlan, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Puts a cleaned segment, flushed already, in the place of those it was made from. False, and nothing changes,

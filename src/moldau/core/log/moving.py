@@ -3,7 +3,7 @@
 The copy lies in `topic-0.<32 hex>-future`, as in Apache Kafka. It takes whole batches as they lie in the log, offsets
 and holes included, rolls its own segments, and serves nobody. Once it has every batch, in that turn of the loop,
 `take_over` gives it what is not in the batches and its final name. A crash before that leaves a directory that the next
-start removes; a crash before the old directory is gone leaves both, and the longer one counts.
+start removes; a crash before the old directory is gone leaves both, see duplicates.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import cast
 from moldau.core.log.directory import LogDirectory, future_directory_name
 from moldau.core.log.log import Log
 from moldau.core.log.segment import MAX_RELATIVE_OFFSET, TRANSACTION_INDEX_SUFFIX, write_whole_file
-from moldau.core.log.transaction_index import encode_transactions
-from moldau.errors import StorageFailedError, invariant
+from moldau.core.log.transaction_index import AbortedTransaction, encode_transactions
+from moldau.errors import invariant
 from moldau.types import Buffer, TopicPartition, Uuid
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 
@@ -91,19 +91,21 @@ class FutureLog:
 
     def begin(self) -> None:
         """Makes the directory. Raises StorageFullError, StorageFailedError."""
-        self.target.disk.make_directory(self.directory)
-        self.target.write_topic_id_into(self.directory, self.source.topic_id)
+        with self.target.health.watched():
+            self.target.disk.make_directory(self.directory)
+            self.target.write_topic_id_into(self.directory, self.source.topic_id)
 
     def append(self, batches: Buffer, now_ms: int) -> None:
         """Takes in whole batches from `next_offset` on, the first of which may begin before it."""
         headers = list(iterate_batches(batches))
         if not headers:
             return
-        log = self._log
-        if log is None:
-            log = self._log = self._open(self._first_offset(headers[0][1]), now_ms)
-        for position, header in headers:
-            log.append_copied(memoryview(batches)[position : position + header.size], header, now_ms)
+        with self.target.health.watched():
+            log = self._log
+            if log is None:
+                log = self._log = self._open(self._first_offset(headers[0][1]), now_ms)
+            for position, header in headers:
+                log.append_copied(memoryview(batches)[position : position + header.size], header, now_ms)
 
     def _first_offset(self, header: BatchHeader) -> int:
         """What the name of the first segment says: where the log starts, for that is all a start after a crash knows of
@@ -136,20 +138,19 @@ class FutureLog:
         """
         log, source = self._log, self.source
         if log is None:
-            log = self._log = self._open(source.log_end_offset, now_ms)
+            with self.target.health.watched():
+                log = self._log = self._open(source.log_end_offset, now_ms)
         log.adopt(source)
-        self._copy_transactions(log)
-        try:
+        with source.health.watched():
+            aborted = source.aborted_transactions(0, NO_TRANSACTIONS)
+        with self.target.health.watched():
+            self._copy_transactions(log, aborted)
             log.move_to(str(self.topic_partition))
-        except StorageFailedError as error:
-            self.target.health.fail(error)
-            raise
         self.target.logs[self.topic_partition] = log
         return log
 
-    def _copy_transactions(self, log: Log) -> None:
+    def _copy_transactions(self, log: Log, aborted: list[AbortedTransaction]) -> None:
         """What readers of committed records skip stands beside the batches, in the segment of each marker."""
-        aborted = self.source.aborted_transactions(0, NO_TRANSACTIONS)
         for segment in log.segments if aborted else ():
             own = tuple(entry for entry in aborted if segment.base_offset <= entry.last_offset < segment.next_offset)
             segment.aborted_transactions = own

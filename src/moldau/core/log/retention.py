@@ -9,6 +9,7 @@ import msgspec
 
 from moldau.core.log.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment
 from moldau.core.log.settings import LogSettings
+from moldau.ports import Disk
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
@@ -91,6 +92,13 @@ def rename_deleted(segments: Sequence[Segment], *, end_offset: int, purge_at_ms:
         end = end_offset if following is None else following.base_offset
         deleted.append(DeletedSegment(segment.base_offset, end, segment.size, tuple(paths), purge_at_ms))
     return deleted
+
+
+def remove_files(disk: Disk, paths: Iterable[str]) -> None:
+    """For good; waits: tens of milliseconds for a large one. Silent for what is gone already, with its directory
+    perhaps. Raises StorageFailedError."""
+    for path in paths:
+        disk.remove(path)
 
 
 def _age_begin_ms(segment: SegmentFacts) -> int:

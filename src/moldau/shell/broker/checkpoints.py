@@ -44,13 +44,20 @@ class Checkpoints:
             await self._run(LogDirectory.checkpoint_log_start_offsets)
             self._saved = covered
 
+    async def save_cleaned_offsets(self) -> None:
+        """What the cleaner has done until now. Raises StorageFullError."""
+        async with self._lock:
+            await self._run(LogDirectory.checkpoint_cleaned_offsets)
+
     async def _run(self, plan_of: Callable[[LogDirectory], CheckpointPlan]) -> None:
         full: StorageFullError | None = None
         for directory in self._broker.partitions.logs:
             if directory.health.is_offline:
                 continue
             try:
-                await self._broker.workers.run(plan_of(directory).run)
+                plan = plan_of(directory)
+                await self._broker.workers.run(plan.run)
+                directory.checkpointed(plan)
             except StorageFullError as error:
                 full = error
             except StorageFailedError:

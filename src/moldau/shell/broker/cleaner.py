@@ -6,7 +6,9 @@ share of dirty bytes among those above `min.cleanable.dirty.ratio`, or whose old
 `max.compaction.lag.ms`; when there is none, housekeeping looks again after `log.cleaner.backoff.ms`.
 
 Order of durability: new files, recovery point (recovery must never read a cleaned segment as if it were a torn log),
-renames, `cleaner-offset-checkpoint`. A log with a damaged batch is not cleaned again until a restart; it serves on.
+renames, `cleaner-offset-checkpoint`. A partition that moves to another log directory meanwhile has another log, and is
+left alone until the old one is gone: a start after a crash compares the two. A log with a damaged batch is not cleaned
+again until a restart; it serves on.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from moldau.core.log.checkpoint import CLEANER_OFFSET_CHECKPOINT, decode_offsets, encode_offsets
 from moldau.core.log.cleanable import Cleanable, find_cleanable, is_roll_due, plan_round
 from moldau.core.log.compaction import MIN_KEYS, CompactionPlan, CompactionResult, remove_cleaned
 from moldau.core.log.key_offsets import keys_within
 from moldau.core.replication.partition import Partition
-from moldau.ports import Disk
+from moldau.errors import StorageFailedError
 from moldau.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
+    from moldau.core.log.log import Log
     from moldau.shell.broker.cleaner_process import CleanerProcess
     from moldau.shell.broker.role import Broker
 
@@ -35,16 +37,6 @@ RECOPY_PERCENT = "kafka.log:type=LogCleaner,name=cleaner-recopy-percent"
 BUFFER_PERCENT = "kafka.log:type=LogCleaner,name=max-buffer-utilization-percent"
 CLEAN_TIME = "kafka.log:type=LogCleaner,name=max-clean-time-secs"
 COMPACTION_DELAY = "kafka.log:type=LogCleaner,name=max-compaction-delay-secs"
-
-
-class CleanedOffset:
-    """How far a log is clean; of which topic of that name."""
-
-    __slots__ = ("offset", "topic_id")
-
-    def __init__(self, topic_id: Uuid | None, offset: int) -> None:
-        self.topic_id = topic_id
-        self.offset = offset
 
 
 class CleaningFailures:
@@ -64,8 +56,6 @@ class Cleaner:
         self._broker = broker
         self._process: CleanerProcess | None = None
         self._is_stopped = False
-        self._cleaned: dict[TopicPartition, CleanedOffset] = {}
-        self._loaded: dict[Disk, None] = {}
         self._failures: dict[TopicPartition, CleaningFailures] = {}
 
     def stop(self) -> None:
@@ -81,8 +71,8 @@ class Cleaner:
         chosen = await self._choose()
         if chosen is None or self._is_stopped:
             return False
-        partition, cleanable = chosen
-        broker, log = self._broker, partition.log
+        partition, log, cleanable = chosen
+        broker = self._broker
         settings = broker.settings
         begin_ms = broker.clock.monotonic_ms()
         plan = plan_round(
@@ -98,7 +88,7 @@ class Cleaner:
         is_in_place = False
         try:
             if outcome.result is not None:
-                is_in_place = await self._put_in_place(partition, disk, plan, outcome.result)
+                is_in_place = await self._put_in_place(partition, log, plan, outcome.result)
         finally:
             if not is_in_place and not self._is_stopped:
                 await broker.workers.run(lambda: remove_cleaned(disk, plan))
@@ -116,18 +106,23 @@ class Cleaner:
             self._process = CleanerProcess(self._broker.clock, self._broker.workers)
         return self._process
 
-    async def _choose(self) -> tuple[Partition, Cleanable] | None:
+    def _is_gone(self, partition: Partition, log: Log) -> bool:
+        """Whether `log` is not what serves `partition` any more: deleted, failed, or moved to another directory."""
+        is_moved = partition.log is not log or self._broker.moves.is_settling(partition)
+        return partition.is_deleted or partition.is_offline or is_moved
+
+    async def _choose(self) -> tuple[Partition, Log, Cleanable] | None:
         """The filthiest log that is due. On the way, active segments that hold too old records are sealed."""
         broker = self._broker
         now_ms = broker.clock.now_ms()
-        best: tuple[Partition, Cleanable] | None = None
+        best: tuple[Partition, Log, Cleanable] | None = None
         dirtiest, longest_ms = 0.0, 0
         for index, partition in enumerate(list(self._compacted())):
             if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
                 await asyncio.sleep(0)
-            if partition.is_offline or partition.is_deleted:
-                continue
             log = partition.log
+            if self._is_gone(partition, log):
+                continue
             if is_roll_due(log, now_ms):
                 log.roll(now_ms)
             if log.is_flush_due(now_ms):
@@ -135,13 +130,14 @@ class Cleaner:
                 broker.touched[partition.number] = partition
             part = find_cleanable(log, self._cleaned_offset(partition), partition.last_stable_offset, now_ms)
             dirtiest, longest_ms = max(dirtiest, part.ratio), max(longest_ms, part.overdue_ms)
-            if part.is_due(log.settings.min_cleanable_dirty_ratio) and (best is None or part.ratio > best[1].ratio):
-                best = partition, part
+            if part.is_due(log.settings.min_cleanable_dirty_ratio) and (best is None or part.ratio > best[2].ratio):
+                best = partition, log, part
         broker.telemetry.set(MAX_DIRTY_PERCENT, int(100 * dirtiest))
         broker.telemetry.set(COMPACTION_DELAY, longest_ms // 1000)
         uncleanable = sum(1 for failed in self._failures.values() if failed.count >= MAX_FAILURES)
         broker.telemetry.set(UNCLEANABLE_COUNT, uncleanable)
-        return best
+        # the loop has turned since it was looked at
+        return None if best is None or self._is_gone(best[0], best[1]) else best
 
     def _compacted(self) -> Iterator[Partition]:
         for partition in self._broker.partitions:
@@ -154,57 +150,34 @@ class Cleaner:
 
     def _cleaned_offset(self, partition: Partition) -> int:
         """0 if it was never cleaned: then everything from the log start offset on is dirty."""
-        self._load(partition.log.disk)
-        known = self._cleaned.get(partition.topic_partition)
-        if known is None:
-            return 0
-        if known.topic_id is None:
-            known.topic_id = partition.topic_id
-        return known.offset if known.topic_id == partition.topic_id else 0
-
-    def _load(self, disk: Disk) -> None:
-        """The checkpoint of a log directory, at its first use. A damaged one counts as empty: then more is read."""
-        if disk in self._loaded:
-            return
-        self._loaded[disk] = None
-        try:
-            offsets = decode_offsets(disk.read_file(CLEANER_OFFSET_CHECKPOINT))
-        except (FileNotFoundError, ValueError):
-            return
-        for topic_partition, offset in offsets.items():
-            log = self._broker.partitions.logs.find(topic_partition)
-            if log is not None and log.disk is disk:  # else it was moved from here to another log directory
-                self._cleaned[topic_partition] = CleanedOffset(None, offset)
-
-    async def _save(self, disk: Disk) -> None:
-        """Writes the checkpoint of one directory: what of it is still there."""
-        offsets = {}
-        for partition in self._broker.partitions:
-            known = self._cleaned.get(partition.topic_partition)
-            if known is not None and partition.log.disk is disk and known.topic_id in (None, partition.topic_id):
-                offsets[partition.topic_partition] = known.offset
-        await self._broker.workers.run(lambda: disk.replace_file(CLEANER_OFFSET_CHECKPOINT, encode_offsets(offsets)))
+        directory = self._broker.partitions.logs.directory_of(partition.topic_partition)
+        return 0 if directory is None else directory.cleaned_offsets.get(partition.topic_partition, 0)
 
     # -- the end of a round
 
     async def _put_in_place(
-        self, partition: Partition, disk: Disk, plan: CompactionPlan, result: CompactionResult
+        self, partition: Partition, log: Log, plan: CompactionPlan, result: CompactionResult
     ) -> bool:
         """False if the log changed meanwhile; what was put in place until then stays, and nothing is lost by it."""
-        broker, log = self._broker, partition.log
+        broker, disk = self._broker, log.disk
         await broker.checkpoints.write(broker.partitions.high_watermarks())
         for segment in result.segments:
-            # deleted, or moved to another log directory
-            is_gone = partition.is_deleted or partition.log is not log or log.disk is not disk
-            if is_gone or not log.replace_segments(plan, segment, broker.clock.now_ms()):
+            if self._is_gone(partition, log) or not log.replace_segments(plan, segment, broker.clock.now_ms()):
                 return False
             await asyncio.sleep(0)
-        await broker.workers.run(lambda: disk.flush_directory(plan.directory))
-        if partition.is_deleted:
+        try:
+            await broker.workers.run(lambda: disk.flush_directory(plan.directory))
+        except FileNotFoundError:  # set aside since then
             return False
-        self._cleaned[partition.topic_partition] = CleanedOffset(partition.topic_id, result.end_offset)
+        except StorageFailedError as error:
+            log.health.fail(error)
+            raise
+        directory = broker.partitions.logs.directory_of(partition.topic_partition)
+        if self._is_gone(partition, log) or directory is None:
+            return False
+        directory.cleaned_offsets[partition.topic_partition] = result.end_offset
         self._failures.pop(partition.topic_partition, None)
-        await self._save(disk)
+        await broker.checkpoints.save_cleaned_offsets()
         return True
 
     def _tell(self, partition: Partition, result: CompactionResult, duration_ms: int) -> None:

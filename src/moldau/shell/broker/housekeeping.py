@@ -11,10 +11,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moldau.core.log.retention import remove_files
 from moldau.core.replication.partition import Partition
 from moldau.errors import StorageFailedError, StorageFullError
 
 if TYPE_CHECKING:
+    from moldau.core.log.health import DirectoryHealth
     from moldau.shell.broker.cleaner import Cleaner
     from moldau.shell.broker.role import Broker
 
@@ -169,11 +171,22 @@ class Housekeeping:
             if directory.health.is_offline:
                 continue
             for name in directory.take_purgeable(now_ms):
-                await broker.workers.run(partial(directory.disk.remove_tree, name))
+                await self._remove(directory.health, partial(directory.disk.remove_tree, name))
         for index, partition in enumerate(list(broker.partitions)):
             if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
                 await asyncio.sleep(0)
             if not partition.is_offline and not partition.is_deleted:
-                partition.log.purge_deleted(now_ms)
+                log = partition.log
+                paths = log.take_purgeable(now_ms)
+                if paths:
+                    await self._remove(log.health, partial(remove_files, log.disk, paths))
         live = {partition.number: None for partition in self._broker.partitions}
         self._checkpointed = {number: value for number, value in self._checkpointed.items() if number in live}
+
+    async def _remove(self, health: DirectoryHealth, work: Callable[[], None]) -> None:
+        """A directory that cannot remove goes offline; what is due in the others goes all the same."""
+        try:
+            await self._broker.workers.run(work)
+        except StorageFailedError as error:
+            health.fail(error)
+            self._broker.directory_failed()

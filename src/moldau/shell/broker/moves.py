@@ -1,14 +1,16 @@
 """Moving partitions from one log directory to another (KIP-113), one after the other, while they are served.
 
-Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, between which the event loop turns. Reading
-the last piece, appending it and the change of names happen in one turn, so that no append can come between. The old
-directory goes once the new one is durable.
+Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, between which the event loop turns; as fast
+as `replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
+happen in one turn, so that no append can come between. The old directory goes once the new one is durable; a crash
+before that leaves both (see core/log/duplicates).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.log.moving import FutureLog
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 PIECE_BYTES = 1 << 20
+RETRY_S = 0.5
+"""How soon a disk without room is tried again."""
+THROTTLE_LOOK_MS = 100
+"""How soon a throttled move sees that its rate was changed, or that nobody wants it any more."""
 
 
 class ReplicaMoves:
@@ -32,6 +38,12 @@ class ReplicaMoves:
         self.futures: dict[TopicPartition, FutureLog] = {}
         self._waiting: deque[tuple[Partition, LogDirectory]] = deque()
         self._is_running = False
+        self._settling: dict[int, None] = {}
+
+    def is_settling(self, partition: Partition) -> bool:
+        """Whether `partition` is being moved, or was and its old directory is still there: it must not be compacted,
+        for a start after a crash compares the two."""
+        return partition.number in self._settling
 
     def move(self, partition: Partition, target: LogDirectory) -> None:
         """Begins to move `partition` to `target`; another move of it that is under way ends."""
@@ -45,7 +57,10 @@ class ReplicaMoves:
         if self._broker.partitions.logs.directory_of(topic_partition) is target:
             return
         self._waiting.append((partition, target))
-        if not self._is_running:
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._waiting and not self._is_running:
             self._is_running = True
             self._broker.spawn(self._run())
 
@@ -55,8 +70,13 @@ class ReplicaMoves:
                 partition, target = self._waiting.popleft()
                 if not partition.is_deleted and not partition.is_offline and not target.health.is_offline:
                     await self._move(partition, target)
+        except asyncio.CancelledError:
+            self._waiting.clear()
+            raise
         finally:
+            # also after a mistake of ours in one move: the others go on
             self._is_running = False
+            self._begin()
 
     async def _move(self, partition: Partition, target: LogDirectory) -> None:
         broker, topic_partition = self._broker, partition.topic_partition
@@ -64,7 +84,10 @@ class ReplicaMoves:
             partition.log, broker.partitions.logs.id_of(topic_partition), target, random_uuid(broker.random)
         )
         is_done = False
+        self._settling[partition.number] = None
         try:
+            if target.has_stale_offsets(topic_partition):
+                await broker.checkpoints.write(broker.partitions.high_watermarks())
             future.begin()
             while self._is_wanted(partition, future) and not is_done:
                 is_done = await self._copy_piece(partition, future)
@@ -76,6 +99,7 @@ class ReplicaMoves:
             if self.futures.get(topic_partition) is future:
                 del self.futures[topic_partition]
             if not is_done:
+                del self._settling[partition.number]
                 future.abandon()
         if is_done:
             await self._make_durable(partition, future)
@@ -94,29 +118,44 @@ class ReplicaMoves:
     async def _copy_piece(self, partition: Partition, future: FutureLog) -> bool:
         """Copies one piece, and puts the copy in the place of the log if that was the last: then True."""
         broker, log = self._broker, partition.log
-        read = log.read(Offset(future.next_offset), max_bytes=PIECE_BYTES, end_offset=log.log_end_offset)
+        begin_ms = broker.clock.monotonic_ms()
+        max_bytes = min(PIECE_BYTES, max(1, broker.settings.replica_alter_log_dirs_io_max_bytes_per_second))
+        read = log.read(Offset(future.next_offset), max_bytes=max_bytes, end_offset=log.log_end_offset)
         if read.cold is not None:
             await broker.workers.run(read.cold.run)
             if not self._is_wanted(partition, future):
                 return False
             # the page cache need not have kept it
             read = log.read(
-                Offset(future.next_offset), max_bytes=PIECE_BYTES, end_offset=log.log_end_offset, may_wait=True
+                Offset(future.next_offset), max_bytes=max_bytes, end_offset=log.log_end_offset, may_wait=True
             )
         now_ms = broker.clock.now_ms()
         if read.records:
             future.append(read.records, now_ms)
         if read.records and future.offset_lag > 0:
             await asyncio.sleep(0)
+            await self._wait_for_rate(partition, future, begin_ms, len(read.records))
             return False
         self._swap(partition, future, now_ms)
         return True
+
+    async def _wait_for_rate(self, partition: Partition, future: FutureLog, begin_ms: int, byte_count: int) -> None:
+        """Until what was copied since `begin_ms` is within the rate, as it is by then; 0 stops the move."""
+        broker = self._broker
+        while self._is_wanted(partition, future):
+            rate = broker.settings.replica_alter_log_dirs_io_max_bytes_per_second
+            left_ms = begin_ms + 1000 * byte_count / rate - broker.clock.monotonic_ms() if rate else THROTTLE_LOOK_MS
+            if left_ms < 1:
+                return
+            await asyncio.sleep(min(left_ms, THROTTLE_LOOK_MS) / 1000)
 
     def _swap(self, partition: Partition, future: FutureLog, now_ms: int) -> None:
         broker, topic_partition = self._broker, partition.topic_partition
         old = broker.partitions.logs.directory_of(topic_partition)
         log = future.take_over(now_ms)
         if old is not None:
+            if topic_partition in old.cleaned_offsets:
+                future.target.cleaned_offsets[topic_partition] = old.cleaned_offsets[topic_partition]
             old.detach(topic_partition)
         partition.log = log
         partition.settings_changed()
@@ -128,18 +167,31 @@ class ReplicaMoves:
     async def _make_durable(self, partition: Partition, future: FutureLog) -> None:
         """The old directory goes only when the new one would survive the machine. It stays where the new one fails."""
         broker, topic_partition = self._broker, partition.topic_partition
-        end_offset = Offset(partition.log.log_end_offset)
-        broker.flusher.request(partition)
-        try:
-            await broker.flusher.wait(partition, end_offset)
-            # records that a client deleted must not come back with the copy
-            await broker.checkpoints.save_log_start_offsets()
-        except (KafkaError, StorageFullError):
-            return
+        while not partition.is_deleted and not await self._is_durable(partition):
+            if partition.is_offline:
+                return
+            await asyncio.sleep(RETRY_S)
         old = broker.partitions.logs.by_id(future.source_directory_id)
-        if old is None or old.health.is_offline or broker.partitions.logs.directory_of(topic_partition) is old:
+        if old is None or old.health.is_offline:
             return
         try:
             old.discard(topic_partition, delete_id=random_uuid(broker.random), now_ms=broker.clock.now_ms())
-        except StorageFailedError:
+            # else the machine may find it again, long after the new one was compacted
+            await broker.workers.run(partial(old.disk.flush_directory, ""))
+        except StorageFailedError as error:
+            old.health.fail(error)
             broker.directory_failed()
+            return
+        del self._settling[partition.number]
+
+    async def _is_durable(self, partition: Partition) -> bool:
+        """Makes the new log durable, with where it starts: what a client deleted must not come back. False where there
+        is no room for it, or its directory fails."""
+        broker, end_offset = self._broker, Offset(partition.log.log_end_offset)
+        broker.flusher.request(partition)
+        try:
+            await broker.flusher.wait(partition, end_offset)
+            await broker.checkpoints.save_log_start_offsets()
+        except (KafkaError, StorageFullError):
+            return False
+        return not partition.is_offline

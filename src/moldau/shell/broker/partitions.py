@@ -82,6 +82,9 @@ class Partitions:
         self._work: deque[Callable[[], None]] = deque()
         self._settled: asyncio.Future[None] | None = None
         self._inline = 0
+        self._is_held = False
+        """The work waits until the checkpoints have forgotten deleted topics."""
+        self._is_ending = False
         self._untold: dict[tuple[Uuid, int], Uuid] = {}
         """Partitions that lie in another log directory than the metadata says (KIP-858)."""
         self._is_telling = False
@@ -141,6 +144,9 @@ class Partitions:
             return
         topic_partition, partition = TopicPartition(topic.name, index), topic.partitions[index]
         try:
+            self._remove_other_topic(topic_partition, topic_id)
+            if self._hold_for(topic_partition, partial(self._start, topic_id, index)):
+                return
             log = self._log(image, topic_partition, topic_id)
         except (StorageFullError, StorageFailedError) as error:
             self._broker.log.error("partition start", f"{topic_partition} could not be started: {error}")
@@ -170,14 +176,46 @@ class Partitions:
     def _do_slice(self) -> None:
         try:
             for _ in range(min(SLICE_PARTITIONS, len(self._work))):
-                self._work.popleft()()
+                if not self._is_held:
+                    self._work.popleft()()
         finally:
             # also after a mistake of ours in one piece: who creates a topic waits for the others
-            if self._work:
+            if self._is_held:
+                pass  # `_forget_deleted` goes on
+            elif self._work:
                 self._broker.loop.call_soon(self._do_slice)
             elif self._settled is not None:
                 settled, self._settled = self._settled, None
                 settled.set_result(None)
+
+    def _hold_for(self, topic_partition: TopicPartition, work: Callable[[], None]) -> bool:
+        """Puts `work` off while a checkpoint speaks of a deleted topic of this name: after a crash its log start offset
+        would cut off what the new one holds."""
+        if self._is_ending or not self.logs.has_stale_offsets(topic_partition):
+            return False
+        self._work.appendleft(work)
+        if self._settled is None:
+            self._settled = self._broker.loop.create_future()
+        if not self._is_held:
+            self._is_held = True
+            self._broker.spawn(self._forget_deleted())
+        return True
+
+    async def _forget_deleted(self) -> None:
+        is_going_on = True
+        try:
+            await self._broker.checkpoints.write(self.high_watermarks())
+        except asyncio.CancelledError:
+            is_going_on = False
+            raise
+        except StorageFullError as error:
+            self._broker.log.warn("checkpoints", f"deleted topics stay in the checkpoints: {error}")
+            for directory in self.logs:
+                directory.forget_stale_offsets()
+        finally:
+            self._is_held = False
+            if is_going_on:
+                self._broker.loop.call_soon(self._do_slice)
 
     async def wait_settled(self) -> None:
         """Until every partition that the metadata named so far is started or ended."""
@@ -194,12 +232,13 @@ class Partitions:
                     await self._broker.flusher.wait(partition, end_offset)
 
     def settle(self) -> None:
-        """As `wait_settled`, at once: for a clean stop."""
+        """As `wait_settled`, at once: for a clean stop, which writes the checkpoints."""
+        self._is_ending = True
         while self._work:
             self._work.popleft()()
 
     def _log(self, image: MetadataImage, topic_partition: TopicPartition, topic_id: Uuid) -> Log:
-        """The log that lies in a directory, or a new one. A log of another topic of that name is removed.
+        """The log that lies in a directory, or a new one.
 
         Raises StorageFailedError where the metadata names a directory that is not there, or is offline.
         """
@@ -210,9 +249,6 @@ class Partitions:
         if directory is not None and log is not None and log.topic_id == ZERO_UUID:
             directory.write_topic_id(topic_partition, topic_id)
             log.topic_id = topic_id
-        if directory is not None and log is not None and log.topic_id != topic_id:
-            directory.delete_log(topic_partition, delete_id=random_uuid(self._broker.random), now_ms=now_ms)
-            log = None
         if directory is None or log is None:
             self._broker.is_checkpoint_due = True
             directory = self._place(assigned)
@@ -222,6 +258,15 @@ class Partitions:
             self._untold[topic_id, topic_partition.partition] = directory.directory_id
             self.tell_directories()
         return log
+
+    def _remove_other_topic(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+        """Logs of another topic of that name, which the metadata does not name any more."""
+        broker, now_ms = self._broker, self._broker.clock.now_ms()
+        for directory in self.logs:
+            log = directory.logs.get(topic_partition)
+            if log is not None and log.topic_id not in (ZERO_UUID, topic_id):
+                directory.delete_log(topic_partition, delete_id=random_uuid(broker.random), now_ms=now_ms)
+            directory.discard_other(topic_partition, topic_id, delete_id=random_uuid(broker.random), now_ms=now_ms)
 
     def _place(self, assigned: Uuid | None) -> LogDirectory:
         """Where a partition without a log goes: where the metadata says that it is. Raises StorageFailedError."""

@@ -268,7 +268,7 @@ class Node:
             self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
         tell_logs(self.log, logs)
         for path in logs.drop_duplicates(
-            partial(image.directory_of, self.node_id), self.doors.random, self.doors.clock.now_ms()
+            partial(image.directory_of, self.node_id), image.topic_id, self.doors.random, self.doors.clock.now_ms()
         ):
             self.log.warn("moved partition", f"{path} was moved to another log directory and is removed")
 

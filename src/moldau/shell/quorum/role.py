@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -35,6 +36,7 @@ from moldau.core.coordination.host import CoordinatorHost, HostOutput
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.retention import remove_files
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch
 from moldau.core.metadata.features import (
@@ -507,14 +509,14 @@ class QuorumRole:
     async def _snapshot(self, image: MetadataImage, unserved: tuple[MetadataRecord, ...], log_size_bytes: int) -> None:
         try:
             oldest_end_offset = await self._snapshots.write(image, unserved, self._control, log_size_bytes)
-            self._delete_old_segments(oldest_end_offset)
+            await self._delete_old_segments(oldest_end_offset)
         except StorageFullError:
             return  # the log has everything; the next one is due when it has grown as much again
         except StorageFailedError as error:
             self.health.fail(error)
             self._fail_waiting(error)
 
-    def _delete_old_segments(self, end_offset: int) -> None:
+    async def _delete_old_segments(self, end_offset: int) -> None:
         """What lies before the oldest snapshot, and is too old or too much (metadata.max.retention.*), goes. The newest
         segment stays, so that a start finds where the log ends."""
         log = self._log
@@ -523,7 +525,7 @@ class QuorumRole:
         now_ms, before = self._clock.now_ms(), log.size_bytes
         if log.delete_old_segments(now_ms, min(end_offset, log.log_end_offset - 1)):
             self._snapshots.log_shrank(before - log.size_bytes)
-            log.purge_deleted(now_ms)
+            await self._workers.run(partial(remove_files, log.disk, log.take_purgeable(now_ms)))
 
 
 def _storage_error(error: MoldauError) -> KafkaError:

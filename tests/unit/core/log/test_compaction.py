@@ -187,7 +187,7 @@ def test_records_without_a_key_go_and_are_refused_from_then_on(harness) -> None:
     with pytest.raises(KafkaError) as refused:
         harness.append_bytes(bytearray(null_key))
     assert refused.value.code == 87
-    assert "record 1" in str(refused.value)
+    assert "batchIndex=1" in str(refused.value)
     seal(harness)
     run_round(harness.log, harness.now_ms)
     assert [entry[:2] for entry in content(harness.log)] == [(0, "a"), (2, "key"), (3, "k")]

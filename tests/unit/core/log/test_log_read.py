@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.core.log.retention import remove_files
 from moldau.errors import KafkaError
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.wire.records.batch import iterate_batches
@@ -117,7 +118,7 @@ def test_a_cold_read_of_a_segment_that_has_gone_is_silent(make_harness) -> None:
     read = harness.log.read(0, max_bytes=500, end_offset=6)
     harness.now_ms += 10
     harness.log.delete_old_segments(harness.now_ms, 6)
-    harness.log.purge_deleted(harness.now_ms + 60_000)
+    remove_files(harness.disk, harness.log.take_purgeable(harness.now_ms + 60_000))
     read.cold.run()
     with pytest.raises(KafkaError):
         harness.log.read(0, max_bytes=500, end_offset=6)
@@ -172,5 +173,5 @@ def test_a_search_survives_that_its_segment_is_deleted(make_harness) -> None:
     _append_at(harness, *range(1000, 1006))
     search = harness.log.plan_timestamp_search(1000)
     harness.log.delete_old_segments(harness.now_ms, 3)
-    harness.log.purge_deleted(harness.now_ms + 60_000)
+    remove_files(harness.disk, harness.log.take_purgeable(harness.now_ms + 60_000))
     assert _found(search.run()) == (3, 1003)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.retention import SegmentFacts, count_deletable
+from moldau.core.log.retention import SegmentFacts, count_deletable, remove_files
 from moldau.core.log.settings import LogSettings
 
 
@@ -81,9 +81,9 @@ def test_files_are_renamed_first_and_removed_later(make_harness) -> None:
         "00000000000000000000.log.deleted",
         "00000000000000000000.timeindex.deleted",
     ]
-    harness.log.purge_deleted(harness.now_ms + 999)
+    remove_files(harness.disk, harness.log.take_purgeable(harness.now_ms + 999))
     assert harness.disk.list_directory("t-0") == names
-    harness.log.purge_deleted(harness.now_ms + 1000)
+    remove_files(harness.disk, harness.log.take_purgeable(harness.now_ms + 1000))
     assert not [name for name in harness.disk.list_directory("t-0") if name.endswith(".deleted")]
     assert harness.offsets() == list(range(3, 9))
 

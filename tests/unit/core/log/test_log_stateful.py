@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.retention import remove_files
 from moldau.core.log.settings import LogSettings
 from moldau.errors import KafkaError, StorageFullError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
@@ -203,7 +204,7 @@ class LogMachine(RuleBasedStateMachine):
         if deleted:
             self.start_offset = max(self.start_offset, deleted[-1].end_offset)
         self.now_ms += 60_000
-        self.log.purge_deleted(self.now_ms)
+        remove_files(self.disk, self.log.take_purgeable(self.now_ms))
         assert not any(name.endswith(".deleted") for name in self.disk.list_directory(DIRECTORY))
 
     # --- stops ---

@@ -98,8 +98,7 @@ def act_alter_replica_log_dirs(
     """Versions 1-2. All of KIP-113; v2 flexible (KIP-482).
 
     0 says that the move has begun: the copy catches up beside the log that serves, and takes its place (DescribeLogDirs
-    shows it). A partition that stands twice goes where its last entry says. Ignored on purpose: the throttle of moves
-    (`replica.alter.log.dirs.io.max.bytes.per.second`): a move takes about a millisecond of each turn of the loop.
+    shows it). A partition that stands twice goes where its last entry says. Ignored on purpose: nothing.
     """
     is_allowed = context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
     targets: dict[str, dict[int, str]] = {}

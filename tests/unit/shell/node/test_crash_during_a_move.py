@@ -1,0 +1,184 @@
+"""A partition moves between log directories while it is written, and the node dies: at every operation of the disks, as
+a process and as a machine. What was acknowledged is there afterwards, and it lies where the metadata says."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from moldau.shell.broker import moves
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.types import TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from moldau.wire.protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.record import read_records
+
+pytestmark = pytest.mark.asyncio
+
+NOW_MS = 1_800_000_000_000
+PARTITION = TopicPartition("t", 0)
+BEFORE, MEANWHILE = 12, 16
+
+
+class Promises(msgspec.Struct):
+    """What clients were told: the values behind the offsets, and below which offset records are deleted."""
+
+    values: dict[int, bytes]
+    start_offset: int = 0
+
+
+class Moment(msgspec.Struct):
+    """The disks just before one of their operations."""
+
+    roots: tuple[Any, Any]
+    promises: Promises
+    operation: str
+
+
+class Witness:
+    """Takes every moment down while `is_looking`."""
+
+    def __init__(self) -> None:
+        self.disks = tuple(WatchedDisk(self) for _ in range(2))
+        self.promises = Promises({})
+        self.moments: list[Moment] = []
+        self.is_looking = False
+
+    def note(self, operation: str) -> None:
+        if self.is_looking and not operation.startswith("read"):
+            roots = copy.deepcopy((self.disks[0]._root, self.disks[1]._root))
+            self.moments.append(Moment(roots, copy.deepcopy(self.promises), operation))
+
+
+class WatchedDisk(MemoryDisk):
+    """Tells the witness of each operation before it happens."""
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__()
+        self.witness = witness
+        self.faults.append(Fault("open", path_contains="no such file"))
+
+    def raise_fault(self, operation: Any, path: str) -> None:
+        self.witness.note(f"{operation} {path}")
+        super().raise_fault(operation, path)
+
+    def make_directory(self, path: str) -> None:
+        self.witness.note(f"make {path}")
+        super().make_directory(path)
+
+
+async def append(client: Any, promises: Promises, value: bytes) -> None:
+    records = build_batch([(value, value, NOW_MS, ())])
+    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
+    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
+    (partition,) = answer.responses[0].partition_responses
+    assert partition.error_code == 0
+    promises.values[partition.base_offset] = value
+
+
+async def delete_before(client: Any, promises: Promises, offset: int) -> None:
+    topics = (DeleteRecordsTopic("t", (DeleteRecordsPartition(0, offset),)),)
+    answer = await client.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics, timeout_ms=1_000))
+    assert answer.topics[0].partitions[0].error_code == 0
+    promises.start_offset = offset
+
+
+async def recorded_move(start_node: Any, policy: str, deletes_at: int) -> Witness:
+    """Moves t-0, in small pieces, while records come; a client deletes records before and in between."""
+    witness = Witness()
+    promises = witness.promises
+    node = await start_node(disk=witness.disks[0], further_disks=witness.disks[1:])
+    await node.create_topic("t", cleanup_policy=policy, flush_messages="1")
+    client = node.connect()
+    partition = node.node.broker.partitions.find("t", 0)
+    partition.log.update_settings(msgspec.structs.replace(partition.log.settings, segment_bytes=300))
+    for number in range(BEFORE):
+        await append(client, promises, b"before %d" % number)
+    await delete_before(client, promises, 4)
+    await node.turns(50)
+    here = node.node.broker.partitions.logs.directory_of(PARTITION)
+    (there,) = [directory for directory in node.node.broker.partitions.logs if directory is not here]
+    witness.is_looking = True
+    topics = (AlterReplicaLogDirTopic("t", (0,)),)
+    request = AlterReplicaLogDirsRequest((AlterReplicaLogDir(there.path, topics),))
+    assert (await client.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, request)).results[0].partitions[0].error_code == 0
+    for number in range(MEANWHILE):
+        await append(client, promises, b"meanwhile %d" % number)
+        if number == deletes_at:
+            await delete_before(client, promises, 9)
+    await node.turns(50)
+    witness.is_looking = False
+    assert node.node.broker.partitions.logs.directory_of(PARTITION) is there
+    assert not here.disk.exists("t-0")
+    assert any(moment.operation.startswith("rename t-0.") for moment in witness.moments)
+    assert any(moment.operation == "rename t-0" for moment in witness.moments)
+    node.node.abort()
+    await node.turns(1)
+    return witness
+
+
+def content(log: Any) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset, may_wait=True).records or b"")
+        if not data:
+            break
+        for position, header in iterate_batches(data):
+            offset = header.next_offset
+            found.update({record.offset: record.value for record in read_records(data[position:])})
+    return found
+
+
+async def check_start(start_node: Any, disks: tuple[MemoryDisk, ...], promises: Promises) -> None:
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.turns(20)
+    broker = node.node.broker
+    log = broker.partitions.find("t", 0).log
+    assert log.log_start_offset >= promises.start_offset
+    found = content(log)
+    lost = [key for key, value in promises.values.items() if key >= log.log_start_offset and found.get(key) != value]
+    assert lost == []
+    directory = broker.partitions.logs.directory_of(PARTITION)
+    assert broker.image.directory_of(1, PARTITION) == directory.directory_id
+    names = [name for disk in disks for name in disk.list_directory("") if name.startswith("t-0")]
+    assert [name for name in names if not name.endswith("-delete")] == ["t-0"]
+    node.node.abort()
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+@pytest.mark.parametrize("deletes_at", [1, 12])
+@pytest.mark.parametrize("what_dies", ["process", "machine"])
+async def test_a_crash_at_any_operation_of_a_move_loses_nothing(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch, policy: str, deletes_at: int, what_dies: str
+) -> None:
+    monkeypatch.setattr(moves, "PIECE_BYTES", 100)
+    witness = await recorded_move(start_node, policy, deletes_at)
+    for place, moment in enumerate(witness.moments):
+        disks = MemoryDisk(), MemoryDisk()
+        for disk, root in zip(disks, moment.roots, strict=True):
+            disk._root = root
+            if what_dies == "machine":
+                disk.crash_machine(SeededRandom(place))
+        try:
+            await check_start(start_node, disks, moment.promises)
+        except Exception as error:
+            raise AssertionError(f"crash before operation {place}, {moment.operation}: {error!r}") from error
