@@ -441,7 +441,7 @@ class Log:
         self._names_changed += 1
 
     def take_purgeable(self, now_ms: int) -> list[str]:
-        """Files that retention took `file.delete.delay.ms` ago: the caller removes them, in Workers (`remove_files`)."""
+        """Files that retention took `file.delete.delay.ms` ago: the caller removes them in Workers (`remove_files`)."""
         due: list[str] = []
         while self._deleted and self._deleted[0].purge_at_ms <= now_ms:
             due.extend(self._deleted.pop(0).paths)
