@@ -15,6 +15,8 @@ from tests.differential.answers import plain
 from tests.differential.steps import Bindings, Step, trimmed
 
 READY_S = 60.0
+LONG_SETTLE_S = 1.0
+"""Before a question that changes nothing is asked once more: a change may take Apache Kafka's broker half that long."""
 
 
 class Broker:
@@ -27,6 +29,9 @@ class Broker:
 
     def close(self) -> None:
         self._connection.socket.close()
+
+    def settle(self) -> None:
+        time.sleep(LONG_SETTLE_S)
 
     def wait_for_coordinator(self, *groups: str) -> None:
         end = time.monotonic() + READY_S

@@ -104,8 +104,8 @@ BUGS = (
         (
             (
                 "shell/broker/handlers/produce.py",
-                "    if waiting:\n        return _answer_when_flushed",
-                "    if waiting and acks == 7:\n        return _answer_when_flushed",
+                "explain(results, now_ms, answer))\n    if waiting:\n",
+                "explain(results, now_ms, answer))\n    if waiting and acks == 7:\n",
             ),
         ),
     ),
@@ -164,6 +164,7 @@ BUGS = (
         (
             "topics are what was acknowledged",
             "created topics exist",
+            "settings are what was acknowledged",
             "one owner per partition and generation",
             "generations never go back",
             "acknowledged records survive",
