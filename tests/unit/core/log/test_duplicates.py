@@ -1,0 +1,47 @@
+"""Which of two logs of one partition stays."""
+
+from __future__ import annotations
+
+from moldau.core.log.duplicates import is_first_kept
+from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.settings import LogSettings
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
+from moldau.wire.records.builder import build_batch
+
+TOPIC, OTHER = Uuid(b"t" * 16), Uuid(b"o" * 16)
+COMPACTED = LogSettings(cleanup_policy=("compact",), segment_bytes=200)
+
+
+def log_of(count: int, topic_id: Uuid = TOPIC, without_segment: int = -1) -> Log:
+    """One record a batch, two batches a segment; `without_segment`: what the machine lost of it."""
+    disk = MemoryDisk()
+    partition = TopicPartition("t", 0)
+    log = Log.open(disk, "t-0", partition, topic_id, COMPACTED, now_ms=0)
+    for number in range(count):
+        batch = bytearray(build_batch([(b"k%d" % number, b"v" * 20, 0, ())]))
+        log.append(batch, leader_epoch=0, now_ms=0, origin=AppendOrigin.CLIENT)
+    lost = log.segments[without_segment].base_offset if without_segment >= 0 else -1
+    log.release()
+    if lost >= 0:
+        disk.open(f"t-0/{lost:020}.log").truncate(0)
+    return Log.open(disk, "t-0", partition, topic_id, COMPACTED, now_ms=0)
+
+
+def test_the_longer_one_stays_and_of_two_equal_ones_that_which_the_metadata_names() -> None:
+    assert is_first_kept(log_of(9), log_of(8), TOPIC, is_second_assigned=True)
+    assert not is_first_kept(log_of(8), log_of(9), TOPIC, is_second_assigned=False)
+    assert is_first_kept(log_of(8), log_of(8), TOPIC, is_second_assigned=False)
+    assert not is_first_kept(log_of(8), log_of(8), TOPIC, is_second_assigned=True)
+
+
+def test_one_that_lost_a_segment_in_its_middle_goes_though_it_is_longer() -> None:
+    torn = log_of(9, without_segment=1)
+    assert torn.log_end_offset == 9
+    assert not is_first_kept(torn, log_of(8), TOPIC, is_second_assigned=False)
+    assert is_first_kept(log_of(8), torn, TOPIC, is_second_assigned=True)
+
+
+def test_one_of_another_topic_goes_though_it_is_longer() -> None:
+    assert is_first_kept(log_of(1), log_of(9, OTHER), TOPIC, is_second_assigned=True)
+    assert not is_first_kept(log_of(9, OTHER), log_of(1, ZERO_UUID), TOPIC, is_second_assigned=False)
