@@ -190,8 +190,7 @@ def act_produce(
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
 
     Named are records without a key on a compacted topic, and with timestamps that the topic does not take.
-    Ignored on purpose: leader hints (one node has no other leader). Transactions are not served: a transactional batch
-    gets 48.
+    Ignored on purpose: leader hints (no other leader). Transactions are not served: a transactional batch gets 48.
 
     acks 1 and all are answered after the append, and after the flush where `flush.messages` asks for one now. With
     acks=0 any error closes the connection, as nothing else can tell the client.
