@@ -26,8 +26,8 @@ def announce(log: EventLog, delta: MetadataDelta) -> None:
             if TopicPartition(touched.name, index) in delta.partitions:
                 log.info(
                     "partition changed",
-                    f"{name}-{index}: leader {each.leader}, leader epoch {each.leader_epoch}, "
-                    f"in sync {', '.join(map(str, each.isr))}",
+                    f"{name}-{index}: leader {each.leader if each.leader >= 0 else 'none'}, "
+                    f"leader epoch {each.leader_epoch}, in sync {', '.join(map(str, each.isr)) or 'none'}",
                     topic=name,
                     partition=index,
                     leader=each.leader,

@@ -104,7 +104,7 @@ class Housekeeping:
                 broker.touched[partition.number] = partition
                 broker.log.info(
                     "retention",
-                    f"node {broker.node_id}: {partition.topic_partition}: retention took {len(deleted)} segments, "
+                    f"node {broker.node_id}: {partition.topic_partition}: retention took segments: {len(deleted)}, "
                     f"the log starts at {partition.log.log_start_offset}",
                 )
         broker.telemetry.set("kafka.server:type=ReplicaManager,name=ProducerIdCount", producer_ids)

@@ -1,0 +1,18 @@
+"""What the metadata log decided is told in sentences that end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_a_partition_that_nobody_leads_any_more_is_told_so(start_node: Any, caplog: Any) -> None:
+    caplog.set_level("INFO")
+    node = await start_node()
+    await node.create_topic("t")
+    assert "topic t is created with 1 partitions" in caplog.text
+    await node.node.stop()
+    assert "t-0: leader none, leader epoch 1, in sync none" in caplog.text
