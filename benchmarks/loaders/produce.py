@@ -79,6 +79,8 @@ def consume(peer: Peer, topic: str, *, records: int, value_bytes: int) -> dict[s
     command = [kcat, "-b", peer.bootstrap_servers, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-u"]
     command += ["-c", str(records), "-f", "", "-X", "queued.min.messages=1000000", "-X", "fetch.wait.max.ms=100"]
     command += ["-X", "fetch.message.max.bytes=8388608", "-X", "check.crcs=false"]
+    # With the 64 MiB of its default a compressed topic fills the queue, and librdkafka pauses for a second at a time.
+    command += ["-X", "queued.max.messages.kbytes=2000000"]
     if end_offset(peer, topic) < records:
         raise PeerError(f"{peer.name}: {topic} holds too few records")
     cpu_before, begin = peer.cpu_seconds(), time.perf_counter()
