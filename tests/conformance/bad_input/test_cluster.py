@@ -191,6 +191,8 @@ def test_elections_that_are_not_needed_or_not_possible(raw: RawConnection, new_t
     assert elect(raw, 0, here, timeout_ms=0) == (7, [7])
     unknown = (ElectionTopicPartitions("absent", (0,)), ElectionTopicPartitions(here.topic, (77, -1)))
     assert elect(raw, 0, *unknown) == (0, [3, 3, 3])
+    late = raw.ask(ElectLeadersRequest(0, (here,), 0), 0)
+    assert [row.error_code for topic in late.replica_election_results for row in topic.partition_result] == [7]
     answer = raw.ask(ElectLeadersRequest(0, None, 10_000), 2)
     assert not any(row.partition_result for row in answer.replica_election_results)
 

@@ -120,10 +120,10 @@ class ReplicaElectionResult(msgspec.Struct, frozen=True):
 
 @message(versions="0-2", flexible="2+")
 class ElectLeadersResponse(msgspec.Struct, frozen=True):
-    """v1 the error of the whole request."""
+    """v1 the error of the whole request. Apache Kafka drops it before, by hand: there the partitions tell."""
 
     throttle_time_ms: Int32 = 0
-    error_code: Annotated[Int16, wire("1+")] = 0
+    error_code: Annotated[Int16, wire("1+", ignorable=True)] = 0
     replica_election_results: tuple[ReplicaElectionResult, ...] = ()
 
 
