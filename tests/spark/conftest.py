@@ -44,11 +44,15 @@ def new_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
 
 @pytest.fixture
 def new_topic(bootstrap_servers: str, new_name: Callable[[str], str]) -> Callable[..., str]:
-    """`new_topic(partitions=2)` creates a topic and gives its name; `name=` makes a certain one."""
+    """`new_topic(partitions=2)` creates a topic and gives its name; `name=` makes a certain one.
+
+    It keeps what is written, however old the timestamps are: the cluster's retention looks at any time.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
 
     def create(partitions: int = 1, *, name: str | None = None, **config: str) -> str:
         topic = name or new_name("topic")
+        config = {"retention.ms": "-1"} | config
         for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
             future.result(timeout=30)
         return topic

@@ -49,6 +49,8 @@ TEST_SETTINGS: Mapping[str, str] = {
     # Positions that are too old end within a second of the cluster's time, which `advance` waits for. Records do not: a
     # test that writes records of last year wants to read them. `advance` asks for their retention by itself.
     "offsets.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": str(1 << 53),
+    "log.retention.check.interval.ms": str(1 << 53),
     "log.cleaner.backoff.ms": "1000",
     # Time travel must not look like a client that was idle for a week.
     "connections.max.idle.ms": str(1 << 53),

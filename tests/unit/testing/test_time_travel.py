@@ -56,6 +56,18 @@ def test_retention_has_taken_what_is_too_old() -> None:
         assert cluster.record_counts("kept-an-hour") == {0: 0}
 
 
+def test_old_records_stay_in_a_cluster_that_runs_for_long() -> None:
+    with Cluster() as cluster:
+        cluster.produce("last-year", "old", timestamp=1_700_000_000_000)
+        # only the timers of the loop, as in a suite that takes an hour: nobody asked for time to pass
+        cluster._travel.loop_ahead_s += 3_600
+        for number in range(5):
+            cluster.create_topic(f"turn-{number}")
+        assert [record.value for record in cluster.records("last-year")] == [b"old"]
+        cluster.advance(seconds=1)
+        assert list(cluster.records("last-year")) == []
+
+
 def test_a_week_in_one_step_takes_no_time_of_ours() -> None:
     with Cluster() as cluster:
         cluster.produce("t", "1")
