@@ -64,6 +64,17 @@ def test_records_go_in_and_come_out(run) -> None:
     assert run("consume", "cli-records", "--from", "1", "--count", "1") == "second\n"
 
 
+def test_a_few_records_are_written_without_waiting_for_a_producer_id(run, moldau_cluster: Cluster) -> None:
+    asked = moldau_cluster.faults.delay("InitProducerId", ms=1, times=None)
+    run("produce", "cli-few", "argument")
+    run("produce", "cli-few", text="line\nlast, without an end of line")
+    assert asked.times_happened == 0
+    run("produce", "cli-few", text="long\n" * 20_000)
+    assert asked.times_happened == 1
+    values = [record.value for record in moldau_cluster.records("cli-few")]
+    assert values == [b"argument", b"line", b"last, without an end of line", *[b"long"] * 20_000]
+
+
 def test_a_group_shows_its_lag(run) -> None:
     run("topics", "create", "cli-lag")
     run("produce", "cli-lag", "1", "2", "3")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +12,11 @@ from typing import Any
 from moldau.cli.arguments import Subparsers
 from moldau.cli.cluster import add_cluster_arguments, client_settings, explained
 from moldau.cli.output import CommandError, print_json
+
+FEW_BYTES = 64 * 1024
+"""Records that are there at once and are no more than this are written without idempotence. librdkafka waits half a
+second before it asks for a producer id, which serves only to try again without writing twice: these few are tried
+once, and what failed is told."""
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -41,20 +48,10 @@ def produce(arguments: argparse.Namespace) -> int:
             failures.append(error.str())
 
     headers = [_split_header(text) for text in arguments.header]
-    settings = client_settings(
-        arguments,
-        **{
-            "acks": arguments.acks,
-            "enable.idempotence": arguments.acks == "all",
-            "compression.type": arguments.compression,
-            # As Kafka's own producers choose, so that equal keys meet whoever wrote them.
-            "partitioner": "murmur2_random",
-            "message.timeout.ms": 15_000,
-        },
-    )
     with explained(arguments):
-        producer = Producer(settings)
-        for key, value in _records(arguments):
+        begun, are_few = (b"", True) if arguments.value else _begin_input()
+        producer = Producer(_settings(arguments, are_few=are_few))
+        for key, value in _records(arguments, begun, is_all=are_few):
             while True:
                 try:
                     producer.produce(
@@ -81,12 +78,51 @@ def produce(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _records(arguments: argparse.Namespace) -> Iterator[tuple[bytes | None, bytes]]:
+def _settings(arguments: argparse.Namespace, *, are_few: bool) -> dict[str, object]:
+    settings: dict[str, object] = {
+        "acks": arguments.acks,
+        "enable.idempotence": arguments.acks == "all" and not are_few,
+        "compression.type": arguments.compression,
+        # As Kafka's own producers choose, so that equal keys meet whoever wrote them.
+        "partitioner": "murmur2_random",
+        "message.timeout.ms": 15_000,
+    }
+    if are_few:
+        settings["retries"] = 0
+    return client_settings(arguments, **settings)
+
+
+def _begin_input() -> tuple[bytes, bool]:
+    """What standard input has at once, at most FEW_BYTES, and whether that is all of it. Waits for its first bytes."""
+    import select
+
+    descriptor, begun = sys.stdin.fileno(), b""
+    while len(begun) < FEW_BYTES:
+        if begun and not select.select([descriptor], [], [], 0)[0]:
+            return begun, False
+        read = os.read(descriptor, FEW_BYTES - len(begun))
+        if not read:
+            return begun, True
+        begun += read
+    return begun, False
+
+
+def _input_lines(begun: bytes, *, is_all: bool) -> Iterator[bytes]:
+    """The lines of standard input, of which `begun` is read already."""
+    if is_all:
+        yield from io.BytesIO(begun)
+        return
+    for line in io.BytesIO(begun):
+        yield line if line.endswith(b"\n") else line + sys.stdin.buffer.readline()
+    yield from sys.stdin.buffer
+
+
+def _records(arguments: argparse.Namespace, begun: bytes, *, is_all: bool) -> Iterator[tuple[bytes | None, bytes]]:
     key = None if arguments.key is None else arguments.key.encode()
     if arguments.value:
         lines = (value.encode() for value in arguments.value)
     else:
-        lines = (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+        lines = (line.rstrip(b"\r\n") for line in _input_lines(begun, is_all=is_all))
     separator = (arguments.key_separator or "").encode()
     for line in lines:
         if separator and separator in line:

@@ -158,6 +158,12 @@ def test_what_is_no_answer_closes_the_connection(serve, answer, error, word):
         connection.send(ApiKey.METADATA, MetadataRequest(), 9)
 
 
+def test_who_accepts_and_says_nothing_is_waited_for_as_long_as_for_a_connection(serve):
+    broker = serve(lambda api_key, version, correlation_id: b"")
+    with pytest.raises(KafkaError, match="did not answer within 100 ms"):
+        ClientConnection("127.0.0.1", broker.port, connect_timeout_ms=100)
+
+
 def test_a_broker_that_refuses_the_versions_question_is_refused(serve):
     def refusing(api_key, version, correlation_id):
         body = encode_message(ApiVersionsResponse(error_code=42), version)

@@ -15,7 +15,8 @@ from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 
 CLIENT_ID = "moldau-cli"
-CONNECT_TIMEOUT_MS = 5_000
+CONNECT_TIMEOUT_MS = 10_000
+"""Also for the versions: a broker that recovers accepts connections, and answers only once it is done."""
 REQUEST_TIMEOUT_MS = 30_000
 RETRY_TIMEOUT_MS = 15_000
 """How long a coordinator or leader that is on its way is waited for."""

@@ -64,7 +64,8 @@ class ClientConnection:
     ) -> None:
         self.host = host
         self.port = port
-        self.request_timeout_ms = request_timeout_ms
+        # telling the versions is a part of connecting: who accepts and then says nothing is not waited for longer
+        self.request_timeout_ms = connect_timeout_ms
         self._client_id = client_id
         self._max_response_bytes = max_response_bytes
         self._next_correlation_id = 0
@@ -77,6 +78,7 @@ class ClientConnection:
         except BaseException:
             self.close()
             raise
+        self.request_timeout_ms = request_timeout_ms
 
     # --- opening and closing ---
 
