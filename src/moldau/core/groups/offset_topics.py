@@ -17,6 +17,7 @@ from moldau.errors import ERROR_CODES
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -72,14 +73,16 @@ def plan_commit(
         elif not may_read(name):
             refused[position] = _refused_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)
         else:
-            known = tuple(item for item in topic.partitions if lookup.has_partition(name, item.partition_index))
-            if len(known) < len(topic.partitions):
-                unknown = tuple(item for item in topic.partitions if item not in known)
-                rest = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id, partitions=unknown)
+            known: list[OffsetCommitRequestPartition] = []
+            unknown: list[OffsetCommitRequestPartition] = []
+            for item in topic.partitions:
+                (known if lookup.has_partition(name, item.partition_index) else unknown).append(item)
+            if unknown:
+                rest = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id, partitions=tuple(unknown))
                 refused[position] = _refused_topic(rest, name, _UNKNOWN_TOPIC_OR_PARTITION)
             if known:
                 topic_id = lookup.id_of(name) or ZERO_UUID
-                accepted.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=known))
+                accepted.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=tuple(known)))
     return CommitPlan(msgspec.structs.replace(message, topics=tuple(accepted)), refused)
 
 

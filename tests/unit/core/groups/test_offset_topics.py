@@ -88,6 +88,31 @@ def test_each_partition_gets_its_own_answer_in_the_order_of_the_request() -> Non
     ]
 
 
+class CountedIndex(int):
+    """A partition index that counts how often it is compared."""
+
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedIndex.comparisons += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_a_commit_of_many_partitions_that_do_not_exist_compares_none_with_all_others() -> None:
+    CountedIndex.comparisons = 0
+    rows = [OffsetCommitRequestPartition(CountedIndex(n), 7) for n in (0, 9) for _ in range(300)]
+    plan = plan_commit(
+        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="known", partitions=tuple(rows)),)),
+        9,
+        Topics(),
+        may,
+    )
+    assert (len(plan.accepted.topics[0].partitions), len(plan.refused[0].partitions)) == (300, 300)
+    assert CountedIndex.comparisons <= 2 * len(rows)
+
+
 def test_the_coordinator_is_asked_by_name_with_the_topics_id() -> None:
     message = OffsetCommitRequest(group_id="g", topics=(commit_topic("known", 0, 5), commit_topic("nope", 0)))
     plan = plan_commit(message, 9, Topics(), may)

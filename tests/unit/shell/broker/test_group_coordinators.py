@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from moldau.errors import kafka_error
+from moldau.shell.broker.coordinators import LOAD_SLICE_RECORDS
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -130,13 +132,13 @@ async def test_a_topic_of_the_same_name_begins_without_committed_offsets(start_n
     assert await committed(client, "other") == 7
 
 
-async def restarted(start_node: Any, node: Any, *, is_clean: bool) -> Any:
+async def restarted(start_node: Any, node: Any, *, is_clean: bool, settings: dict[str, str] | None = None) -> Any:
     if is_clean:
         await node.node.stop()
     else:
         node.node.abort()
         node.disk.crash_process()
-    return await start_node(disk=node.disk)
+    return await start_node(settings, disk=node.disk)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -175,6 +177,31 @@ async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(st
     client = node.connect()
     assert await committed(client, "t") == -1
     assert "t" not in node.node.broker.coordinators.shard_for("g").host.state.offsets.get("g", {})
+
+
+async def test_shards_are_loaded_one_after_the_other_and_in_slices(start_node: Any) -> None:
+    """So that others are served meanwhile, however many commits the logs hold."""
+    settings = {**SETTINGS, "offsets.topic.num.partitions": "3"}
+    node = await start_node(settings)
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+    rows = tuple(OffsetCommitRequestPartition(0, number) for number in range(5 * LOAD_SLICE_RECORDS))
+    groups = ("g", "h", "i")
+    for group_id in groups:
+        commits = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+        await client.ask(ApiKey.OFFSET_COMMIT, 8, commits)
+    node = await restarted(start_node, node, is_clean=False, settings=settings)
+    coordinators = node.node.broker.coordinators
+    shards = [coordinators.shard_for(group_id) for group_id in groups]
+    assert len({shard.partition.number for shard in shards}) == len(groups)
+    positions = [sum(shard.host.end_offset for shard in shards)]
+    while any(shard.loading is not None for shard in shards):
+        await node.turns(1)
+        positions.append(sum(shard.host.end_offset for shard in shards))
+    assert positions[-1] == len(groups) * len(rows)
+    # between two looks the loop turns twice
+    assert max(after - before for before, after in pairwise(positions)) <= 2 * LOAD_SLICE_RECORDS
 
 
 async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(

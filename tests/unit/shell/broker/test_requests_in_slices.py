@@ -67,6 +67,20 @@ async def test_many_groups_are_deleted(start_node: Any) -> None:
     assert [(row.group_id, row.error_code) for row in answer.results] == [*((name, 69) for name in NAMES), ("g", 0)]
 
 
+async def test_positions_of_many_topics_are_deleted(start_node: Any) -> None:
+    node = await started(start_node)
+    client = node.connect()
+    one = (OffsetDeleteRequestPartition(0),)
+    rows = tuple(OffsetDeleteRequestTopic(name, one) for name in (*NAMES, "t"))
+    offsets = node.node.broker.coordinators.shard_for("g").host.state.offsets["g"]["t"]
+    client.send(ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest("g", rows))
+    assert list(offsets) == [0, 1]  # the topics are still being looked up
+    answer = await client.answer()
+    codes = [(topic.name, [row.error_code for row in topic.partitions]) for topic in answer.topics]
+    assert codes == [*((name, [3]) for name in NAMES), ("t", [0])]
+    assert list(offsets) == [1]
+
+
 @pytest.mark.parametrize("is_created", [True, False])
 async def test_many_coordinators_are_found(start_node: Any, is_created: bool) -> None:
     node = await (started(start_node) if is_created else start_node())

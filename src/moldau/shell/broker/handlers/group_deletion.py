@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from types import CoroutineType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
@@ -85,33 +85,56 @@ def act_offset_delete(
 ) -> OffsetDeleteResponse | Coroutine[object, object, OffsetDeleteResponse]:
     """Versions 0-0. KIP-496.
 
-    The group is asked even if none of its topics is known, as in Kafka: its error comes first. Ignored on purpose:
-    nothing.
+    The group is asked even if none of its topics is known, as in Kafka: its error comes first. Many topics are looked
+    up in slices. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
     whole = GroupRequest(request, context.api_version, context.client_id, context.client_address)
     if not context.authorize(Operation.DELETE, Resource.GROUP, request.group_id):
         return throttled(cast(OffsetDeleteResponse, refusal(whole, GROUP_AUTHORIZATION_FAILED)), throttle_time_ms)
-    accepted, refused = _sort_topics(broker, context, request)
+    if len(request.topics) > SLICE:
+        return throttled(_delete_offsets_in_slices(broker, context, request), throttle_time_ms)
+    plan = _Plan([], [])
+    _sort_topics(broker, context, request.topics, plan)
+    return throttled(_ask_for_deletion(broker, context, request, plan), throttle_time_ms)
+
+
+class _Plan(NamedTuple):
+    """What the coordinator is asked, and what is refused before: no right 29, unknown topic or partition 3."""
+
+    accepted: list[OffsetDeleteRequestTopic]
+    refused: list[OffsetDeleteResponseTopic]
+
+
+async def _delete_offsets_in_slices(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse:
+    plan = _Plan([], [])
+    async for some in slices(request.topics):
+        _sort_topics(broker, context, some, plan)
+    answer = _ask_for_deletion(broker, context, request, plan)
+    return await answer if isinstance(answer, CoroutineType) else cast(OffsetDeleteResponse, answer)
+
+
+def _ask_for_deletion(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest, plan: _Plan
+) -> OffsetDeleteResponse | Coroutine[object, object, OffsetDeleteResponse]:
     asked = GroupRequest(
-        msgspec.structs.replace(request, topics=accepted),
+        msgspec.structs.replace(request, topics=tuple(plan.accepted)),
         context.api_version,
         context.client_id,
         context.client_address,
     )
     answer = broker.coordinators.ask(request.group_id, asked)
     if isinstance(answer, CoroutineType):
-        return throttled(_join_later(refused, answer), throttle_time_ms)
-    return throttled(_join(refused, cast(OffsetDeleteResponse, answer)), throttle_time_ms)
+        return _join_later(plan.refused, answer)
+    return _join(plan.refused, cast(OffsetDeleteResponse, answer))
 
 
 def _sort_topics(
-    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
-) -> tuple[tuple[OffsetDeleteRequestTopic, ...], tuple[OffsetDeleteResponseTopic, ...]]:
-    """What the coordinator is asked, and what is refused here: no right 29, unknown topic or partition 3."""
-    accepted: list[OffsetDeleteRequestTopic] = []
-    refused: list[OffsetDeleteResponseTopic] = []
-    for topic in request.topics:
+    broker: Broker, context: RequestContext, topics: Iterable[OffsetDeleteRequestTopic], plan: _Plan
+) -> None:
+    for topic in topics:
         known: list[OffsetDeleteRequestPartition] = []
         codes: list[OffsetDeleteResponsePartition] = []
         is_allowed = context.authorize(Operation.READ, Resource.TOPIC, topic.name)
@@ -125,19 +148,18 @@ def _sort_topics(
             else:
                 known.append(partition)
         if known:
-            accepted.append(OffsetDeleteRequestTopic(topic.name, tuple(known)))
+            plan.accepted.append(OffsetDeleteRequestTopic(topic.name, tuple(known)))
         if codes:
-            refused.append(OffsetDeleteResponseTopic(topic.name, tuple(codes)))
-    return tuple(accepted), tuple(refused)
+            plan.refused.append(OffsetDeleteResponseTopic(topic.name, tuple(codes)))
 
 
 async def _join_later(
-    refused: tuple[OffsetDeleteResponseTopic, ...], waiting: Coroutine[object, object, GroupResponse]
+    refused: list[OffsetDeleteResponseTopic], waiting: Coroutine[object, object, GroupResponse]
 ) -> OffsetDeleteResponse:
     return _join(refused, cast(OffsetDeleteResponse, await waiting))
 
 
-def _join(refused: tuple[OffsetDeleteResponseTopic, ...], answer: OffsetDeleteResponse) -> OffsetDeleteResponse:
+def _join(refused: list[OffsetDeleteResponseTopic], answer: OffsetDeleteResponse) -> OffsetDeleteResponse:
     """One entry for each topic name; an error of the group leaves nothing to say of topics."""
     if answer.error_code or not refused:
         return answer
