@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from moldau.core.groups.group_partitions import partition_for_group
+from moldau.shell.broker.handlers.group_admin import SHARDS_AT_ONCE
 from moldau.shell.broker.handlers.slices import SLICE
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -15,6 +17,7 @@ from moldau.wire.protocol.messages.group_admin import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, ListGroupsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -46,25 +49,49 @@ async def answer_beside_others(node: Any, key: ApiKey, version: int, request: An
     return await client.answer()
 
 
-async def started(start_node: Any) -> Any:
+async def started(start_node: Any, settings: dict[str, str] | None = None) -> Any:
     """A node with a topic, and a group that has read two of its partitions."""
-    node = await start_node()
+    node = await start_node(settings)
     await node.create_topic("t", 2)
     client = node.connect()
     await client.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
-    rows = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in range(2))
-    await client.ask(
-        ApiKey.OFFSET_COMMIT,
-        8,
-        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic("t", partitions=rows),)),
-    )
+    await commit(client, "g")
     return node
+
+
+async def commit(client: Any, group_id: str) -> None:
+    rows = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in range(2))
+    request = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
+    await client.ask(ApiKey.OFFSET_COMMIT, 8, request)
 
 
 async def test_many_groups_are_deleted(start_node: Any) -> None:
     node = await started(start_node)
     answer = await answer_beside_others(node, ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest((*NAMES, "g", NAMES[0])))
     assert [(row.group_id, row.error_code) for row in answer.results] == [*((name, 69) for name in NAMES), ("g", 0)]
+
+
+async def test_many_groups_are_described(start_node: Any) -> None:
+    node = await started(start_node)
+    client, other = node.connect(), node.connect()
+    client.send(ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest(groups=("g", *NAMES, "g", "h")))
+    (deleted,) = (await other.ask(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(("g",)))).results
+    await commit(other, "h")
+    answer = await client.answer()
+    rows = [(group.group_id, group.error_code) for group in answer.groups]
+    # "g" was described before it was deleted, "h" after it came
+    assert (deleted.error_code, rows) == (0, [("g", 0), *((name, 69) for name in NAMES), ("h", 0)])
+
+
+async def test_the_groups_of_many_shards_are_listed(start_node: Any) -> None:
+    shards = 3 * SHARDS_AT_ONCE
+    node = await started(start_node, {"offsets.topic.num.partitions": str(shards)})
+    client, other = node.connect(), node.connect()
+    late = next(name for name in NAMES if partition_for_group(name, shards) == shards - 1)
+    client.send(ApiKey.LIST_GROUPS, 5, ListGroupsRequest())
+    await commit(other, late)
+    answer = await client.answer()
+    assert [(group.group_id, group.group_state) for group in answer.groups] == [("g", "Empty"), (late, "Empty")]
 
 
 async def test_positions_of_many_topics_are_deleted(start_node: Any) -> None:

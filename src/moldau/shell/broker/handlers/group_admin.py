@@ -11,11 +11,13 @@ import msgspec
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import DescribeGroup, GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.broker.handlers.slices import slices
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
 )
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
+GROUPS_AT_ONCE = 10
+"""Described between two turns of the loop: each may have a hundred members."""
+SHARDS_AT_ONCE = 10
+"""Asked for their groups between two turns of the loop."""
 GROUP_OPERATIONS = (3, 6, 8, 10, 11)
 
 
@@ -33,31 +39,39 @@ def act_describe_groups(
     """Versions 0-6. v3 authorized operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 error 69 for an
     unknown group (KIP-1043).
 
-    Ignored on purpose: a group that is named twice is answered once, so that a short request cannot ask for a large
-    group ten thousand times.
+    Many groups are described in slices. Ignored on purpose: a group that is named twice is answered once, so that a
+    short request cannot ask for a large group ten thousand times.
     """
     throttle_time_ms = context.throttle()
-    answers: list[GroupResponse | Coroutine[object, object, GroupResponse]] = []
-    for group_id in dict.fromkeys(request.groups):
+
+    def describe(group_id: str) -> GroupResponse | Coroutine[object, object, GroupResponse]:
         asked = GroupRequest(DescribeGroup(group_id), context.api_version, context.client_id, context.client_address)
         if context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id):
-            answers.append(broker.coordinators.ask(group_id, asked))
-        else:
-            answers.append(refusal(asked, GROUP_AUTHORIZATION_FAILED))
+            return broker.coordinators.ask(group_id, asked)
+        return refusal(asked, GROUP_AUTHORIZATION_FAILED)
+
+    def with_operations(group: DescribedGroup) -> DescribedGroup:
+        if group.error_code or not request.include_authorized_operations:
+            return group
+        operations = sum(
+            1 << code for code in GROUP_OPERATIONS if context.authorize(code, Resource.GROUP, group.group_id)
+        )
+        return msgspec.structs.replace(group, authorized_operations=operations)
+
+    names = list(dict.fromkeys(request.groups))
+    first = [describe(name) for name in names[:GROUPS_AT_ONCE]]
 
     async def finish() -> DescribeGroupsResponse:
-        groups = []
-        for answer in answers:
-            group = cast(DescribedGroup, await answer if isinstance(answer, CoroutineType) else answer)
-            if request.include_authorized_operations and not group.error_code:
-                operations = sum(
-                    1 << code for code in GROUP_OPERATIONS if context.authorize(code, Resource.GROUP, group.group_id)
-                )
-                group = msgspec.structs.replace(group, authorized_operations=operations)
-            groups.append(group)
+        groups = [with_operations(await _described(answer)) for answer in first]
+        async for some in slices(names[GROUPS_AT_ONCE:], GROUPS_AT_ONCE):
+            groups += [with_operations(await _described(answer)) for answer in [describe(name) for name in some]]
         return DescribeGroupsResponse(throttle_time_ms=throttle_time_ms, groups=tuple(groups))
 
     return finish()
+
+
+async def _described(answer: GroupResponse | Coroutine[object, object, GroupResponse]) -> DescribedGroup:
+    return cast(DescribedGroup, await answer if isinstance(answer, CoroutineType) else answer)
 
 
 def act_list_groups(
@@ -65,7 +79,7 @@ def act_list_groups(
 ) -> ListGroupsResponse | Coroutine[object, object, ListGroupsResponse]:
     """Versions 0-5. v1 throttle time, v3 flexible, v4 filter by state (KIP-518), v5 filter by type (KIP-848).
 
-    The list joins all shards of this broker. Ignored on purpose: nothing.
+    The list joins all shards of this broker, a slice of them at a time. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
     may_list_all = context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
@@ -74,19 +88,19 @@ def act_list_groups(
         shards = broker.coordinators.all_shards()
     except KafkaError as error:
         return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=error.code)
-    answers = [broker.coordinators.ask_shard(shard, asked) for shard in shards]
 
     async def finish() -> ListGroupsResponse:
-        groups = []
-        for answer in answers:
-            part = cast(ListGroupsResponse, await answer if isinstance(answer, CoroutineType) else answer)
-            if part.error_code:
-                return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=part.error_code)
-            groups += [
-                group
-                for group in part.groups
-                if may_list_all or context.authorize(Operation.DESCRIBE, Resource.GROUP, group.group_id)
-            ]
+        groups: list[ListedGroup] = []
+        async for some in slices(shards, SHARDS_AT_ONCE):
+            for answer in [broker.coordinators.ask_shard(shard, asked) for shard in some]:
+                part = cast(ListGroupsResponse, await answer if isinstance(answer, CoroutineType) else answer)
+                if part.error_code:
+                    return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=part.error_code)
+                groups += [
+                    group
+                    for group in part.groups
+                    if may_list_all or context.authorize(Operation.DESCRIBE, Resource.GROUP, group.group_id)
+                ]
         return ListGroupsResponse(throttle_time_ms=throttle_time_ms, groups=tuple(groups))
 
     return finish()
