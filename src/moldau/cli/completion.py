@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from moldau.cli.arguments import Subparsers
 from moldau.cli.kafka.tools import TOOLS, load
@@ -53,21 +53,19 @@ def print_completion(arguments: argparse.Namespace) -> int:
     if arguments.shell != "words":
         print(SCRIPTS[arguments.shell], end="")
         return 0
-    from moldau.cli.main import build_parser
-
-    for word in candidates(build_parser, arguments.word):
+    for word in candidates(arguments.command_tree, arguments.word):
         print(word)
     return 0
 
 
-def candidates(build_parser: Callable[[], argparse.ArgumentParser], words: Sequence[str]) -> list[str]:
+def candidates(command_tree: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
     """What may stand in the place of the last word after `moldau`; nothing where a file or a name is asked for."""
     *before, begun = words or [""]
     if before and before[0] in TOOLS:
         options = [f"--{option.name}" for option in load(before[0]).OPTIONS] + ["--help", "--version"]
         found = options if begun.startswith("-") else []
     else:
-        found = _of_parser(build_parser(), before, begun)
+        found = _of_parser(command_tree, before, begun)
         if not before:
             found += list(TOOLS)
     return sorted(word for word in found if re.match(re.escape(begun), word))

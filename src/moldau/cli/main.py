@@ -90,6 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for module in MODULES:
         module.add_parser(subparsers)
+    parser.set_defaults(command_tree=parser)  # for `completion`, which looks through all of it
     return parser
 
 

@@ -25,11 +25,11 @@ from moldau.cli.main import build_parser
     ],
 )
 def test_the_last_word_is_completed(words: list[str], offered: list[str]) -> None:
-    assert candidates(build_parser, words) == offered
+    assert candidates(build_parser(), words) == offered
 
 
 def test_an_empty_word_offers_every_command() -> None:
-    offered = candidates(build_parser, [""])
+    offered = candidates(build_parser(), [""])
     assert {"up", "topics", "log", "completion", "kafka-topics"} <= set(offered)
 
 
