@@ -19,7 +19,8 @@ from moldau.errors import InvariantError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.node.assemble import Doors, Node
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.doors import Doors
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import Ledger, PartitionLedger
 from moldau.simulation.checkers.survivors import log_end_on_disk

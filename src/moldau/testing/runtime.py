@@ -17,7 +17,8 @@ from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.twins.time_travel import CountingWorkers, TimeTravel, TravellingClock, TravellingLoop
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
-from moldau.shell.node.assemble import Doors, Node
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.doors import Doors
 
 T = TypeVar("T")
 

@@ -17,7 +17,8 @@ from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.server_connection import ServerConnection
-from moldau.shell.node.assemble import Doors, Node
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.doors import Doors
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.framing import frame

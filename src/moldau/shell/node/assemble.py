@@ -5,24 +5,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.controller.requests import RegisterBroker
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError, MoldauError
-from moldau.ports import Clock, Disk, Random, Workers
-from moldau.shell.network.bounds import MAX_REQUEST_MEMORY_BYTES, ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.listener import Listener, Network, TcpListener
+from moldau.shell.network.listener import Listener, TcpListener
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.node.admission import follow_quotas, new_admission
+from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_logs, tell_metadata
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId
@@ -42,29 +39,6 @@ if TYPE_CHECKING:
 CONTROLLER_PORT = 9093
 SHUTDOWN_TIMEOUT_S = 5.0
 """How long a clean stop waits for the controller, say while the disk is full."""
-
-
-class Doors(msgspec.Struct, frozen=True):
-    """The world that a node lives in, real or simulated."""
-
-    clock: Clock
-    random: Random
-    disk: Disk
-    """The first log directory, with the metadata log."""
-    workers: Workers
-    network: Network
-    timer_ns: Callable[[], int] | None = None
-    """For short measurements: what requests take, where a client has a quota of that. None: nothing is measured."""
-    physical_memory_bytes: int = 4 * MAX_REQUEST_MEMORY_BYTES
-    """What a quarter is taken of for requests in memory, at most 512 MiB."""
-    max_open_connections: int | None = None
-    """As many as there are descriptors for: one more is closed at once, whatever the settings say. None: no bound."""
-    further_disks: tuple[Disk, ...] = ()
-    """The other log directories of `log.dirs`, in their order."""
-    paths: tuple[str, ...] = ("memory",)
-    """What clients know each of them by."""
-    unopened_paths: tuple[str, ...] = ()
-    """Of `log.dirs` that could not even be made."""
 
 
 class Node:
@@ -191,7 +165,7 @@ class Node:
 
         operations = Operations(asyncio.get_running_loop(), self.doors.clock, self.telemetry, time.perf_counter)
         self.operations = operations
-        operations.group = group
+        operations.status.group = group
         await operations.listen(self.doors.network, address)
 
     async def _assemble(self, directories: NodeDirectories) -> Broker:
@@ -326,7 +300,7 @@ class Node:
         follow_quotas(dispatcher, group, broker, self.doors.timer_ns)
         group.open(dispatcher)
         if self.operations is not None:
-            self.operations.quorum, self.operations.broker = self._quorum, broker
+            self.operations.status.quorum, self.operations.status.broker = self._quorum, broker
             self.operations.serving(dispatcher)
         self.log.info(
             "node started",

@@ -30,7 +30,7 @@ from moldau.types import BrokerId
 
 if TYPE_CHECKING:
     from moldau.ports import Disk
-    from moldau.shell.node.assemble import Doors
+    from moldau.shell.node.doors import Doors
 
 LOCK_FILE = ".lock"
 

@@ -18,7 +18,8 @@ from moldau.shell.io.descriptors import raise_descriptor_limit, share_out
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
-from moldau.shell.node.assemble import Doors, Node
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.doors import Doors
 
 DEFAULT_MEMORY_BYTES = 4 << 30
 

@@ -7,55 +7,34 @@
 
 from __future__ import annotations
 
-import enum
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from moldau.errors import MoldauError
 from moldau.shell.node.http_endpoint import LOOPBACK_NAMES, HttpAnswer, HttpConnection, HttpEndpoint
 from moldau.shell.node.loop_watch import LoopWatch
+from moldau.shell.node.status import BrokerState, NodeStatus
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from moldau.ports import Clock
-    from moldau.shell.broker.role import Broker
-    from moldau.shell.network.connection_group import ConnectionGroup
     from moldau.shell.network.dispatch import Dispatcher
     from moldau.shell.network.listener import Listener, Network
-    from moldau.shell.quorum.role import QuorumRole
     from moldau.telemetry import Telemetry
 
 
-class BrokerState(enum.IntEnum):
-    """As Kafka's BrokerState."""
-
-    NOT_RUNNING = 0
-    STARTING = 1
-    RECOVERY = 2
-    RUNNING = 3
-    SHUTTING_DOWN = 7
-
-
 class Operations:
-    """One per node. The node tells it what it has as it comes to be."""
+    """One per node, which fills in `status`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, clock: Clock, telemetry: Telemetry, timer: Callable[[], float]
     ) -> None:
-        self.loop = loop
-        self.clock = clock
-        self.telemetry = telemetry
-        self.watch = LoopWatch(loop)
-        self.state = BrokerState.STARTING
-        self.group: ConnectionGroup | None = None
-        self.quorum: QuorumRole | None = None
-        self.broker: Broker | None = None
-        self.dispatcher: Dispatcher | None = None
-        self.last_scrape_s = 0.0
+        self.status = NodeStatus(clock, telemetry, LoopWatch(loop))
         self.address = ""
         """HOST:PORT, once it listens."""
+        self._loop = loop
         self._timer = timer
         self._endpoint: HttpEndpoint | None = None
         self._listener: Listener | None = None
@@ -69,7 +48,7 @@ class Operations:
         host = host.strip("[]")
         if not colon or not port.isdigit() or int(port) > 65535:
             raise MoldauError(f"moldau.http.listener takes HOST:PORT, not {address!r}")
-        endpoint = HttpEndpoint(self.loop, self.answer, is_loopback_only=host in LOOPBACK_NAMES)
+        endpoint = HttpEndpoint(self._loop, self.answer, is_loopback_only=host in LOOPBACK_NAMES)
         try:
             self._listener = await network.listen(host, int(port), lambda: HttpConnection(endpoint))
         except OSError:
@@ -79,24 +58,24 @@ class Operations:
         self._endpoint = endpoint
         shown = host or "localhost"
         self.address = f"[{shown}]:{self._listener.port}" if ":" in shown else f"{shown}:{self._listener.port}"
-        self.watch.start()
+        self.status.watch.start()
 
     def recovering(self) -> None:
-        self.state = BrokerState.RECOVERY
+        self.status.state = BrokerState.RECOVERY
 
     def stopping(self) -> None:
-        self.state = BrokerState.SHUTTING_DOWN
+        self.status.state = BrokerState.SHUTTING_DOWN
 
     def serving(self, dispatcher: Dispatcher) -> None:
         """Clients are served from now on."""
         dispatcher.timer = self._timer
-        self.dispatcher = dispatcher
-        self.state = BrokerState.RUNNING
+        self.status.dispatcher = dispatcher
+        self.status.state = BrokerState.RUNNING
 
     def close(self) -> None:
         """Lets go of the port and of who is connected."""
-        self.state = BrokerState.NOT_RUNNING
-        self.watch.stop()
+        self.status.state = BrokerState.NOT_RUNNING
+        self.status.watch.stop()
         if self._listener is not None:
             self._listener.close()
         if self._endpoint is not None:
@@ -108,7 +87,7 @@ class Operations:
         if path == "/live":
             return HttpAnswer(HTTPStatus.OK, b"live\n")
         if path == "/ready":
-            reason = self.reason_not_ready()
+            reason = self.status.reason_not_ready()
             if reason is None:
                 return HttpAnswer(HTTPStatus.OK, b"ready\n")
             return HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {reason}\n".encode())
@@ -118,30 +97,18 @@ class Operations:
             return HttpAnswer(HTTPStatus.OK, await self._metrics(), CONTENT_TYPE)
         return HttpAnswer(HTTPStatus.NOT_FOUND, b"here are /metrics, /live and /ready\n")
 
-    def reason_not_ready(self) -> str | None:
-        """None: clients are served."""
-        if self.state in (BrokerState.STARTING, BrokerState.RECOVERY):
-            return "starting" if self.state is BrokerState.STARTING else "the logs are being opened or recovered"
-        if self.state is not BrokerState.RUNNING:
-            return "stopping"
-        if self.broker is not None and self.broker.is_directory_offline:
-            return "the log directory is offline"
-        if self.quorum is not None and self.quorum.is_offline:
-            return "the metadata log is offline"
-        return None
-
     async def _metrics(self) -> bytes:
         """Those who ask at the same time share one scrape."""
         import asyncio
 
         if self._scrape is None or self._scrape.done():
-            self._scrape = self.loop.create_task(self._collect())
+            self._scrape = self._loop.create_task(self._collect())
         return await asyncio.shield(self._scrape)
 
     async def _collect(self) -> bytes:
         from moldau.shell.node.metrics.collect import collect
 
         started_s = self._timer()
-        page = await collect(self)
-        self.last_scrape_s = self._timer() - started_s
+        page = await collect(self.status)
+        self.status.last_scrape_s = self._timer() - started_s
         return page

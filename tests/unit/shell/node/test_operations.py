@@ -19,7 +19,8 @@ from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
-from moldau.shell.node.assemble import Doors, Node
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.doors import Doors
 from moldau.shell.node.metrics.reference_page import reference_page
 from moldau.shell.node.metrics.table import TABLE
 

@@ -32,7 +32,7 @@ from moldau.wire.protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from moldau.core.metadata.image import PartitionImage, TopicImage
     from moldau.core.replication.partition import Partition
-    from moldau.shell.node.operations import Operations
+    from moldau.shell.node.status import NodeStatus
 
 SLICE_PARTITIONS = 100
 """Partitions looked at, or listed, in one turn of the loop: about 1 ms."""
@@ -57,7 +57,7 @@ _ALWAYS_ZERO = (
 """True on one node, whatever happens: the table says why."""
 
 
-async def collect(node: Operations) -> bytes:
+async def collect(node: NodeStatus) -> bytes:
     """The whole page. What does not exist yet (while the node starts) is left out."""
     out = Samples(TABLE)
     add_process(node, out)
@@ -75,7 +75,7 @@ async def collect(node: Operations) -> bytes:
     return out.render()
 
 
-def add_process(node: Operations, out: Samples) -> None:
+def add_process(node: NodeStatus, out: Samples) -> None:
     out.add("kafka_server_kafkaserver_brokerstate", node.state)
     stats = process_stats()
     for name, value in stats.items():
@@ -115,7 +115,7 @@ def _bound(out: Samples, name: str, value: int, limit: int) -> None:
     out.add(f"moldau_{name}_limit", limit)
 
 
-def add_network(node: Operations, out: Samples) -> None:
+def add_network(node: NodeStatus, out: Samples) -> None:
     group, dispatcher = node.group, node.dispatcher
     if group is None:
         return
@@ -152,7 +152,7 @@ def add_network(node: Operations, out: Samples) -> None:
         add_requests(node, out)
 
 
-def add_requests(node: Operations, out: Samples) -> None:
+def add_requests(node: NodeStatus, out: Samples) -> None:
     if node.dispatcher is None:
         return
     for key, stats in node.dispatcher.request_stats().items():
@@ -185,7 +185,7 @@ def name_of_code(code: int) -> str:
 class _Partitions:
     """All partitions summed, the first of them listed."""
 
-    def __init__(self, node: Operations, out: Samples) -> None:
+    def __init__(self, node: NodeStatus, out: Samples) -> None:
         broker = node.broker
         self.node = node
         self.out = out
@@ -272,7 +272,7 @@ class _Partitions:
         add("kafka_log_log_size", log.size_bytes, labels)
         add("kafka_log_log_logendoffset", log.log_end_offset, labels)
         add("kafka_log_log_logstartoffset", log.log_start_offset, labels)
-        add("kafka_log_log_numlogsegments", log.segment_count, labels)
+        add("kafka_log_log_numlogsegments", len(log.segments), labels)
         retention_bytes = log.settings.retention_bytes
         percent = 100 * log.size_bytes // retention_bytes if retention_bytes > 0 else 0
         add("kafka_log_log_retentionsizeinpercent", percent, labels)
@@ -366,7 +366,7 @@ def _add_traffic(out: Samples, traffic: Traffic, labels: str, *, is_used_only: b
             out.add(f"{_TRAFFIC}{name}_total", value, labels)
 
 
-async def add_controller(node: Operations, out: Samples) -> None:
+async def add_controller(node: NodeStatus, out: Samples) -> None:
     broker, quorum = node.broker, node.quorum
     if broker is None or quorum is None:
         return

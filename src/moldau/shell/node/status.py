@@ -1,0 +1,54 @@
+"""What a node has and how it is doing: filled in by the node as it comes to be, read for those who operate it."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.ports import Clock
+    from moldau.shell.broker.role import Broker
+    from moldau.shell.network.connection_group import ConnectionGroup
+    from moldau.shell.network.dispatch import Dispatcher
+    from moldau.shell.node.loop_watch import LoopWatch
+    from moldau.shell.quorum.role import QuorumRole
+    from moldau.telemetry import Telemetry
+
+
+class BrokerState(enum.IntEnum):
+    """As Kafka's BrokerState."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    SHUTTING_DOWN = 7
+
+
+class NodeStatus:
+    """One per node. Its parts are None until they are there."""
+
+    def __init__(self, clock: Clock, telemetry: Telemetry, watch: LoopWatch) -> None:
+        self.clock = clock
+        self.telemetry = telemetry
+        self.watch = watch
+        self.state = BrokerState.STARTING
+        self.group: ConnectionGroup | None = None
+        self.quorum: QuorumRole | None = None
+        self.broker: Broker | None = None
+        self.dispatcher: Dispatcher | None = None
+        """Clients are served once there is one."""
+        self.last_scrape_s = 0.0
+        """How long it took to collect the last page of metrics."""
+
+    def reason_not_ready(self) -> str | None:
+        """None: clients are served."""
+        if self.state in (BrokerState.STARTING, BrokerState.RECOVERY):
+            return "starting" if self.state is BrokerState.STARTING else "the logs are being opened or recovered"
+        if self.state is not BrokerState.RUNNING:
+            return "stopping"
+        if self.broker is not None and self.broker.is_directory_offline:
+            return "the log directory is offline"
+        if self.quorum is not None and self.quorum.is_offline:
+            return "the metadata log is offline"
+        return None
