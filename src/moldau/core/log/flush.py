@@ -16,6 +16,7 @@ from moldau.core.log.segment import (
     segment_file_name,
     write_whole_file,
 )
+from moldau.core.log.segments import Segments
 from moldau.errors import StorageFailedError
 from moldau.ports import Disk
 
@@ -44,27 +45,26 @@ class FlushPlan:
     def __init__(
         self,
         disk: Disk,
-        directory: str,
+        segments: Segments,
         health: DirectoryHealth,
         is_log_released: Callable[[], bool],
         *,
         sealed: list[Segment],
-        unsealed: list[Segment],
         end_offset: int,
         leader_epochs: bytes | None,
-        names_version: int | None,
         truncations: int,
     ) -> None:
         self._disk = disk
-        self._directory = directory
+        self._directory = segments.directory
         self._health = health
         self._is_log_released = is_log_released
         self.sealed = sealed
         """The segments whose index files are on the disk once the plan has run."""
-        self._unsealed = unsealed
+        active = segments.active
+        self._unsealed = [active] if active is not None and active not in sealed else []
         self.leader_epochs = leader_epochs
         self.end_offset = end_offset
-        self.names_version = names_version
+        self.names_version = segments.unflushed_names_version
         """Not None: files were made or renamed since the last flush, so the directory is flushed too."""
         self.truncations = truncations
         self.snapshot_offset = -1

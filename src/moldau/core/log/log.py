@@ -7,14 +7,13 @@ ColdRead or a TimestampSearch does in a worker thread. Offsets: *end* is exclusi
     FlushPlan   batches, then index files of sealed segments, leader epochs, names; then `recovery_point` may move
     close       all of it, and the producers' snapshot at the log end
 
-What a crash leaves, `open` repairs (see recovery).
+What a crash leaves, `open` repairs (see recovery). The files are those of the segments (see segments).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size, patch_own, writable
@@ -24,24 +23,17 @@ from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.reading import NOTHING, Read, SegmentReader
 from moldau.core.log.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
-from moldau.core.log.retention import DeletedSegment, count_deletable, rename_deleted, segment_facts
-from moldau.core.log.segment import (
-    MAX_RELATIVE_OFFSET,
-    SNAPSHOT_SUFFIX,
-    IndexCache,
-    Segment,
-    segment_file_name,
-    write_whole_file,
-)
+from moldau.core.log.retention import DeletedSegment, count_deletable, segment_facts
+from moldau.core.log.segment import MAX_RELATIVE_OFFSET, IndexCache, Segment
+from moldau.core.log.segments import RECENT_BATCHES, Segments, base_offset_of
 from moldau.core.log.settings import LogSettings
-from moldau.core.log.swap import swap_in
 from moldau.core.log.timestamp_search import (
     FoundOffset,
     TimestampSearch,
     plan_max_timestamp_search,
     plan_timestamp_search,
 )
-from moldau.core.log.transaction_index import AbortedTransaction, find_aborted
+from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import StorageFailedError, StorageFullError, kafka_error
 from moldau.ports import Disk
 from moldau.types import Buffer, TopicPartition, Uuid
@@ -62,10 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Appended", "AppendOrigin", "DeletedSegment", "FoundOffset", "Log", "Read"]
 
-_base_offset_of = attrgetter("base_offset")
-_RECENT_POSITIONS = 32
-"""How many batch boundaries near the end are remembered: consumers at the tail read from one of them."""
-
 
 class Log:
     """See the head of this module; made by `open`."""
@@ -82,7 +70,6 @@ class Log:
         index_cache: IndexCache | None = None,
     ) -> None:
         self.disk = disk
-        self.directory = directory
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.health = health or DirectoryHealth()
@@ -95,18 +82,10 @@ class Log:
         """What recovery dropped of a torn tail."""
         self.leader_epochs = LeaderEpochs()
         self.producer_state = ProducerState(settings.max_producer_ids)
-        self._segments: list[Segment] = []
-        self._active: Segment | None = None
+        self._segments = Segments(disk, directory, self.index_cache)
         self.update_settings(settings)
-        self._sealed_size = 0
-        self._recent: dict[int, int] = {}
-        self._deleted: list[DeletedSegment] = []
         self._last_flush_ms = 0
-        self._names_changed = 0
-        self._names_flushed = 0
         self._truncations = 0
-        self._snapshot_offset = -1
-        self._clean_end_offset = -1
 
     @classmethod
     def open(
@@ -145,29 +124,22 @@ class Log:
         loaded.leader_epochs.truncate_from_start(log.log_start_offset)
         log._last_flush_ms = now_ms
         log._adopt(loaded, now_ms)
-        if loaded.is_clean:
-            log._clean_end_offset = log.log_end_offset
-        else:
+        if not loaded.is_clean:
             # the process that died may have made files whose names are only in the page cache
-            log._names_changed += 1
+            log._segments.names_version += 1
         return log
 
     def _adopt(self, loaded: LoadedLog, now_ms: int) -> None:
         """Becomes what was read from the disk."""
-        self._segments = loaded.segments
-        self._active = loaded.segments[-1] if loaded.segments else None
-        self._sealed_size = sum(segment.size for segment in loaded.segments[:-1])
-        self._recent.clear()
+        self._segments.adopt(loaded.segments, is_clean=loaded.is_clean)
         self._truncations += 1
-        self._clean_end_offset = -1
-        self._snapshot_offset = -1
         self.leader_epochs = loaded.leader_epochs
         self.producer_state = loaded.producers
         self.log_end_offset = loaded.next_offset
         self.recovery_point = loaded.recovery_point
         self.cut_bytes = loaded.cut_bytes
         if not loaded.segments and loaded.next_offset > 0:
-            self._add_segment(loaded.next_offset, now_ms)
+            self._segments.begin(self.log_end_offset, now_ms, self.settings)
 
     def update_settings(self, settings: LogSettings) -> None:
         """Acts from the next append, roll and retention check on."""
@@ -176,27 +148,23 @@ class Log:
         self._is_log_append_time = settings.is_log_append_time
         self._walks_records = settings.is_record_validation_full or "compact" in settings.cleanup_policy
         self.producer_state.max_producer_ids = settings.max_producer_ids
-        if self._active is not None:
-            self._active.update_settings(settings)
+        active = self._segments.active
+        if active is not None:
+            active.update_settings(settings)
+
+    @property
+    def directory(self) -> str:
+        return self._segments.directory
 
     @property
     def segments(self) -> Sequence[Segment]:
         """From the oldest to the active one; only looked at."""
-        return self._segments
+        return self._segments.in_order
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all batches in the log."""
-        return self._sealed_size + (self._active.size if self._active is not None else 0)
-
-    @property
-    def segment_count(self) -> int:
-        return len(self._segments)
-
-    @property
-    def first_segment_offset(self) -> int:
-        """Where the oldest file begins; the log start offset may lie behind it."""
-        return self._segments[0].base_offset if self._segments else self.log_end_offset
+        return self._segments.size_bytes
 
     # --- append ---
 
@@ -282,14 +250,12 @@ class Log:
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes a batch: the active one, or a new one."""
-        segment = self._active
-        if segment is None:
-            segment = self._add_segment(self.log_end_offset, now_ms)
-        elif self._clean_end_offset >= 0:
-            self._clean_end_offset = -1
-            segment.remove_index_files()
-            self._names_changed += 1
         settings = self.settings
+        segment = self._segments.active
+        if segment is None:
+            segment = self._segments.begin(self.log_end_offset, now_ms, settings)
+        elif self._segments.is_clean:
+            self._segments.make_dirty()
         timestamp_ms = max_timestamp_ms if max_timestamp_ms >= 0 else now_ms
         if (
             segment.size + size > settings.segment_bytes
@@ -328,9 +294,10 @@ class Log:
             self.leader_epochs.assign(leader_epoch, base_offset)
         segment.append_entry(position, size, last_offset, max_timestamp_ms, self.settings.index_interval_bytes)
         self.log_end_offset = last_offset + 1
-        if len(self._recent) >= _RECENT_POSITIONS:
-            self._recent.clear()
-        self._recent[base_offset] = position
+        recent = self._segments.recent
+        if len(recent) >= RECENT_BATCHES:
+            recent.clear()
+        recent[base_offset] = position
 
     # --- roll, truncate, delete ---
 
@@ -339,37 +306,14 @@ class Log:
 
         Raises StorageFullError, and nothing has changed then.
         """
-        active = self._active
+        active = self._segments.active
         if active is None:
-            return self._add_segment(self.log_end_offset, now_ms)
+            return self._segments.begin(self.log_end_offset, now_ms, self.settings)
         if active.size == 0:
             return active
         with self.health.watched():
-            self._save_snapshot()
-            segment = self._add_segment(self.log_end_offset, now_ms)
-        active.seal()
-        self._sealed_size += active.size
-        return segment
-
-    def _add_segment(self, base_offset: int, now_ms: int) -> Segment:
-        segment = Segment.create(self.disk, self.directory, base_offset, now_ms, self.settings)
-        if base_offset > 0:
-            # an empty log that does not begin at 0: only a file's name says so
-            _ = segment.file
-        self._names_changed += 1
-        self._segments.append(segment)
-        self._active = segment
-        self._recent.clear()
-        return segment
-
-    def _save_snapshot(self) -> None:
-        """The producers at the log end, in the page cache; a FlushPlan makes it durable."""
-        if self._snapshot_offset == self.log_end_offset:
-            return
-        path = f"{self.directory}/{segment_file_name(self.log_end_offset, SNAPSHOT_SUFFIX)}"
-        write_whole_file(self.disk, path, self.producer_state.encode())
-        self._snapshot_offset = self.log_end_offset
-        self._names_changed += 1
+            self._segments.save_snapshot(self.log_end_offset, self.producer_state)
+            return self._segments.begin(self.log_end_offset, now_ms, self.settings)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drops every batch that reaches to `offset` or beyond, and reads the last segment anew; waits for the disk.
@@ -380,11 +324,11 @@ class Log:
         if offset >= self.log_end_offset:
             return
         self.health.check()
-        for segment in self._segments:
+        for segment in self.segments:
             self.index_cache.drop(segment)
         with self.health.watched():
             loaded = load_truncated(
-                self._segments,
+                self._segments.in_order,
                 max(offset, self.log_start_offset),
                 self.settings,
                 now_ms=now_ms,
@@ -413,7 +357,7 @@ class Log:
         self.health.check()
         self.producer_state.expire(now_ms, self.settings.producer_id_expiration_ms)
         count = count_deletable(
-            segment_facts(self._segments, self.log_end_offset),
+            segment_facts(self.segments, self.log_end_offset),
             self.settings,
             now_ms=now_ms,
             high_watermark=high_watermark,
@@ -422,48 +366,22 @@ class Log:
         )
         if not count:
             return []
-        if count == len(self._segments):
+        if count == len(self.segments):
             self.roll(now_ms)
-        purge_at_ms = now_ms + self.settings.file_delete_delay_ms
-        old, self._segments[:count] = self._segments[:count], []
         with self.health.watched():
-            deleted = rename_deleted(old, end_offset=self._segments[0].base_offset, purge_at_ms=purge_at_ms)
-        self._replaced(old, deleted)
-        self.advance_log_start_offset(self._segments[0].base_offset)
+            deleted = self._segments.delete_oldest(count, now_ms + self.settings.file_delete_delay_ms)
+        self.advance_log_start_offset(self.segments[0].base_offset)
         return deleted
-
-    def _replaced(self, old: Sequence[Segment], deleted: Sequence[DeletedSegment]) -> None:
-        """The segments `old` are not of this log any more, and their files have other names."""
-        for segment in old:
-            self.index_cache.drop(segment)
-            self._sealed_size -= segment.size
-        self._deleted.extend(deleted)
-        self._names_changed += 1
 
     def take_purgeable(self, now_ms: int) -> list[str]:
         """Files that retention took `file.delete.delay.ms` ago: the caller removes them in Workers (`remove_files`)."""
-        due: list[str] = []
-        while self._deleted and self._deleted[0].purge_at_ms <= now_ms:
-            due.extend(self._deleted.pop(0).paths)
-        return due
+        return self._segments.take_purgeable(now_ms)
 
     def replace_segments(self, plan: CompactionPlan, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Puts a cleaned segment, flushed already, in the place of those it was made from. False, and nothing changes,
         where they are not all there any more: retention or a truncation was first. Raises StorageFailedError."""
-        first = bisect_left(self._segments, cleaned.base_offset, key=_base_offset_of)
-        old = self._segments[first : first + len(cleaned.replaced)]
-        behind = self._segments[first + len(old) :]
-        is_same = [segment.base_offset for segment in old] == list(cleaned.replaced)
-        if not is_same or not behind or self.directory != plan.directory:
-            return False
         with self.health.watched():
-            new, deleted = swap_in(
-                plan, cleaned, old, behind[0].base_offset, now_ms + self.settings.file_delete_delay_ms
-            )
-        self._segments[first : first + len(old)] = [new]
-        self._replaced(old, [deleted])
-        self._sealed_size += new.size
-        return True
+            return self._segments.replace(plan, cleaned, now_ms + self.settings.file_delete_delay_ms)
 
     # --- read ---
 
@@ -488,14 +406,14 @@ class Log:
         end_offset = min(end_offset, self.log_end_offset)
         if offset >= end_offset:
             return NOTHING
-        segments = self._segments
+        segments = self._segments.in_order
         index = len(segments) - 1
         if segments[index].base_offset > offset:
-            index = bisect_right(segments, offset, key=_base_offset_of) - 1
+            index = bisect_right(segments, offset, key=base_offset_of) - 1
         while index < len(segments) and segments[index].base_offset < end_offset:
             segment = segments[index]
             reader = SegmentReader(segment, self.index_cache, may_wait=may_wait)
-            recent = self._recent if segment is self._active else _NO_POSITIONS
+            recent = self._segments.recent if segment is self._segments.active else _NO_POSITIONS
             try:
                 result = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent)
             except StorageFailedError as error:
@@ -509,16 +427,16 @@ class Log:
     def plan_timestamp_search(self, timestamp_ms: int) -> TimestampSearch:
         """`run()` it in Workers: the first record whose timestamp is at least `timestamp_ms`, or None."""
         self.health.check()
-        return plan_timestamp_search(self._segments, timestamp_ms, self.log_start_offset)
+        return plan_timestamp_search(self.segments, timestamp_ms, self.log_start_offset)
 
     def plan_max_timestamp_search(self) -> TimestampSearch:
         """`run()` it in Workers: the first record with the largest timestamp (KIP-734), or None."""
         self.health.check()
-        return plan_max_timestamp_search(self._segments, self.log_start_offset)
+        return plan_max_timestamp_search(self.segments, self.log_start_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those with records in [start, end), for readers of committed records; reads small files, each once."""
-        return find_aborted(self._segments, start_offset, end_offset)
+        return self._segments.aborted_transactions(start_offset, end_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above this one; (-1, -1) if unknown (KIP-320)."""
@@ -534,25 +452,23 @@ class Log:
         if unflushed and now_ms - self._last_flush_ms >= self.settings.flush_ms:
             return True
         # a sealed segment is flushed soon, as in Apache Kafka: it bounds what recovery must read
-        return len(self._segments) > 1 and not self._segments[-2].is_index_saved
+        return len(self.segments) > 1 and not self.segments[-2].is_index_saved
 
     def unflushed(self) -> FlushPlan | None:
         """What is to be made durable now, None if nothing is; see FlushPlan."""
-        sealed = [segment for segment in self._segments[:-1] if not segment.is_index_saved]
+        sealed = self._segments.unsaved
         is_dirty = self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty
         return self._plan(sealed) if sealed or is_dirty else None
 
     def _plan(self, sealed: list[Segment]) -> FlushPlan:
         return FlushPlan(
             self.disk,
-            self.directory,
+            self._segments,
             self.health,
             lambda: self.health is CLOSED,
             sealed=sealed,
-            unsealed=[self._active] if self._active is not None and self._active not in sealed else [],
             end_offset=self.log_end_offset,
             leader_epochs=self.leader_epochs.encode() if self.leader_epochs.is_dirty else None,
-            names_version=self._names_changed if self._names_changed != self._names_flushed else None,
             truncations=self._truncations,
         )
 
@@ -562,13 +478,9 @@ class Log:
         if plan.truncations != self._truncations:
             return
         self.recovery_point = max(self.recovery_point, plan.end_offset)
-        for segment in plan.sealed:
-            if segment is not self._active:
-                segment.forget_indexes()
+        self._segments.mark_flushed(plan.sealed, plan.names_version)
         if plan.leader_epochs == self.leader_epochs.encode():
             self.leader_epochs.is_dirty = False
-        if plan.names_version is not None:
-            self._names_flushed = plan.names_version
 
     def close(self, now_ms: int) -> None:
         """Makes everything durable, with indexes and producer snapshot as Apache Kafka leaves them; waits.
@@ -576,14 +488,13 @@ class Log:
         The log takes nothing afterwards. On an offline directory it only lets go of the files.
         """
         try:
-            if not self.health.is_offline and self._segments and self.log_end_offset != self._clean_end_offset:
-                self._save_snapshot()
-                active = self._segments[-1]
+            active = self._segments.active
+            if not self.health.is_offline and active is not None and not self._segments.is_clean:
+                self._segments.save_snapshot(self.log_end_offset, self.producer_state)
                 active.seal()
-                remove_stray_snapshots(self._segments, self.log_end_offset)
-                unsaved = [segment for segment in self._segments if not segment.is_index_saved]
-                plan = self._plan(unsaved)
-                plan.snapshot_offset = self._snapshot_offset
+                remove_stray_snapshots(self._segments.in_order, self.log_end_offset)
+                plan = self._plan([segment for segment in self.segments if not segment.is_index_saved])
+                plan.snapshot_offset = self.log_end_offset
                 plan.run()
                 self.mark_flushed(plan, now_ms)
         finally:
@@ -591,9 +502,7 @@ class Log:
 
     def release(self) -> None:
         """Closes the files and keeps nothing back: the log is to be deleted, or its node crashes."""
-        for segment in self._segments:
-            self.index_cache.drop(segment)
-            segment.close()
+        self._segments.close()
         self.health = CLOSED
 
 

@@ -12,8 +12,8 @@ from typing import cast
 
 from moldau.core.log.directory import LogDirectory, future_directory_name
 from moldau.core.log.log import Log
-from moldau.core.log.segment import MAX_RELATIVE_OFFSET, TRANSACTION_INDEX_SUFFIX, write_whole_file
-from moldau.core.log.transaction_index import AbortedTransaction, encode_transactions
+from moldau.core.log.segment import MAX_RELATIVE_OFFSET, save_transactions
+from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import invariant
 from moldau.types import Buffer, TopicPartition, Uuid
 from moldau.wire.records.batch import BatchHeader, iterate_batches
@@ -50,16 +50,7 @@ class MovedLog(Log):
 
     def move_to(self, directory: str) -> None:
         """The directory of the log gets its final name. Raises StorageFailedError."""
-        segments = list(self._segments)
-        for segment in segments:
-            segment.move_to(directory)
-        self.disk.rename(self.directory, directory)
-        self.directory = directory
-        for segment in segments:
-            if segment.size:
-                _ = segment.file  # a flush passes over what has no file
-        self._names_changed += 1
-        self._snapshot_offset = -1
+        self._segments.move_to(directory)
 
 
 class FutureLog:
@@ -152,10 +143,8 @@ class FutureLog:
     def _copy_transactions(self, log: Log, aborted: list[AbortedTransaction]) -> None:
         """What readers of committed records skip stands beside the batches, in the segment of each marker."""
         for segment in log.segments if aborted else ():
-            own = tuple(entry for entry in aborted if segment.base_offset <= entry.last_offset < segment.next_offset)
-            segment.aborted_transactions = own
-            if own:
-                write_whole_file(self.target.disk, segment.path(TRANSACTION_INDEX_SUFFIX), encode_transactions(own))
+            own = [entry for entry in aborted if segment.base_offset <= entry.last_offset < segment.next_offset]
+            save_transactions(segment, own)
 
     def abandon(self) -> None:
         """Closes the copy; its directory is to be removed in Workers."""

@@ -30,13 +30,14 @@ from moldau.core.log.segment import (
     Segment,
     index_capacity,
     parse_base_offset,
+    save_transactions,
     segment_file_name,
     write_whole_file,
 )
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.swap import finish_swaps
 from moldau.core.log.time_index import TimeIndex
-from moldau.core.log.transaction_index import AbortedTransaction, save_transactions
+from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import ProtocolError, StorageFailedError
 from moldau.ports import Disk, File
 from moldau.wire.records.batch import (

@@ -9,18 +9,15 @@ FlushPlan, off the event loop; after that the indexes of a sealed segment are re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from moldau.core.log.time_index import TimeIndex
+from moldau.core.log.transaction_index import AbortedTransaction, decode_transactions, encode_transactions
 from moldau.ports import Disk, File
 from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
 from moldau.wire.records.crc import crc32c
-
-if TYPE_CHECKING:
-    from moldau.core.log.transaction_index import AbortedTransaction
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -281,6 +278,27 @@ def load_time_index(segment: Segment) -> TimeIndex:
     except FileNotFoundError:
         index = None
     return index if index is not None else TimeIndex()
+
+
+def load_transactions(segment: Segment) -> Sequence[AbortedTransaction]:
+    """The transactions aborted in the segment: read once from its file, if it has one."""
+    if segment.aborted_transactions is None:
+        try:
+            entries = decode_transactions(segment.disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX)))
+        except FileNotFoundError:
+            entries = []
+        segment.aborted_transactions = tuple(entries)
+    return segment.aborted_transactions
+
+
+def save_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
+    """Writes the transaction index anew, in the page cache only; an empty one is no file."""
+    segment.aborted_transactions = tuple(entries)
+    path = segment.path(TRANSACTION_INDEX_SUFFIX)
+    if entries:
+        write_whole_file(segment.disk, path, encode_transactions(entries))
+    elif segment.disk.exists(path):
+        segment.disk.remove(path)
 
 
 def write_whole_file(disk: Disk, path: str, data: bytes) -> None:

@@ -8,18 +8,13 @@ offset int64 once the transaction had ended. A segment without an aborted transa
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Iterable
 
 import msgspec
-
-from moldau.core.log.segment import TRANSACTION_INDEX_SUFFIX, Segment, write_whole_file
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
 _VERSION = 0
-_last_offset_of = attrgetter("last_offset")
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True):
@@ -46,42 +41,3 @@ def decode_transactions(data: bytes) -> list[AbortedTransaction]:
             raise ValueError(f"an aborted transaction of version {version}")
         entries.append(AbortedTransaction(*fields))
     return entries
-
-
-def find_aborted(segments: Sequence[Segment], start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """The aborted transactions with records in [start, end). A marker may lie segments behind the records, so the
-    search goes on until an entry says that every transaction before the end had ended."""
-    found: list[AbortedTransaction] = []
-    for segment in segments:
-        if segment.next_offset <= start_offset:
-            continue
-        entries = load_transactions(segment)
-        # they stand in the order of their markers
-        for place in range(bisect_left(entries, start_offset, key=_last_offset_of), len(entries)):
-            entry = entries[place]
-            if entry.first_offset < end_offset:
-                found.append(entry)
-            if entry.last_stable_offset >= end_offset:
-                return found
-    return found
-
-
-def load_transactions(segment: Segment) -> Sequence[AbortedTransaction]:
-    """The segment's entries: read once from its file, if it has one."""
-    if segment.aborted_transactions is None:
-        try:
-            entries = decode_transactions(segment.disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX)))
-        except FileNotFoundError:
-            entries = []
-        segment.aborted_transactions = tuple(entries)
-    return segment.aborted_transactions
-
-
-def save_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
-    """Writes the index anew, in the page cache only: recovery has read the segment."""
-    segment.aborted_transactions = tuple(entries)
-    path = segment.path(TRANSACTION_INDEX_SUFFIX)
-    if entries:
-        write_whole_file(segment.disk, path, encode_transactions(entries))
-    elif segment.disk.exists(path):
-        segment.disk.remove(path)
