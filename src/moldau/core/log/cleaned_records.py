@@ -43,18 +43,7 @@ def learn_keys(
         for index in range(record_count):
             if index and index % SLICE_RECORDS == 0:
                 yield 0
-            byte = payload[position]
-            second = payload[position + 1]
-            if byte < 0x80:
-                position += 2
-                end = position - 1 + (byte >> 1)
-            elif second < 0x80:
-                position += 3
-                end = position - 1 + ((byte & 0x7F | second << 7) >> 1)
-            else:
-                length, position = decode_varint(payload, position)
-                end = position + length
-                position += 1
+            end, position = _enter_record(payload, position)
             while payload[position] >= 0x80:
                 position += 1
             position += 1
@@ -103,18 +92,7 @@ def keep_records(
             if index and index % SLICE_RECORDS == 0:
                 yield 0
             start = position
-            byte = payload[position]
-            second = payload[position + 1]
-            if byte < 0x80:
-                position += 2
-                end = position - 1 + (byte >> 1)
-            elif second < 0x80:
-                position += 3
-                end = position - 1 + ((byte & 0x7F | second << 7) >> 1)
-            else:
-                length, position = decode_varint(payload, position)
-                end = position + length
-                position += 1
+            end, position = _enter_record(payload, position)
             byte = payload[position]
             if byte < 0x80:
                 timestamp_delta, position = byte >> 1 ^ -(byte & 1), position + 1
@@ -165,11 +143,22 @@ def move_timestamps(payload: bytes, record_count: int, shift_ms: int) -> Generat
     for index in range(record_count):
         if index and index % SLICE_RECORDS == 0:
             yield 0
-        length, position = decode_varint(payload, position)
-        end = position + length
-        delta, behind = decode_varint(payload, position + 1, VARLONG_BYTES)
-        body = payload[position : position + 1] + encode_varint(delta + shift_ms) + payload[behind:end]
+        end, position = _enter_record(payload, position)
+        delta, behind = decode_varint(payload, position, VARLONG_BYTES)
+        body = payload[position - 1 : position] + encode_varint(delta + shift_ms) + payload[behind:end]
         parts.append(encode_varint(len(body)))
         parts.append(body)
         position = end
     return b"".join(parts)
+
+
+def _enter_record(payload: bytes, position: int) -> tuple[int, int]:
+    """(where the record at `position` ends, where its timestamp delta begins)."""
+    byte = payload[position]
+    second = payload[position + 1]
+    if byte < 0x80:
+        return position + 1 + (byte >> 1), position + 2
+    if second < 0x80:
+        return position + 2 + ((byte & 0x7F | second << 7) >> 1), position + 3
+    length, position = decode_varint(payload, position)
+    return position + length, position + 1
