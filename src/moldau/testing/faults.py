@@ -206,7 +206,13 @@ class RandomFaults(Fault):
 class _Steps(ABC):
     """The words for what may go wrong with a request: shared by Faults and Script."""
 
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+
     @abstractmethod
+    def _arm(self, fault: Fault) -> None:
+        """From here on it may happen."""
+
     def _add(
         self,
         action: Action,
@@ -215,7 +221,10 @@ class _Steps(ABC):
         client_id: str | None,
         topic: str | None,
         group: str | None,
-    ) -> Fault: ...
+    ) -> Fault:
+        fault = Fault(self._faults, action, api=api, times=times, client_id=client_id, topic=topic, group=group)
+        self._arm(fault)
+        return fault
 
     def drop(
         self,
@@ -289,7 +298,7 @@ class Script(_Steps):
     """Faults in an order: each waits until the one before has happened as often as it should."""
 
     def __init__(self, faults: Faults) -> None:
-        self._faults = faults
+        super().__init__(faults)
         self._waiting: deque[Fault] = deque()
         self._is_cancelled = False
 
@@ -314,20 +323,10 @@ class Script(_Steps):
     def is_finished(self) -> bool:
         return self.steps_left == 0
 
-    def _add(
-        self,
-        action: Action,
-        api: Apis,
-        times: int | None,
-        client_id: str | None,
-        topic: str | None,
-        group: str | None,
-    ) -> Fault:
-        step = Fault(self._faults, action, api=api, times=times, client_id=client_id, topic=topic, group=group)
+    def _arm(self, fault: Fault) -> None:
         with self._faults._lock:
-            self._waiting.append(step)
-        self._faults._armed(self)
-        return step
+            self._waiting.append(fault)
+        self._faults._arm(self)
 
     def next_step(self) -> Fault | None:
         """The step that is due. Under the lock of Faults."""
@@ -349,6 +348,7 @@ class Faults(_Steps):
     """
 
     def __init__(self) -> None:
+        super().__init__(self)
         self._lock = threading.Lock()
         self._active: list[Fault | Script] = []
         self._log: deque[Happened] = deque(maxlen=MAX_LOGGED)
@@ -382,7 +382,7 @@ class Faults(_Steps):
         if unknown or not kinds:
             raise ValueError(f"kinds={kinds!r}: drop, delay, error and disconnect may happen by chance")
         fault = RandomFaults(self, seed=seed, rate=rate, kinds=tuple(kinds), api=api)
-        self._armed(fault)
+        self._arm(fault)
         return fault
 
     def disk_full(self) -> Fault:
@@ -458,20 +458,7 @@ class Faults(_Steps):
                 fault.happened.append(happened)
                 self._log.append(happened)
 
-    def _add(
-        self,
-        action: Action,
-        api: Apis,
-        times: int | None,
-        client_id: str | None,
-        topic: str | None,
-        group: str | None,
-    ) -> Fault:
-        fault = Fault(self, action, api=api, times=times, client_id=client_id, topic=topic, group=group)
-        self._armed(fault)
-        return fault
-
-    def _armed(self, entry: Fault | Script) -> None:
+    def _arm(self, entry: Fault | Script) -> None:
         with self._lock:
             if entry not in self._active:
                 self._active.append(entry)
