@@ -382,31 +382,21 @@ class Cluster:
         All get the same key, headers and timestamp (ms since the epoch; None: the cluster's now). `partition` None:
         where the key leads to, as with Kafka's own producers; without a key one after the other.
         """
-        from moldau.testing.inside import append_records, topic_sizes
-        from moldau.testing.partitioning import partition_for_key
+        from moldau.testing.writing import encoded, encoded_headers, write_values
 
         at_ms = self.now_ms() if timestamp is None else timestamp
-        pairs = headers.items() if isinstance(headers, Mapping) else headers
-        all_headers = tuple((name, _encoded(value)) for name, value in pairs)
-        key_bytes = _encoded(key)
-
-        async def append(broker: Broker) -> list[Record]:
-            if topic.encode() not in broker.partitions.by_name and broker.settings.auto_create_topics_enable:
-                await broker.topic_creation.create(topic)
-            count = len(await topic_sizes(broker, topic))
-            by_partition: dict[int, list[Any]] = {}
-            indexes: list[int] = []
-            for number, value in enumerate(values):
-                index = partition
-                if index is None:
-                    index = number % count if key_bytes is None else partition_for_key(key_bytes, count)
-                indexes.append(index)
-                by_partition.setdefault(index, []).append((key_bytes, _encoded(value), at_ms, all_headers))
-            written = await append_records(broker, topic, list(by_partition.items()))
-            of_partition = {index: iter([one for one in written if one.partition == index]) for index in by_partition}
-            return [next(of_partition[index]) for index in indexes]
-
-        return self._ask(append)
+        all_headers, key_bytes = encoded_headers(headers), encoded(key)
+        return self._ask(
+            lambda broker: write_values(
+                broker,
+                topic,
+                values,
+                key=key_bytes,
+                headers=all_headers,
+                partition=partition,
+                timestamp_ms=at_ms,
+            )
+        )
 
     def records(self, topic: str, *, partition: int | None = None) -> Iterator[Record]:
         """All committed records of a topic that are there now, without a client: partition by partition, by offset.
@@ -552,16 +542,6 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _encoded(value: object) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    raise TypeError(f"a record is made of bytes, text or None, not of {type(value).__name__}: {value!r:.80}")
 
 
 def _setting_text(value: object) -> str:

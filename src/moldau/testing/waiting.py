@@ -9,9 +9,6 @@ from moldau.errors import MoldauError
 from moldau.testing.inside import GroupView, is_unknown
 from moldau.types import TopicPartition
 
-POLL_S = 0.005
-DEFAULT_TIMEOUT_S = 10.0
-
 
 class NotReachedError(MoldauError, TimeoutError):
     """`wait_for` waited in vain; the message says what was seen last."""
