@@ -134,8 +134,10 @@ class Housekeeping:
         return has_no_deadline and self._checkpointed.get(partition.number) == partition.high_watermark
 
     async def write_checkpoints(self) -> None:
-        """Recovery points, log start offsets, high watermarks, where anything moved."""
+        """Recovery points, log start offsets, high watermarks, where anything moved. First, in the same interval, the
+        partitions that found the disk full."""
         broker = self._broker
+        broker.partitions.start_again()
         moved = {
             number: partition.high_watermark
             for number, partition in broker.touched.items()

@@ -85,6 +85,8 @@ class Partitions:
         self._is_held = False
         """The work waits until the checkpoints have forgotten deleted topics."""
         self._is_ending = False
+        self._unstarted: dict[tuple[Uuid, int], None] = {}
+        """Partitions that found the disk full when they were to start."""
         self._untold: dict[tuple[Uuid, int], Uuid] = {}
         """Partitions that lie in another log directory than the metadata says (KIP-858)."""
         self._is_telling = False
@@ -150,15 +152,24 @@ class Partitions:
             log = self._log(image, topic_partition, topic_id)
         except (StorageFullError, StorageFailedError) as error:
             self._broker.log.error("partition start", f"{topic_partition} could not be started: {error}")
+            hosted.offline[index] = None
             if isinstance(error, StorageFailedError):
-                hosted.offline[index] = None
                 self._broker.directory_failed()
+            else:
+                self._unstarted[topic_id, index] = None
             return
+        hosted.offline.pop(index, None)
         self._next_number += 1
         started = Partition(log, self._next_number, BrokerId(partition.leader), partition.leader_epoch)
         hosted.partitions[index] = started
         if started.high_watermark < log.log_end_offset:
             self._broker.flusher.request(started)
+
+    def start_again(self) -> None:
+        """Tries once more what found the disk full: there may be room now."""
+        unstarted, self._unstarted = self._unstarted, {}
+        for topic_id, index in unstarted:
+            self._do(partial(self._start, topic_id, index))
 
     # -- work on many directories, in slices
 

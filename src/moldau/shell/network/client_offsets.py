@@ -108,7 +108,8 @@ def _list_offsets_once(
             for row in topic_row.partitions:
                 partition = TopicPartition(topic_row.name, row.partition_index)
                 if row.error_code:
-                    first_error = first_error or kafka_error(row.error_code, f"offsets of {partition}")
+                    refusal = kafka_error(row.error_code)
+                    first_error = first_error or kafka_error(refusal.code, f"offsets of {partition}: {refusal.name}")
                 else:
                     found[partition] = FoundOffset(row.offset, row.timestamp, row.leader_epoch)
     if first_error is not None:

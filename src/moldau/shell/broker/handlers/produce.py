@@ -37,6 +37,7 @@ MAX_RECORD_ERRORS_PER_RESPONSE = 5_000
 MESSAGE_TOO_LARGE = ERROR_CODES["MESSAGE_TOO_LARGE"]
 OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 CORRUPT_MESSAGE = ERROR_CODES["CORRUPT_MESSAGE"]
+KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 INVALID_TIMESTAMP = ERROR_CODES["INVALID_TIMESTAMP"]
 REFUSED_BY_THE_LOG = (
     INVALID_TIMESTAMP,
@@ -225,7 +226,7 @@ def act_produce(
                     raise _zstd_refusal()
                 appended = partition.append(records, now_ms)
         except KafkaError as error:
-            _count_failed(broker, error.code, records)
+            _count_failed(broker, error, records)
             refusals = refusals or _Refusals(broker, context)
             results.append(refusals.result(len(results), topic, index, error, records))
         except StorageFailedError:
@@ -313,8 +314,8 @@ def _storage_failed(broker: Broker, topic: bytes, index: int) -> Result:
     return _failed(topic, index, kafka_error("KAFKA_STORAGE_ERROR"))
 
 
-def _count_failed(broker: Broker, code: int, records: memoryview | None) -> None:
-    telemetry = broker.telemetry
+def _count_failed(broker: Broker, error: KafkaError, records: memoryview | None) -> None:
+    telemetry, code = broker.telemetry, error.code
     telemetry.count(FAILED_PRODUCE_REQUESTS)
     telemetry.count(PRODUCE_ERRORS, str(code))
     if code == MESSAGE_TOO_LARGE and records is not None:
@@ -323,6 +324,8 @@ def _count_failed(broker: Broker, code: int, records: memoryview | None) -> None
         telemetry.count(INVALID_MESSAGE_CRC_RECORDS)
     elif code == OUT_OF_ORDER_SEQUENCE_NUMBER:
         telemetry.count(INVALID_SEQUENCE_RECORDS)
+    elif code == KAFKA_STORAGE_ERROR and error.message:
+        broker.log.error("disk full", f"node {broker.node_id}: records are refused: {error.message}")
 
 
 def _close_on_error(results: list[Result]) -> None:

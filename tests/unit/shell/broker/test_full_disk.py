@@ -1,0 +1,56 @@
+"""A disk that is full for a while: what a broker tells of it, and what it does once there is room again."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from moldau.errors import ERROR_CODES
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.builder import build_batch
+
+pytestmark = pytest.mark.asyncio
+
+NOW_MS = 1_800_000_000_000
+
+
+async def produce(client: Any) -> int:
+    """The error code."""
+    records = build_batch([(None, b"v", NOW_MS, ())])
+    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, records),)),)
+    answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+async def test_a_topic_made_on_a_full_disk_is_served_once_there_is_room(start_node: Any) -> None:
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    client = node.connect()
+    disk.fail(Fault("append", error="full", path_contains="t-0/"))
+    disk.fail(Fault("write", error="full", path_contains="t-0/"))
+    await node.create_topic("t")
+    await node.node.housekeeping.write_checkpoints()
+    assert await produce(client) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
+    disk.heal()
+    await node.node.housekeeping.write_checkpoints()
+    assert await produce(client) == 0
+
+
+async def test_refused_records_are_told_in_the_log(start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    await node.create_topic("t")
+    client = node.connect()
+    disk.fail(Fault("append", error="full", path_contains="t-0/"))
+    with caplog.at_level(logging.ERROR, logger="moldau"):
+        for _ in range(3):
+            assert await produce(client) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "node 1: records are refused: no space left on the log directory"
+    ]
+    disk.heal()
+    assert await produce(client) == 0
