@@ -8,6 +8,9 @@ A handler has up to three parts (ARCHITECTURE.md, Contracts):
               it; any other gets the decoded request.
     finish    what act gives back when the answer must wait: a coroutine, whose result is the response
 
+A request in a long frame is decoded in slices before it acts (the connection begins no other meanwhile), and a long
+answer is encoded in slices: see turns.py.
+
 Errors: ProtocolError closes the connection. Anything unforeseen is logged once with its trace and closes the
 connection; an InvariantError stops the node.
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import partial
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
@@ -31,14 +34,20 @@ from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.request_stats import RequestStats
-from moldau.shell.network.server_connection import ServerConnection
+from moldau.shell.network.server_connection import SPARE_BYTES, ServerConnection
+from moldau.shell.network.turns import CURRENT_TURNS, Turns
 from moldau.telemetry import Telemetry
+from moldau.types import Buffer
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
-from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.codec import decode_in_slices, decode_message, encode_in_slices, encode_message
 from moldau.wire.protocol.runtime import skip_tagged_fields
 
 API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
+LONG_FRAME_BYTES = 16 << 10
+"""A longer request may name more than can be decoded in a millisecond."""
+DECODED_BYTES = 4
+"""What a byte of a request that names thousands takes in memory once it is decoded, about."""
 
 _read_header = Struct(">hhih").unpack_from
 _pack_int = Struct(">i").pack
@@ -103,6 +112,7 @@ class Dispatcher:
         """What the time of requests is measured with for their quotas; None: it is not."""
         self.timer: Callable[[], float] | None = None
         """Seconds, for the times in the metrics; None: nothing is timed."""
+        self._turns = Turns(loop)
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken
@@ -221,13 +231,49 @@ class Dispatcher:
         owner = self.owner
 
         def act(context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse | None:
+            if len(frame) > LONG_FRAME_BYTES:
+                return self._act_on_long(entry, request_type, function, context, frame, position)
             request, _ = decode_message(request_type, context.api_version, frame, position)
-            result = function(owner, context, request)
-            if isinstance(result, CoroutineType):
-                return self._finish(entry, context, cast("Coroutine[Any, Any, object]", result))
-            return self.encode(context, result)
+            return self._acted(entry, context, function(owner, context, request))
 
         return act
+
+    def _acted(self, entry: _Entry, context: RequestContext, result: Any) -> Answer | PendingResponse | None:
+        if isinstance(result, CoroutineType):
+            response = context.connection.reserve()
+            self.spawn(self._complete(entry, context, response, cast("Coroutine[Any, Any, object]", result)))
+            return response
+        if result is None:
+            return None
+        encoding = self._encoding(context, result)
+        try:
+            first = next(encoding)
+        except StopIteration as end:
+            return self._framed(context, end.value)
+        response = context.connection.reserve()
+        self.spawn(self._complete_encoding(entry, context, response, first, encoding))
+        return response
+
+    def _act_on_long(
+        self,
+        entry: _Entry,
+        request_type: type[msgspec.Struct],
+        function: Callable[..., Any],
+        context: RequestContext,
+        frame: memoryview,
+        position: int,
+    ) -> Answer | PendingResponse | None:
+        """As for any request, if its first slice is all of it (a long frame may hold one long string)."""
+        decoding = decode_in_slices(request_type, context.api_version, _kept(frame), position)
+        try:
+            next(decoding)
+        except StopIteration as end:
+            return self._acted(entry, context, function(self.owner, context, end.value))
+        connection = context.connection
+        response = connection.reserve()
+        connection.begin_prepare()
+        self.spawn(self._complete_long(entry, context, response, decoding, function, len(frame) * DECODED_BYTES))
+        return response
 
     # -- the ways out
 
@@ -235,31 +281,114 @@ class Dispatcher:
         """The whole framed response, or None where `response` is None."""
         if response is None:
             return None
-        entry = self._entries[context.api_key]
         try:
             body = encode_message(response, context.api_version)
-            if self.timer is not None:
-                entry.stats.count_errors(response)
         except ProtocolError as error:
             raise ResponseError(str(error)) from error
-        # ApiVersions keeps response header 0 in every version, so that any client can read it (KIP-511)
-        if context.api_version >= entry.flexible_from and context.api_key != API_VERSIONS_KEY:
-            return b"%b%b\x00%b" % (_pack_int(5 + len(body)), _pack_int(context.correlation_id), body)
-        return b"%b%b%b" % (_pack_int(4 + len(body)), _pack_int(context.correlation_id), body)
+        self._count_errors(context, response)
+        return self._framed(context, body)
 
-    def _finish(self, entry: _Entry, context: RequestContext, waiting: Coroutine[Any, Any, object]) -> PendingResponse:
-        response = context.connection.reserve()
-        self.spawn(self._complete(entry, context, response, waiting))
-        return response
+    def _count_errors(self, context: RequestContext, response: msgspec.Struct) -> None:
+        if self.timer is not None:
+            self._entries[context.api_key].stats.count_errors(response)
+
+    def _framed(self, context: RequestContext, body: bytes) -> bytes:
+        return self._head(context, len(body)) + body
+
+    def _head(self, context: RequestContext, body_bytes: int) -> bytes:
+        # ApiVersions keeps response header 0 in every version, so that any client can read it (KIP-511)
+        if context.api_version >= self._entries[context.api_key].flexible_from and context.api_key != API_VERSIONS_KEY:
+            return b"%b%b\x00" % (_pack_int(5 + body_bytes), _pack_int(context.correlation_id))
+        return b"%b%b" % (_pack_int(4 + body_bytes), _pack_int(context.correlation_id))
+
+    def _encoding(self, context: RequestContext, response: msgspec.Struct) -> Generator[bytes, None, bytes]:
+        try:
+            body = yield from encode_in_slices(response, context.api_version)
+        except ProtocolError as error:
+            raise ResponseError(str(error)) from error
+        self._count_errors(context, response)
+        return body
 
     async def _complete(
         self, entry: _Entry, context: RequestContext, response: PendingResponse, waiting: Coroutine[Any, Any, object]
     ) -> None:
+        CURRENT_TURNS.set(self._turns)
         try:
-            result = await waiting
-            response.complete(self.encode(context, result))
+            result = cast("msgspec.Struct | None", await waiting)
+            response.complete(None if result is None else await self._encoded(context, self._encoding(context, result)))
         except Exception as error:
             self._unforeseen(context.connection, entry.name, error)
+
+    async def _complete_encoding(
+        self,
+        entry: _Entry,
+        context: RequestContext,
+        response: PendingResponse,
+        first: bytes,
+        encoding: Generator[bytes, None, bytes],
+    ) -> None:
+        try:
+            response.complete(await self._encoded(context, encoding, first))
+        except Exception as error:
+            self._unforeseen(context.connection, entry.name, error)
+
+    async def _complete_long(
+        self,
+        entry: _Entry,
+        context: RequestContext,
+        response: PendingResponse,
+        decoding: Generator[None, None, msgspec.Struct],
+        function: Callable[..., Any],
+        memory_bytes: int,
+    ) -> None:
+        """The rest of a request that is long to decode, and its answer."""
+        CURRENT_TURNS.set(self._turns)
+        connection = context.connection
+        memory = connection.group.request_memory
+        memory.take(memory_bytes)
+        try:
+            try:
+                request = await self._decoded(connection, decoding)
+                # in connection order: nothing else of this connection has begun meanwhile
+                result = None if request is None else function(self.owner, context, request)
+            finally:
+                connection.end_prepare()
+            if isinstance(result, CoroutineType):
+                result = await result
+            response.complete(None if result is None else await self._encoded(context, self._encoding(context, result)))
+        except Exception as error:
+            self._unforeseen(connection, entry.name, error)
+        finally:
+            memory.give_back(memory_bytes)
+
+    async def _decoded(
+        self, connection: ServerConnection, decoding: Generator[None, None, msgspec.Struct]
+    ) -> msgspec.Struct | None:
+        """None where the peer left meanwhile."""
+        while not connection.is_closed:
+            await self._turns.next()
+            try:
+                next(decoding)
+            except StopIteration as end:
+                return cast(msgspec.Struct, end.value)
+        return None
+
+    async def _encoded(
+        self, context: RequestContext, encoding: Generator[bytes, None, bytes], first: bytes = b""
+    ) -> Answer | None:
+        """The framed response, whole or in parts; None where the peer left meanwhile."""
+        parts: list[Buffer] = [b"", first] if first else [b""]
+        while not context.connection.is_closed:
+            try:
+                parts.append(next(encoding))
+            except StopIteration as end:
+                if len(parts) == 1:
+                    return self._framed(context, end.value)
+                parts.append(end.value)
+                parts[0] = self._head(context, sum(map(len, parts)))
+                return parts
+            await self._turns.next()
+        return None
 
     def prepare(self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]]) -> PendingResponse:
         """For a raw act that must wait before it decides: `waiting` owns a copy of what it needs, and gives the act."""
@@ -312,3 +441,8 @@ class Dispatcher:
     def request_stats(self) -> dict[int, RequestStats]:
         """By API key, of all that are served."""
         return {key: entry.stats for key, entry in self._entries.items()}
+
+
+def _kept(frame: memoryview) -> Buffer:
+    """The bytes of a frame that is read later: a copy, unless the frame has a buffer of its own that nobody takes."""
+    return frame if len(frame) > SPARE_BYTES else bytes(frame)

@@ -3,12 +3,15 @@
 Every reader of bytes here fails in one way: ProtocolError. What a decoder allocates is bounded by what it reads: the
 length of an array is checked against the bytes that remain before the array is made (at most 64 bytes for each byte of
 input, and 64 KiB more).
+
+`decode_in_slices` and `encode_in_slices` do the same as generators, for messages that may be long: they pause behind
+every few hundred elements of arrays, so that others are served meanwhile.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TypeVar, cast
 
 import msgspec
@@ -17,6 +20,7 @@ from moldau.errors import ProtocolError
 from moldau.types import Buffer
 from moldau.wire.protocol.decoder_source import decoder_source
 from moldau.wire.protocol.encoder_source import encoder_source
+from moldau.wire.protocol.runtime import PAUSE
 from moldau.wire.protocol.schema import has_views, message_info
 
 MessageType = TypeVar("MessageType", bound=msgspec.Struct)
@@ -26,6 +30,12 @@ Encoder = Callable[[msgspec.Struct, Callable[[bytes], None]], None]
 
 _decoders: dict[tuple[type[msgspec.Struct], int], tuple[Decoder, bool]] = {}
 _encoders: dict[tuple[type[msgspec.Struct], int], Encoder] = {}
+
+SlicedDecoder = Callable[[memoryview, int], Generator[None, None, tuple[msgspec.Struct, int]]]
+SlicedEncoder = Callable[[msgspec.Struct, Callable[[bytes], None]], Generator[None, None, None]]
+
+_sliced_decoders: dict[tuple[type[msgspec.Struct], int], SlicedDecoder] = {}
+_sliced_encoders: dict[tuple[type[msgspec.Struct], int], SlicedEncoder] = {}
 
 
 def encode_message(message: msgspec.Struct, version: int) -> bytes:
@@ -74,6 +84,34 @@ def decode_message(cls: type[MessageType], version: int, buffer: Buffer, positio
     return cast(MessageType, message), end + position - start
 
 
+def decode_in_slices(
+    cls: type[MessageType], version: int, buffer: Buffer, position: int = 0
+) -> Generator[None, None, MessageType]:
+    """As `decode_message`, pausing; gives the message when it ends. `buffer` must not change before that."""
+    decode = _sliced_decoders.get((cls, version)) or _make_sliced_decoder(cls, version)
+    try:
+        message, _ = yield from decode(memoryview(buffer), position)
+    except (struct.error, IndexError) as error:
+        raise ProtocolError(f"{cls.__name__} v{version}: the bytes end too early") from error
+    except ProtocolError as error:
+        raise ProtocolError(f"{cls.__name__} v{version}: {error}") from error
+    return cast(MessageType, message)
+
+
+def encode_in_slices(message: msgspec.Struct, version: int) -> Generator[bytes, None, bytes]:
+    """As `encode_message`, pausing: gives a piece of the body at each pause, and the last piece when it ends."""
+    encode = _sliced_encoders.get((type(message), version)) or _make_sliced_encoder(type(message), version)
+    parts: list[bytes] = []
+    try:
+        for _ in encode(message, parts.append):
+            piece = b"".join(parts)
+            parts.clear()
+            yield piece
+    except (struct.error, AttributeError, TypeError, ValueError) as error:
+        raise ProtocolError(f"{type(message).__name__} v{version}: {error}") from error
+    return b"".join(parts)
+
+
 def generated_source(cls: type[msgspec.Struct], version: int) -> str:
     """The Python text of both functions, for a reader's eyes."""
     info = message_info(cls)
@@ -100,4 +138,20 @@ def _make_encoder(cls: type[msgspec.Struct], version: int) -> Encoder:
     exec(compile(source, f"<encoder of {cls.__name__} v{version}>", "exec"), names)
     encode = cast(Encoder, names["encode"])
     _encoders[cls, version] = encode
+    return encode
+
+
+def _make_sliced_decoder(cls: type[msgspec.Struct], version: int) -> SlicedDecoder:
+    _check_version(cls, version)
+    source, names = decoder_source(cls, message_info(cls), version, PAUSE)
+    exec(compile(source, f"<decoder of {cls.__name__} v{version}, in slices>", "exec"), names)
+    decode = _sliced_decoders[cls, version] = cast(SlicedDecoder, names["decode"])
+    return decode
+
+
+def _make_sliced_encoder(cls: type[msgspec.Struct], version: int) -> SlicedEncoder:
+    _check_version(cls, version)
+    source, names = encoder_source(cls, message_info(cls), version, PAUSE)
+    exec(compile(source, f"<encoder of {cls.__name__} v{version}, in slices>", "exec"), names)
+    encode = _sliced_encoders[cls, version] = cast(SlicedEncoder, names["encode"])
     return encode

@@ -31,15 +31,19 @@ from moldau.wire.protocol.schema import (
 _UNPACK_TABLES: Final[dict[str, runtime.UnpackTable]] = {}
 
 
-def decoder_source(cls: type[msgspec.Struct], info: MessageInfo, version: int) -> tuple[str, dict[str, object]]:
-    """The text of `decode` and the names that it needs."""
-    writer = _DecoderWriter(version, is_flexible=info.is_flexible(version), is_view=has_views(cls))
+def decoder_source(
+    cls: type[msgspec.Struct], info: MessageInfo, version: int, pause: tuple[str, ...] = ()
+) -> tuple[str, dict[str, object]]:
+    """The text of `decode` and the names that it needs. With `pause` it is a generator, and takes a memoryview."""
+    is_view = bool(pause) or has_views(cls)
+    writer = _DecoderWriter(version, is_flexible=info.is_flexible(version), is_view=is_view, pause=pause)
     return writer.write_message(cls)
 
 
 class _DecoderWriter:
-    def __init__(self, version: int, *, is_flexible: bool, is_view: bool) -> None:
+    def __init__(self, version: int, *, is_flexible: bool, is_view: bool, pause: tuple[str, ...]) -> None:
         self._version = version
+        self._pause = pause
         self._is_flexible = is_flexible
         self._is_view = is_view
         self._lines: list[str] = []
@@ -59,7 +63,8 @@ class _DecoderWriter:
         self._line("limit = len(data)")
         result = self._struct(cls, cls.__name__)
         self._line(f"return {result}, position")
-        return "\n".join(["def decode(data, position):", *self._lines]) + "\n", self._names
+        head = ["def decode(data, position):", *(runtime.PAUSE_BEGIN if self._pause else ())]
+        return "\n".join([*head, *self._lines]) + "\n", self._names
 
     # -- lines, names and runs of fixed fields
 
@@ -186,6 +191,8 @@ class _DecoderWriter:
             self._value(element, item, label)
             self._end_run()
         self._line(f"{items}.append({item})")
+        for line in self._pause:
+            self._line(line)
         self._indent -= 1
         self._line(f"{target} = tuple({items})")
 

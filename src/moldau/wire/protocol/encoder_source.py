@@ -25,9 +25,11 @@ from moldau.wire.protocol.schema import (
 )
 
 
-def encoder_source(cls: type[msgspec.Struct], info: MessageInfo, version: int) -> tuple[str, dict[str, object]]:
-    """The text of `encode` and the names that it needs."""
-    return _EncoderWriter(version, is_flexible=info.is_flexible(version)).write_message(cls)
+def encoder_source(
+    cls: type[msgspec.Struct], info: MessageInfo, version: int, pause: tuple[str, ...] = ()
+) -> tuple[str, dict[str, object]]:
+    """The text of `encode` and the names that it needs. With `pause` it is a generator."""
+    return _EncoderWriter(version, is_flexible=info.is_flexible(version), pause=pause).write_message(cls)
 
 
 class _RunItem(msgspec.Struct, frozen=True):
@@ -39,8 +41,9 @@ class _RunItem(msgspec.Struct, frozen=True):
 
 
 class _EncoderWriter:
-    def __init__(self, version: int, *, is_flexible: bool) -> None:
+    def __init__(self, version: int, *, is_flexible: bool, pause: tuple[str, ...]) -> None:
         self._version = version
+        self._pause = pause
         self._is_flexible = is_flexible
         self._lines: list[str] = []
         self._indent = 1
@@ -57,7 +60,8 @@ class _EncoderWriter:
     def write_message(self, cls: type[msgspec.Struct]) -> tuple[str, dict[str, object]]:
         self._struct(cls, "m", cls.__name__)
         self._end_run()
-        return "\n".join(["def encode(m, write):", *self._lines, "    return"]) + "\n", self._names
+        head = ["def encode(m, write):", *(runtime.PAUSE_BEGIN if self._pause else ())]
+        return "\n".join([*head, *self._lines, "    return"]) + "\n", self._names
 
     # -- lines, names and runs of fixed fields
 
@@ -174,6 +178,8 @@ class _EncoderWriter:
         else:
             self._value(element, item, label)
         self._end_run()
+        for line in self._pause:
+            self._line(line)
         self._indent -= 1
 
     def _nested(self, field_type: Nested, expression: str, label: str, *, is_nullable: bool) -> None:

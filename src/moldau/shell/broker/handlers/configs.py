@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +23,7 @@ from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.loggers import broker_loggers, check_level, set_level
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -78,7 +78,7 @@ async def _describe_each(
     settings = 0
     for resource in request.resources:
         if results:
-            await asyncio.sleep(0)
+            await next_turn()
         if settings < MAX_SETTINGS_PER_RESPONSE:
             result = _describe_or_refuse(broker, context, request, resource)
         else:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFullError, kafka_error
+from moldau.shell.broker.handlers.slices import SLICE, Pace
 from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -34,25 +36,55 @@ def act_delete_records(
     after a crash. Files go at the next retention check. A partition that stands twice counts once, with its
     last offset. Ignored on purpose: the timeout (there is no follower to wait for).
     """
+    if len(request.topics) > SLICE or sum(len(topic.partitions) for topic in request.topics) > SLICE:
+        return _delete_in_slices(broker, context, request)
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
             asked.setdefault(topic.name, {})[partition.partition_index] = partition.offset
     results: dict[str, dict[int, Result]] = {name: {} for name in asked}
-    moved: list[tuple[str, Partition]] = []
+    moved: list[Partition] = []
     for name, offsets in asked.items():
         for index, offset in offsets.items():
-            try:
-                found = _deletable_partition(broker, context, name, index)
-                if _delete(found, offset):
-                    moved.append((name, found))
-                results[name][index] = (found.log.log_start_offset, 0)
-            except KafkaError as error:
-                results[name][index] = (-1, error.code)
+            results[name][index] = _delete_one(broker, context, name, index, offset, moved)
     if all(code for found in results.values() for _, code in found.values()):
         return _response(context, results)
     # also if nothing moved: what an earlier request moved may not be on the disk yet
     return _finish(broker, context, results, moved)
+
+
+async def _delete_in_slices(
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
+    """Many partitions: as `act_delete_records`, in slices."""
+    pace = Pace()
+    asked: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            asked.setdefault(topic.name, {})[partition.partition_index] = partition.offset
+            if pace.is_slice_over():
+                await next_turn()
+    results: dict[str, dict[int, Result]] = {}
+    moved: list[Partition] = []
+    for name, offsets in asked.items():
+        results[name] = {}
+        for index, offset in offsets.items():
+            results[name][index] = _delete_one(broker, context, name, index, offset, moved)
+            if pace.is_slice_over():
+                await next_turn()
+    return await _finish(broker, context, results, moved)
+
+
+def _delete_one(
+    broker: Broker, context: RequestContext, name: str, index: int, offset: int, moved: list[Partition]
+) -> Result:
+    try:
+        found = _deletable_partition(broker, context, name, index)
+        if _delete(found, offset):
+            moved.append(found)
+    except KafkaError as error:
+        return -1, error.code
+    return found.log.log_start_offset, 0
 
 
 def _deletable_partition(broker: Broker, context: RequestContext, topic: str, index: int) -> Partition:
@@ -81,12 +113,9 @@ def _delete(partition: Partition, offset: int) -> bool:
 
 
 async def _finish(
-    broker: Broker,
-    context: RequestContext,
-    results: dict[str, dict[int, Result]],
-    moved: list[tuple[str, Partition]],
+    broker: Broker, context: RequestContext, results: dict[str, dict[int, Result]], moved: list[Partition]
 ) -> DeleteRecordsResponse:
-    for _, partition in moved:
+    for partition in moved:
         # the epochs in front of the new start are gone too: a flush writes that down
         broker.touched[partition.number] = partition
         broker.flusher.request(partition)
@@ -95,17 +124,24 @@ async def _finish(
     except StorageFullError:
         # it holds until a crash, as it does in Apache Kafka; the checkpoint by the clock tries again
         broker.is_checkpoint_due = True
-    for name, partition in moved:
+    for partition in moved:
         if partition.is_offline:
-            results[name][partition.topic_partition.partition] = (-1, KAFKA_STORAGE_ERROR)
-    return _response(context, results)
+            topic_partition = partition.topic_partition
+            results[topic_partition.topic][topic_partition.partition] = (-1, KAFKA_STORAGE_ERROR)
+    pace = Pace()
+    topics = []
+    for name, found in results.items():
+        topics.append(_topic(name, found))
+        if pace.is_slice_over(len(found)):
+            await next_turn()
+    return DeleteRecordsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
+
+
+def _topic(name: str, found: dict[int, Result]) -> DeleteRecordsTopicResult:
+    rows = tuple(DeleteRecordsPartitionResult(index, *result) for index, result in found.items())
+    return DeleteRecordsTopicResult(name, rows)
 
 
 def _response(context: RequestContext, results: dict[str, dict[int, Result]]) -> DeleteRecordsResponse:
-    topics = tuple(
-        DeleteRecordsTopicResult(
-            name, tuple(DeleteRecordsPartitionResult(index, *result) for index, result in partitions.items())
-        )
-        for name, partitions in results.items()
-    )
+    topics = tuple(_topic(name, found) for name, found in results.items())
     return DeleteRecordsResponse(throttle_time_ms=context.throttle(), topics=topics)

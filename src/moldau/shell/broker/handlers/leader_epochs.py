@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, kafka_error
+from moldau.shell.broker.handlers.slices import SLICE, Pace
 from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.leader_epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -24,17 +27,35 @@ UNKNOWN = (-1, -1)
 
 def act_offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+) -> OffsetForLeaderEpochResponse | Coroutine[object, object, OffsetForLeaderEpochResponse]:
     """Versions 2-4. v2 current leader epoch (KIP-320), v3 replica id (KIP-392), v4 flexible (KIP-482); epochs as of
     KIP-101 and KIP-279.
 
-    Ignored on purpose: the replica id (any reader is answered alike, as by Apache Kafka).
+    Many are told in slices. Ignored on purpose: the replica id (any reader is answered alike, as by Apache Kafka).
     """
+    if len(request.topics) > SLICE or sum(len(topic.partitions) for topic in request.topics) > SLICE:
+        return _look_up_in_slices(broker, context, request)
     topics = []
     for topic in request.topics:
         is_allowed = context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.topic)
         partitions = tuple(_look_up(broker, is_allowed, topic.topic, asked) for asked in topic.partitions)
         topics.append(OffsetForLeaderTopicResult(topic.topic, partitions))
+    return OffsetForLeaderEpochResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
+
+
+async def _look_up_in_slices(
+    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    topics = []
+    pace = Pace()
+    for topic in request.topics:
+        is_allowed = context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.topic)
+        partitions = []
+        for asked in topic.partitions:
+            partitions.append(_look_up(broker, is_allowed, topic.topic, asked))
+            if pace.is_slice_over():
+                await next_turn()
+        topics.append(OffsetForLeaderTopicResult(topic.topic, tuple(partitions)))
     return OffsetForLeaderEpochResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.shell.broker.handlers.slices import SLICE, Pace
 from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -40,6 +42,8 @@ KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 Found = tuple[int, int, int, int]
 """Error code, timestamp, offset, leader epoch."""
+Search = tuple[Partition, "TimestampSearch"]
+"""What finds it, off the loop."""
 
 
 def act_list_offsets(
@@ -52,59 +56,116 @@ def act_list_offsets(
     remote storage). Replica ids are not told apart.
     """
     counts: dict[tuple[str, int], int] = {}
+    if len(request.topics) > SLICE or sum(len(topic.partitions) for topic in request.topics) > SLICE:
+        return _find_in_slices(broker, context, request, counts)
     for topic in request.topics:
         for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
-            counts[key] = counts.get(key, 0) + 1
-    asked = [(topic.name, partition) for topic in request.topics for partition in topic.partitions]
-    found: list[Found | tuple[Partition, TimestampSearch]] = []
-    for name, partition in asked:
-        try:
-            if counts[name, partition.partition_index] > 1:
-                raise kafka_error("INVALID_REQUEST")
-            found.append(_look_up(broker, context, request.isolation_level, name, partition))
-        except KafkaError as error:
-            found.append((error.code, -1, -1, -1))
-    is_read_committed = request.isolation_level == READ_COMMITTED
-    searches = [(place, item) for place, item in enumerate(found) if len(item) == 2]
-    if not searches:
-        return _response(context, request, cast("list[Found]", found))
-
-    async def finish() -> ListOffsetsResponse:
-        for place, (partition, search) in searches:
-            try:
-                record = await broker.workers.run(search.run)
-            except (StorageFailedError, ProtocolError) as error:
-                if isinstance(error, StorageFailedError):
-                    broker.directory_failed()
-                found[place] = (KAFKA_STORAGE_ERROR, -1, -1, -1)
-                continue
-            if record is None or record.offset >= partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
-                found[place] = (0, -1, -1, -1)
-            else:
-                found[place] = (0, record.timestamp_ms, record.offset, record.leader_epoch)
-        return _response(context, request, cast("list[Found]", found))
-
-    return finish()
-
-
-def _response(context: RequestContext, request: ListOffsetsRequest, found: list[Found]) -> ListOffsetsResponse:
-    """`found` in the order of the request; a partition that stands twice is answered once."""
-    has_epoch = context.api_version >= LEADER_EPOCH_FROM
-    answers = iter(found if has_epoch else [(*found_one[:3], -1) for found_one in found])
+            _count(counts, topic.name, partition)
+    found = [
+        _find(broker, context, request.isolation_level, counts, topic.name, partition)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    if any(len(item) == 2 for item in found):
+        return _search(broker, context, request, found)
+    answers = iter(cast("list[Found]", found))
     topics = []
     for topic in request.topics:
-        partitions = {
-            asked.partition_index: ListOffsetsPartitionResponse(asked.partition_index, *next(answers))
-            for asked in topic.partitions
-        }
-        topics.append(ListOffsetsTopicResponse(topic.name, tuple(partitions.values())))
+        rows = {asked.partition_index: _row(context, asked, next(answers)) for asked in topic.partitions}
+        topics.append(ListOffsetsTopicResponse(topic.name, tuple(rows.values())))
+    return _response(context, topics)
+
+
+def _count(counts: dict[tuple[str, int], int], name: str, partition: ListOffsetsPartition) -> None:
+    key = (name, partition.partition_index)
+    counts[key] = counts.get(key, 0) + 1
+
+
+def _find(
+    broker: Broker,
+    context: RequestContext,
+    isolation_level: int,
+    counts: dict[tuple[str, int], int],
+    name: str,
+    partition: ListOffsetsPartition,
+) -> Found | Search:
+    try:
+        if counts[name, partition.partition_index] > 1:
+            raise kafka_error("INVALID_REQUEST")
+        return _look_up(broker, context, isolation_level, name, partition)
+    except KafkaError as error:
+        return error.code, -1, -1, -1
+
+
+async def _find_in_slices(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest, counts: dict[tuple[str, int], int]
+) -> ListOffsetsResponse:
+    """Many partitions: as `act_list_offsets`, in slices."""
+    pace = Pace()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            _count(counts, topic.name, partition)
+            if pace.is_slice_over():
+                await next_turn()
+    found: list[Found | Search] = []
+    for topic in request.topics:
+        for partition in topic.partitions:
+            found.append(_find(broker, context, request.isolation_level, counts, topic.name, partition))
+            if pace.is_slice_over():
+                await next_turn()
+    return await _search(broker, context, request, found)
+
+
+async def _search(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest, found: list[Found | Search]
+) -> ListOffsetsResponse:
+    """The answer once the searches among `found` are done, off the loop."""
+    is_read_committed = request.isolation_level == READ_COMMITTED
+    pace = Pace()
+    for place, item in enumerate(found):
+        if pace.is_slice_over():
+            await next_turn()
+        if len(item) == 4:
+            continue
+        partition, search = item
+        try:
+            record = await broker.workers.run(search.run)
+        except (StorageFailedError, ProtocolError) as error:
+            if isinstance(error, StorageFailedError):
+                broker.directory_failed()
+            found[place] = (KAFKA_STORAGE_ERROR, -1, -1, -1)
+            continue
+        if record is None or record.offset >= partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
+            found[place] = (0, -1, -1, -1)
+        else:
+            found[place] = (0, record.timestamp_ms, record.offset, record.leader_epoch)
+    answers = iter(cast("list[Found]", found))
+    topics = []
+    for topic in request.topics:
+        rows: dict[int, ListOffsetsPartitionResponse] = {}
+        for asked in topic.partitions:
+            rows[asked.partition_index] = _row(context, asked, next(answers))
+            if pace.is_slice_over():
+                await next_turn()
+        topics.append(ListOffsetsTopicResponse(topic.name, tuple(rows.values())))
+    return _response(context, topics)
+
+
+def _row(context: RequestContext, asked: ListOffsetsPartition, found: Found) -> ListOffsetsPartitionResponse:
+    """In a dict by index: a partition that stands twice is answered once."""
+    code, timestamp, offset, leader_epoch = found
+    if context.api_version < LEADER_EPOCH_FROM:
+        leader_epoch = -1
+    return ListOffsetsPartitionResponse(asked.partition_index, code, timestamp, offset, leader_epoch)
+
+
+def _response(context: RequestContext, topics: list[ListOffsetsTopicResponse]) -> ListOffsetsResponse:
     return ListOffsetsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 
 
 def _look_up(
     broker: Broker, context: RequestContext, isolation_level: int, topic: str, asked: ListOffsetsPartition
-) -> Found | tuple[Partition, TimestampSearch]:
+) -> Found | Search:
     """What is found, or the search that will find it in Workers. Raises KafkaError."""
     if not context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")

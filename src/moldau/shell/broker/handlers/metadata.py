@@ -6,10 +6,11 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
-from moldau.core.metadata.image import TopicImage
+from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES
-from moldau.shell.broker.handlers.slices import SLICE, in_slices, slices
+from moldau.shell.broker.handlers.slices import SLICE, Pace
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.turns import next_turn
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.messages.metadata import (
     MetadataRequest,
@@ -47,26 +48,39 @@ def act_metadata(
     An unknown topic that may be created gets 3, and is created: the client asks again. Many topics are told in slices.
     Ignored on purpose: nothing.
     """
-    version = context.api_version
+    version, image = context.api_version, broker.image
     if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
-        all_topics = [topic for _, topic in sorted(broker.image.topics_by_name.items())]
-        if len(all_topics) > SLICE:
+        all_topics = [image.topics_by_name[name] for name in sorted(image.topics_by_name)]
+        if _are_many(all_topics):
             return _describe_in_slices(broker, context, request, all_topics)
         topics = [_described(context, request, topic) for topic in all_topics if _may_describe(context, topic)]
     else:
-        if len(request.topics) > SLICE:
+        if len(request.topics) > SLICE or _are_many([_named(image, asked) for asked in request.topics]):
             return _answer_in_slices(broker, context, request, request.topics)
         asked = dict.fromkeys(request.topics)
         topics = [_answer(broker, context, request, topic) for topic in asked]
     return _response(broker, context, request, topics)
 
 
+def _are_many(topics: list[TopicImage | None] | list[TopicImage]) -> bool:
+    """Too many to be told at once."""
+    return len(topics) > SLICE or sum(len(topic.partitions) for topic in topics if topic is not None) > 2 * SLICE
+
+
+def _named(image: MetadataImage, asked: MetadataRequestTopic) -> TopicImage | None:
+    return image.topics_by_id.get(asked.topic_id) if asked.name is None else image.topics_by_name.get(asked.name)
+
+
 async def _describe_in_slices(
     broker: Broker, context: RequestContext, request: MetadataRequest, topics: list[TopicImage]
 ) -> MetadataResponse:
     told: list[MetadataResponseTopic] = []
-    async for some in slices(topics):
-        told += [_described(context, request, topic) for topic in some if _may_describe(context, topic)]
+    pace = Pace()
+    for topic in topics:
+        if _may_describe(context, topic):
+            told.append(_described(context, request, topic, await _partitions_in_slices(topic, pace)))
+        if pace.is_slice_over():
+            await next_turn()
     return _response(broker, context, request, told)
 
 
@@ -77,8 +91,27 @@ def _may_describe(context: RequestContext, topic: TopicImage) -> bool:
 async def _answer_in_slices(
     broker: Broker, context: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...]
 ) -> MetadataResponse:
-    told = await in_slices(dict.fromkeys(topics), lambda topic: _answer(broker, context, request, topic))
-    return _response(broker, context, request, told)
+    told: dict[MetadataRequestTopic, MetadataResponseTopic] = {}
+    pace = Pace()
+    for asked in topics:
+        if asked not in told:
+            topic = _named(broker.image, asked)
+            partitions = None if topic is None else await _partitions_in_slices(topic, pace)
+            if topic is not _named(broker.image, asked):
+                partitions = None  # it changed meanwhile
+            told[asked] = _answer(broker, context, request, asked, partitions)
+        if pace.is_slice_over():
+            await next_turn()
+    return _response(broker, context, request, list(told.values()))
+
+
+async def _partitions_in_slices(topic: TopicImage, pace: Pace) -> tuple[MetadataResponsePartition, ...]:
+    rows = []
+    for index, partition in topic.partitions.items():
+        rows.append(_row(index, partition))
+        if pace.is_slice_over():
+            await next_turn()
+    return tuple(rows)
 
 
 def _response(
@@ -99,8 +132,13 @@ def _response(
 
 
 def _answer(
-    broker: Broker, context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic
+    broker: Broker,
+    context: RequestContext,
+    request: MetadataRequest,
+    asked: MetadataRequestTopic,
+    partitions: tuple[MetadataResponsePartition, ...] | None = None,
 ) -> MetadataResponseTopic:
+    """`partitions`: the rows of the topic's partitions, where they are made already."""
     if context.api_version < LOOKUP_BY_ID_FROM and (asked.name is None or asked.topic_id != ZERO_UUID):
         # v10 and v11 can ask by id, but their answers have no way to leave the name out.
         return _error(asked.name or "", ZERO_UUID, INVALID_REQUEST)
@@ -110,13 +148,13 @@ def _answer(
         topic = broker.image.topics_by_id.get(asked.topic_id)
         if topic is None or not context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name):
             return _error(None, asked.topic_id, UNKNOWN_TOPIC_ID)
-        return _described(context, request, topic)
+        return _described(context, request, topic, partitions)
     name = asked.name
     if not context.authorize(Operation.DESCRIBE, Resource.TOPIC, name):
         return _error(name, ZERO_UUID, TOPIC_AUTHORIZATION_FAILED)
     topic = broker.image.topics_by_name.get(name)
     if topic is not None:
-        return _described(context, request, topic)
+        return _described(context, request, topic, partitions)
     is_allowed = context.api_version < AUTO_CREATE_FLAG_FROM or request.allow_auto_topic_creation
     if is_allowed and broker.settings.auto_create_topics_enable:
         may_create = context.authorize(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME) or context.authorize(
@@ -135,25 +173,33 @@ def _error(name: str | None, topic_id: Uuid, code: int) -> MetadataResponseTopic
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
 
 
-def _described(context: RequestContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
+def _described(
+    context: RequestContext,
+    request: MetadataRequest,
+    topic: TopicImage,
+    partitions: tuple[MetadataResponsePartition, ...] | None = None,
+) -> MetadataResponseTopic:
     operations = NO_OPERATIONS
     if request.include_topic_authorized_operations:
         operations = _operations(context, TOPIC_OPERATIONS, Resource.TOPIC, topic.name)
+    if partitions is None:
+        partitions = tuple(_row(index, partition) for index, partition in topic.partitions.items())
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=tuple(
-            MetadataResponsePartition(
-                partition_index=index,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=partition.replicas,
-                isr_nodes=partition.isr,
-            )
-            for index, partition in topic.partitions.items()
-        ),
+        partitions=partitions,
         topic_authorized_operations=operations,
+    )
+
+
+def _row(index: int, partition: PartitionImage) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.handlers.slices import SLICE, in_slices
 from moldau.shell.network.context import CLUSTER_NAME, TOPIC_OPERATIONS, Operation, RequestContext, Resource
+from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -132,7 +132,7 @@ async def _page(
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for place, name in enumerate(names):
         if place % SLICE == SLICE - 1:
-            await asyncio.sleep(0)
+            await next_turn()
         if limit == 0:
             return topics, DescribeTopicPartitionsCursor(name, 0)
         topic = image.topics_by_name.get(name)

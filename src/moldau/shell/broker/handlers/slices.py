@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
+
+from moldau.shell.network.turns import next_turn
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -27,4 +28,25 @@ async def slices(items: Iterable[Item], size: int = SLICE) -> AsyncIterator[Sequ
     rest = iter(items)
     while some := list(islice(rest, size)):
         yield some
-        await asyncio.sleep(0)
+        await next_turn()
+
+
+class Pace:
+    """Counts what a long answer has done, where it is made of loops within loops:
+
+    if pace.is_slice_over():
+        await next_turn()
+    """
+
+    __slots__ = ("_left", "_size")
+
+    def __init__(self, size: int = SLICE) -> None:
+        self._size = self._left = size
+
+    def is_slice_over(self, count: int = 1) -> bool:
+        """To be asked with each entry made, or with each few."""
+        self._left -= count
+        if self._left > 0:
+            return False
+        self._left = self._size
+        return True

@@ -1,0 +1,121 @@
+"""A request in a long frame is decoded in slices, a long answer encoded in slices: others are served between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.shell.network.dispatch import DECODED_BYTES, LONG_FRAME_BYTES
+from moldau.shell.network.server_connection import SPARE_BYTES
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.framing import frame
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.runtime import SLICE_ELEMENTS
+
+pytestmark = pytest.mark.asyncio
+
+COUNT = 4 * SLICE_ELEMENTS
+NAMES = tuple(f"absent-{number:04d}-of-a-request-that-is-long" for number in range(COUNT))
+LONG = MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in NAMES), allow_auto_topic_creation=False)
+SHORT = MetadataRequest(topics=())
+
+
+async def test_others_are_served_while_a_long_request_is_decoded(start_node: Any) -> None:
+    node = await start_node()
+    client, other = node.connect(), node.connect()
+    client.send(ApiKey.METADATA, 9, LONG)
+    for _ in range(COUNT // SLICE_ELEMENTS):
+        other.send(ApiKey.METADATA, 9, SHORT)
+        assert len(other.answers()) == 1
+        assert client.answers() == []
+        await node.turns(1)
+    answer = await client.answer()
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, 3) for name in NAMES]
+
+
+async def test_the_next_request_of_the_connection_begins_when_the_long_one_has_acted(start_node: Any) -> None:
+    node = await start_node()
+    client = node.connect()
+    client.feed(client.request(ApiKey.METADATA, 9, LONG) + client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))
+    await node.turns(1)
+    assert node.node.dispatcher.request_counts()["API_VERSIONS"] == 0
+    answers: list[Any] = []
+    while len(answers) < 2:
+        await node.turns(1)
+        answers += client.answers()
+    assert len(answers[0].topics) == COUNT
+    assert answers[1].api_keys
+
+
+async def test_what_a_long_request_holds_is_counted_until_it_is_answered(start_node: Any) -> None:
+    node = await start_node()
+    client, memory = node.connect(), node.node.connections.request_memory
+    request = client.request(ApiKey.METADATA, 9, LONG)
+    client.feed(request)
+    await node.turns(1)
+    assert memory.used_bytes >= (len(request) - 4) * DECODED_BYTES
+    await client.answer()
+    await node.turns(1)
+    assert memory.used_bytes == 0
+
+
+async def test_what_a_long_request_held_is_given_back_when_its_client_leaves(start_node: Any) -> None:
+    node = await start_node()
+    client = node.connect()
+    client.send(ApiKey.METADATA, 9, LONG)
+    await node.turns(1)
+    client.wire.close()
+    await node.turns(10)
+    assert node.node.connections.request_memory.used_bytes == 0
+    assert client.answers() == []
+
+
+@pytest.mark.parametrize("size", [LONG_FRAME_BYTES + 10_000, SPARE_BYTES + 10_000])
+async def test_a_long_frame_that_is_cut_closes_its_connection(
+    start_node: Any, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = await start_node()
+    client = node.connect()
+    names = tuple(MetadataRequestTopic(name=f"{number:0200d}") for number in range(size // 200))
+    whole = client.request(ApiKey.METADATA, 9, MetadataRequest(topics=names))
+    client.feed(frame(whole[4:-20]))
+    await node.turns(3 * len(names) // SLICE_ELEMENTS + 3)
+    assert client.wire.is_closed
+    assert "Traceback" not in caplog.text
+    assert node.node.connections.request_memory.used_bytes == 0
+
+
+async def test_a_long_frame_with_little_in_it_is_answered_at_once(start_node: Any) -> None:
+    client = (await start_node()).connect()
+    name = "a" * (LONG_FRAME_BYTES + 1)
+    client.send(ApiKey.METADATA, 9, MetadataRequest(topics=(MetadataRequestTopic(name=name),)))
+    (answer,) = client.answers()
+    assert [topic.error_code for topic in answer.topics] == [17]
+
+
+async def test_a_frame_that_has_a_buffer_of_its_own_is_read_where_it_lies(start_node: Any) -> None:
+    client = (await start_node()).connect()
+    names = tuple(f"{number:0200d}" for number in range(SPARE_BYTES // 200 + 1))
+    topics = tuple(MetadataRequestTopic(name=name) for name in names)
+    client.send(ApiKey.METADATA, 9, MetadataRequest(topics=topics, allow_auto_topic_creation=False))
+    answer = await client.answer()
+    assert [topic.name for topic in answer.topics] == list(names)
+
+
+async def test_a_long_answer_to_a_short_request_is_encoded_in_slices(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("wide", COUNT)
+    client, other = node.connect(), node.connect()
+    asked = client.request(ApiKey.METADATA, 9, MetadataRequest(topics=(MetadataRequestTopic(name="wide"),)))
+    client.feed(asked + client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))
+    assert client.answers() == []
+    other.send(ApiKey.METADATA, 9, SHORT)
+    assert len(other.answers()) == 1
+    answers: list[Any] = []
+    while len(answers) < 2:
+        await node.turns(1)
+        answers += client.answers()
+    assert [partition.partition_index for partition in answers[0].topics[0].partitions] == list(range(COUNT))
+    assert answers[1].api_keys
