@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.columnar import PartitionRange
 from moldau.spark.offsets import (
     SMALL_TASK_OFFSETS,
     DataLossError,
-    OffsetRange,
     StartError,
     StreamOffset,
     check_bounds,
@@ -55,8 +55,8 @@ def options(**more: str):
     return parse_source_options({"kafka.bootstrap.servers": "x:1", "subscribe": "a", **more}, is_streaming=False)
 
 
-def ranges_of(*counts: int) -> list[OffsetRange]:
-    return [OffsetRange("t", number, 5, 5 + count) for number, count in enumerate(counts)]
+def ranges_of(*counts: int) -> list[PartitionRange]:
+    return [PartitionRange("t", number, 5, 5 + count) for number, count in enumerate(counts)]
 
 
 def test_the_checkpoint_text_is_sparks_with_topic_ids_beside_it():
@@ -105,12 +105,12 @@ def test_offsets_must_name_every_partition():
 
 
 def test_records_that_are_gone_fail_the_query_or_are_left_out():
-    lost = [OffsetRange("a", 0, 2, 50), OffsetRange("a", 1, 60, 40), OffsetRange("b", 0, 20, 20)]
+    lost = [PartitionRange("a", 0, 2, 50), PartitionRange("a", 1, 60, 40), PartitionRange("b", 0, 20, 20)]
     with pytest.raises(DataLossError, match="a-0: offsets 2 to 9 are gone") as error:
         check_bounds(lost, FakeLog(), fail_on_data_loss=True)
     assert "a-1: reading had come to offset 60" in str(error.value)
     kept, said = check_bounds(lost, FakeLog(), fail_on_data_loss=False)
-    assert kept == [OffsetRange("a", 0, 10, 50)]
+    assert kept == [PartitionRange("a", 0, 10, 50)]
     assert len(said) == 2
 
 

@@ -46,7 +46,7 @@ ISOLATION_LEVELS: dict[str, int] = {"read_committed": READ_COMMITTED, "read_unco
 
 
 class PartitionRange(msgspec.Struct, frozen=True):
-    """The offsets `start_offset <= offset < end_offset` of a partition.
+    """The offsets `start_offset <= offset < end_offset` of a partition; some of them may have no record.
 
     A `topic_id` that is not zero must still be the topic's: a topic deleted and made again is refused.
     """
@@ -60,6 +60,11 @@ class PartitionRange(msgspec.Struct, frozen=True):
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """In offsets, so at least as many as there are records; below 0 where the log ends before the start."""
+        return self.end_offset - self.start_offset
 
 
 class ReaderSettings(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import msgspec
 
+from moldau.columnar import PartitionRange
 from moldau.errors import MoldauError
 from moldau.spark.options import EARLIEST, LATEST, SourceOptions, StartOrEnd, Subscription, offsets_to_json
 from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_to_text
@@ -40,20 +41,6 @@ class StreamOffset(msgspec.Struct, frozen=True):
 
     offsets: dict[TopicPartition, int]
     topic_ids: dict[str, Uuid]
-
-
-class OffsetRange(msgspec.Struct, frozen=True):
-    """Records of one partition, [start_offset, end_offset): holes inside are possible, so never a count."""
-
-    topic: str
-    partition: int
-    start_offset: int
-    end_offset: int
-    topic_id: Uuid = ZERO_UUID
-
-    @property
-    def size(self) -> int:
-        return self.end_offset - self.start_offset
 
 
 def offset_to_dict(offset: StreamOffset) -> dict[str, dict[str, int | str]]:
@@ -125,18 +112,18 @@ def resolve_end(
 
 
 def check_bounds(
-    ranges: Iterable[OffsetRange], lookup: OffsetLookup, *, fail_on_data_loss: bool
-) -> tuple[list[OffsetRange], list[str]]:
+    ranges: Iterable[PartitionRange], lookup: OffsetLookup, *, fail_on_data_loss: bool
+) -> tuple[list[PartitionRange], list[str]]:
     """The ranges with what is still there of them, and what was lost, as sentences. Empty ranges are left out.
 
     Raises DataLossError with those sentences if anything was lost and `fail_on_data_loss`.
     """
     asked = list(ranges)
-    earliest = lookup({TopicPartition(span.topic, span.partition): EARLIEST for span in asked}) if asked else {}
-    kept: list[OffsetRange] = []
+    earliest = lookup({span.topic_partition: EARLIEST for span in asked}) if asked else {}
+    kept: list[PartitionRange] = []
     losses: list[str] = []
     for span in asked:
-        first = earliest[TopicPartition(span.topic, span.partition)]
+        first = earliest[span.topic_partition]
         if span.size < 0:
             losses.append(
                 f"{span.topic}-{span.partition}: reading had come to offset {span.start_offset}, "
@@ -178,8 +165,8 @@ def limit_offsets(
 
 
 def plan_tasks(
-    ranges: Sequence[OffsetRange], *, parallelism: int, min_partitions: int | None = None
-) -> list[tuple[OffsetRange, ...]]:
+    ranges: Sequence[PartitionRange], *, parallelism: int, min_partitions: int | None = None
+) -> list[tuple[PartitionRange, ...]]:
     """Which ranges each task reads.
 
     Without `min_partitions`: whole topic-partitions, packed into at most `parallelism` tasks of about equal size, so a
@@ -190,14 +177,14 @@ def plan_tasks(
         return []
     total = sum(span.size for span in wanted)
     if min_partitions is not None and min_partitions > len(wanted):
-        pieces: list[OffsetRange] = []
+        pieces: list[PartitionRange] = []
         for span in wanted:
             pieces.extend(_cut(span, max(1, -(-span.size * min_partitions // total))))
         return [(piece,) for piece in pieces]
     tasks = min(parallelism, len(wanted), max(1, -(-total // SMALL_TASK_OFFSETS)))
     if min_partitions is not None:
         tasks = max(tasks, min(min_partitions, len(wanted)))
-    packed: list[list[OffsetRange]] = [[] for _ in range(tasks)]
+    packed: list[list[PartitionRange]] = [[] for _ in range(tasks)]
     loads = [0] * tasks
     for span in sorted(wanted, key=lambda one: (-one.size, one.topic, one.partition)):
         lightest = loads.index(min(loads))
@@ -253,7 +240,7 @@ def _with_latest(
     return {**found, **lookup(dict.fromkeys(late, LATEST))} if late else found
 
 
-def _cut(span: OffsetRange, parts: int) -> list[OffsetRange]:
+def _cut(span: PartitionRange, parts: int) -> list[PartitionRange]:
     bounds = [span.start_offset + span.size * part // parts for part in range(parts + 1)]
     pieces = [msgspec.structs.replace(span, start_offset=begin, end_offset=end) for begin, end in pairwise(bounds)]
     return [piece for piece in pieces if piece.size > 0]

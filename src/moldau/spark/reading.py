@@ -10,7 +10,7 @@ import pyarrow as pa
 from moldau.columnar.decode import DecodeSettings
 from moldau.columnar.reader import PartitionRange, ReaderSettings, read_range
 from moldau.errors import KafkaError
-from moldau.spark.offsets import DataLossError, OffsetRange
+from moldau.spark.offsets import DataLossError
 from moldau.spark.options import SourceOptions
 
 BATCH_BYTES = 4 * 1024 * 1024
@@ -34,7 +34,7 @@ SCHEMA_WITH_HEADERS = pa.schema((*_COLUMNS, pa.field("headers", _HEADERS_TYPE)))
 """What Spark makes of the columns' types; it takes Arrow batches of exactly this schema and no other."""
 
 
-def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
+def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:
     """Every record of the ranges, in the order of offsets within a partition.
 
     Raises DataLossError where offsets are gone and the options say that this fails the query; KafkaError.
@@ -44,11 +44,8 @@ def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterat
         on_data_loss="fail" if options.fail_on_data_loss else "skip",
         decode=DecodeSettings(include_headers=options.include_headers, include_timestamp_type=True),
     )
-    wanted = [
-        PartitionRange(span.topic, span.partition, span.start_offset, span.end_offset, span.topic_id) for span in ranges
-    ]
     try:
-        for topic_partition, batch in read_range(options.bootstrap_servers, wanted, settings):
+        for topic_partition, batch in read_range(options.bootstrap_servers, ranges, settings):
             yield to_spark(batch, topic_partition.topic, include_headers=options.include_headers)
     except KafkaError as error:
         if error.name in ("OFFSET_OUT_OF_RANGE", "INCONSISTENT_TOPIC_ID", "UNKNOWN_TOPIC_ID"):

@@ -26,9 +26,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from moldau.columnar import PartitionRange
 from moldau.errors import KafkaError
 from moldau.spark import offsets as planning
-from moldau.spark.offsets import OffsetRange, StreamOffset
+from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import (
     EARLIEST,
     LATEST,
@@ -92,7 +93,7 @@ class TopicDataSource(DataSource):
 class RangesPartition(InputPartition):
     """One task's share."""
 
-    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+    def __init__(self, ranges: tuple[PartitionRange, ...]) -> None:
         self.ranges = ranges
 
 
@@ -242,9 +243,9 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         _warn(new)
 
 
-def _range(partition: TopicPartition, start: int, end: int, topic_ids: Mapping[str, Uuid]) -> OffsetRange:
+def _range(partition: TopicPartition, start: int, end: int, topic_ids: Mapping[str, Uuid]) -> PartitionRange:
     known = {"topic_id": topic_ids[partition.topic]} if partition.topic in topic_ids else {}
-    return OffsetRange(partition.topic, partition.partition, start, end, **known)
+    return PartitionRange(partition.topic, partition.partition, start, end, **known)
 
 
 def _warn(losses: Sequence[str]) -> None:
