@@ -13,11 +13,13 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from moldau.core.log.compaction import CompactionPlan, CompactionResult, compact, flush_cleaned
 from moldau.errors import ProtocolError, StorageFailedError, StorageFullError
+from moldau.ports import Disk
 from moldau.shell.io.disk import OsDisk
 
 NICENESS = 10
@@ -45,22 +47,34 @@ class CleaningOutcome(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Throttle:
-    """`log.cleaner.io.max.bytes.per.second`."""
+class PacedRound:
+    """A round at `log.cleaner.io.max.bytes.per.second`: iterates over its steps, and gives after each for how many
+    seconds to rest. `result` is there once they have ended. A step raises what `compact` does."""
 
-    __slots__ = ("_begin_s", "_bytes", "_rate")
+    def __init__(
+        self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float, now_s: Callable[[], float]
+    ) -> None:
+        self.result: CompactionResult
+        self._disk = disk
+        self._plan = plan
+        self._rate = max_bytes_per_second
+        self._now_s = now_s
 
-    def __init__(self, bytes_per_second: float, now_s: float) -> None:
-        self._rate = bytes_per_second
-        self._begin_s = now_s
-        self._bytes = 0
+    def __iter__(self) -> Iterator[float]:
+        begin_s, byte_count = self._now_s(), 0
+        for step_bytes in self._steps():
+            byte_count += step_bytes
+            if self._rate <= 0:
+                yield 0.0
+            else:
+                yield max(0.0, byte_count / self._rate - (self._now_s() - begin_s))
 
-    def pause_s(self, byte_count: int, now_s: float) -> float:
-        """How long to wait after so many bytes more."""
-        self._bytes += byte_count
-        if self._rate <= 0:
-            return 0.0
-        return max(0.0, self._bytes / self._rate - (now_s - self._begin_s))
+    def _steps(self) -> Iterator[int]:
+        self.result = yield from compact(self._disk, self._plan)
+
+
+ROUND_ERRORS = (OSError, ProtocolError, StorageFullError, StorageFailedError, ValueError)
+"""What a round may end with, see outcome_of."""
 
 
 def outcome_of(error: Exception) -> CleaningOutcome:
@@ -79,22 +93,15 @@ def outcome_of(error: Exception) -> CleaningOutcome:
 def run_job(job: CleaningJob) -> CleaningOutcome:
     """The whole round, flushed; stops the process where its parent is gone."""
     disk = OsDisk(job.root)
-    throttle = Throttle(job.max_bytes_per_second, time.monotonic())
-    steps = compact(disk, job.plan)
+    paced = PacedRound(disk, job.plan, job.max_bytes_per_second, time.monotonic)
     try:
-        while True:
-            try:
-                byte_count = next(steps)
-            except StopIteration as end:
-                result: CompactionResult = end.value
-                break
-            pause_s = throttle.pause_s(byte_count, time.monotonic())
+        for pause_s in paced:
             if select.select([0], [], [], pause_s)[0]:
                 sys.exit(1)  # nothing more is ever written to it: it was closed
-        flush_cleaned(disk, job.plan, result)
-    except (OSError, ProtocolError, StorageFullError, StorageFailedError, ValueError) as error:
+        flush_cleaned(disk, job.plan, paced.result)
+    except ROUND_ERRORS as error:
         return outcome_of(error)
-    return CleaningOutcome(result=result)
+    return CleaningOutcome(result=paced.result)
 
 
 def die_with(parent_process_id: int) -> None:

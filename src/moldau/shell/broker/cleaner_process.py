@@ -12,16 +12,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
 
 import moldau
-from moldau.core.log.compaction import CompactionPlan, CompactionResult, compact, flush_cleaned
-from moldau.errors import ProtocolError, StorageFailedError, StorageFullError
+from moldau.core.log.compaction import CompactionPlan, flush_cleaned
 from moldau.ports import Clock, Disk, Workers
-from moldau.shell.broker.cleaner_child import CleaningJob, CleaningOutcome, Throttle, outcome_of
+from moldau.shell.broker.cleaner_child import ROUND_ERRORS, CleaningJob, CleaningOutcome, PacedRound, outcome_of
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.workers import ThreadWorkers
 
@@ -48,20 +46,14 @@ class CleanerProcess:
         return await self._waiting.run(lambda: self._run_child(job))
 
     async def _run_in_slices(self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float) -> CleaningOutcome:
-        throttle = Throttle(max_bytes_per_second, self._clock.monotonic_ms() / 1000)
-        steps: Generator[int, None, CompactionResult] = compact(disk, plan)
+        paced = PacedRound(disk, plan, max_bytes_per_second, lambda: self._clock.monotonic_ms() / 1000)
         try:
-            while True:
-                try:
-                    byte_count = next(steps)
-                except StopIteration as end:
-                    result: CompactionResult = end.value
-                    break
-                await asyncio.sleep(throttle.pause_s(byte_count, self._clock.monotonic_ms() / 1000))
-            await self._workers.run(lambda: flush_cleaned(disk, plan, result))
-        except (OSError, ProtocolError, StorageFullError, StorageFailedError, ValueError) as error:
+            for pause_s in paced:
+                await asyncio.sleep(pause_s)
+            await self._workers.run(lambda: flush_cleaned(disk, plan, paced.result))
+        except ROUND_ERRORS as error:
             return outcome_of(error)
-        return CleaningOutcome(result=result)
+        return CleaningOutcome(result=paced.result)
 
     def _run_child(self, job: CleaningJob) -> CleaningOutcome:
         """In the thread. The child's input stays open until it has answered: its end is the end of the child."""
