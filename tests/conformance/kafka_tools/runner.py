@@ -128,8 +128,10 @@ def run_case(
 
 def _produce(servers: str, words: Sequence[str], _: ExitStack) -> None:
     producer = Producer({"bootstrap.servers": servers})
+    # one timestamp for all: which record has the largest must not depend on when a millisecond ended
+    now_ms = time.time_ns() // 1_000_000
     for number in range(int(words[1])):
-        producer.produce(words[0], value=f"v{number}".encode(), partition=0)
+        producer.produce(words[0], value=f"v{number}".encode(), partition=0, timestamp=now_ms)
     assert producer.flush(TIMEOUT_S) == 0
 
 
