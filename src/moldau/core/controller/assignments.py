@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY
+from moldau.core.coordination.slices import SLICE, Sliced
+from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import Uuid
@@ -66,6 +67,20 @@ def new_partition(
         partition_epoch=0,
         directories=tuple(default_directory(image, replica) for replica in replicas),
     )
+
+
+def add_partitions(
+    image: MetadataImage,
+    topic_id: Uuid,
+    first: int,
+    placements: Sequence[tuple[int, ...]],
+    records: list[MetadataRecord],
+) -> Sliced[None]:
+    """Appends to `records` those of the partitions from `first` on, pausing."""
+    for index, replicas in enumerate(placements):
+        records.append(new_partition(image, topic_id, first + index, replicas))
+        if index % SLICE == SLICE - 1:
+            yield
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> Uuid:

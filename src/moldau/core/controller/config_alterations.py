@@ -8,7 +8,7 @@ is the broker that is altered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 import msgspec
@@ -28,6 +28,7 @@ from moldau.core.config.topic_settings import ROWS_BY_NAME as TOPIC_ROWS
 from moldau.core.config.topic_settings import validate_topic_settings
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
+from moldau.core.coordination.slices import SLICE, Sliced, whole
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS, ConfigResource, MetadataImage, ResourceType
@@ -44,6 +45,8 @@ from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 
 MAX_RECORDS_PER_REQUEST = 10_000
 MAX_MESSAGE_LENGTH = 1_000
+SLICE_OUTCOMES = 5 * SLICE
+"""Entries that are only read or told, between two pauses."""
 
 
 class ConfigOperation:
@@ -71,7 +74,8 @@ class Alteration(msgspec.Struct, frozen=True):
     is_whole: bool = False
 
 
-Outcome = tuple[ConfigResource, KafkaError | None]
+Outcome = tuple[ConfigResource, int, str | None]
+"""What was asked for, error code and message."""
 View = Callable[[], BrokerSettings]
 """The settings in force, by which those of topics, groups and brokers are judged: worked out once for a request."""
 
@@ -80,68 +84,90 @@ def incremental_alter_configs(
     image: MetadataImage, static: BrokerSettings, request: IncrementalAlterConfigsRequest
 ) -> tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]:
     """The records that change the settings named, and the answer for each resource."""
-    alterations = [
+    return whole(incremental_alter_configs_in_slices(image, static, request))
+
+
+def incremental_alter_configs_in_slices(
+    image: MetadataImage, static: BrokerSettings, request: IncrementalAlterConfigsRequest
+) -> Sliced[tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]]:
+    """As `incremental_alter_configs`, pausing."""
+    alterations = (
         Alteration(
             ConfigResource(resource.resource_type, resource.resource_name),
             tuple(Change(config.config_operation, config.name, config.value) for config in resource.configs),
         )
         for resource in request.resources
-    ]
-    records, outcomes = _alter(image, static, alterations)
-    responses = tuple(
-        IncrementalAlterConfigsResourceResponse(*_code_and_message(error), resource.resource_type, resource.name)
-        for resource, error in outcomes
     )
-    return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
+    records, outcomes = yield from _alter(image, static, alterations)
+    responses: list[IncrementalAlterConfigsResourceResponse] = []
+    for resource, code, message in outcomes:
+        told = IncrementalAlterConfigsResourceResponse(code, message, resource.resource_type, resource.name)
+        responses.append(told)
+        if len(responses) % SLICE_OUTCOMES == 0:
+            yield
+    return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=tuple(responses))
 
 
 def alter_configs(
     image: MetadataImage, static: BrokerSettings, request: AlterConfigsRequest
 ) -> tuple[list[MetadataRecord], AlterConfigsResponse]:
     """The records that give each resource the settings named and no others, and the answer for each."""
-    alterations = [
+    return whole(alter_configs_in_slices(image, static, request))
+
+
+def alter_configs_in_slices(
+    image: MetadataImage, static: BrokerSettings, request: AlterConfigsRequest
+) -> Sliced[tuple[list[MetadataRecord], AlterConfigsResponse]]:
+    """As `alter_configs`, pausing."""
+    alterations = (
         Alteration(
             ConfigResource(resource.resource_type, resource.resource_name),
             tuple(Change(ConfigOperation.SET, config.name, config.value) for config in resource.configs),
             is_whole=True,
         )
         for resource in request.resources
-    ]
-    records, outcomes = _alter(image, static, alterations)
-    responses = tuple(
-        AlterConfigsResourceResponse(*_code_and_message(error), resource.resource_type, resource.name)
-        for resource, error in outcomes
     )
-    return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
+    records, outcomes = yield from _alter(image, static, alterations)
+    responses: list[AlterConfigsResourceResponse] = []
+    for resource, code, message in outcomes:
+        responses.append(AlterConfigsResourceResponse(code, message, resource.resource_type, resource.name))
+        if len(responses) % SLICE_OUTCOMES == 0:
+            yield
+    return [] if request.validate_only else records, AlterConfigsResponse(responses=tuple(responses))
 
 
-def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:
+def _code_and_message(error: KafkaError) -> tuple[int, str | None]:
     """The message is cut: it may name a setting of 32,767 bytes, and a string of the protocol holds no more."""
-    return (0, None) if error is None else (error.code, (error.message or "")[:MAX_MESSAGE_LENGTH] or None)
+    return error.code, (error.message or "")[:MAX_MESSAGE_LENGTH] or None
 
 
 def _alter(
-    image: MetadataImage, static: BrokerSettings, alterations: Sequence[Alteration]
-) -> tuple[list[MetadataRecord], list[Outcome]]:
+    image: MetadataImage, static: BrokerSettings, asked: Iterable[Alteration]
+) -> Sliced[tuple[list[MetadataRecord], list[Outcome]]]:
+    alterations: list[Alteration] = []
     counts: dict[ConfigResource, int] = {}
-    for alteration in alterations:
+    for alteration in asked:
+        alterations.append(alteration)
         counts[alteration.resource] = counts.get(alteration.resource, 0) + 1
+        if len(alterations) % SLICE_OUTCOMES == 0:
+            yield
     records: list[MetadataRecord] = []
     outcomes: list[Outcome] = []
     view = cache(lambda: _view(image, static))
     for alteration in alterations:
-        error: KafkaError | None = None
+        code, message = 0, None
         try:
             if counts[alteration.resource] > 1:
                 raise invalid_request("Each resource must appear at most once.")
             records += _records_of(image, static, view, alteration)
         except KafkaError as refused:
-            # without its frames: thousands of them make the collector look through all of them again and again
-            error = refused.with_traceback(None)
-        outcomes.append((alteration.resource, error))
+            code, message = _code_and_message(refused)
+        outcomes.append((alteration.resource, code, message))
+        if len(outcomes) % SLICE == 0:
+            yield
     if len(records) > MAX_RECORDS_PER_REQUEST:
         too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
-        return [], [(alteration.resource, too_large) for alteration in alterations]
+        return [], [(alteration.resource, *_code_and_message(too_large)) for alteration in alterations]
     return records, outcomes
 
 

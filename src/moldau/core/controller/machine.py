@@ -24,8 +24,9 @@ from moldau.core.controller.requests import (
     ShutDownBroker,
     UnfenceBroker,
 )
-from moldau.core.controller.topics import create_topics, delete_topics
+from moldau.core.controller.topics import create_topics_in_slices, delete_topics_in_slices
 from moldau.core.coordination.machine import Decision
+from moldau.core.coordination.slices import Sliced, whole
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS
@@ -60,18 +61,24 @@ class ControllerMachine:
         self, state: MetadataFold, request_id: int, request: ControllerRequest, now_ms: int
     ) -> ControllerDecision:
         """One request: its records and its answer. Raises KafkaError where the answer has no place for it."""
-        records, response = self._answer(state, request, now_ms)
+        return whole(self.decide_in_slices(state, request_id, request, now_ms))
+
+    def decide_in_slices(
+        self, state: MetadataFold, request_id: int, request: ControllerRequest, now_ms: int
+    ) -> Sliced[ControllerDecision]:
+        """As `decide`, pausing where a request names many; `state` must stay as it is until the end."""
+        records, response = yield from self._answer(state, request, now_ms)
         return Decision(tuple(records), ((request_id, response),))
 
     def _answer(
         self, state: MetadataFold, request: ControllerRequest, now_ms: int
-    ) -> tuple[list[MetadataRecord], ControllerResponse]:
+    ) -> Sliced[tuple[list[MetadataRecord], ControllerResponse]]:
         image = state.image
         match request:
             case CreateTopicsRequest():
-                return create_topics(state, self._settings, self._random, request)
+                return (yield from create_topics_in_slices(state, self._settings, self._random, request))
             case DeleteTopicsRequest():
-                return delete_topics(image, self._settings, request)
+                return (yield from delete_topics_in_slices(image, self._settings, request))
             case AllocateProducerIds():
                 return allocate_producer_ids(image, request)
             case RegisterBroker():
@@ -89,7 +96,8 @@ class ControllerMachine:
             case _:
                 from moldau.core.controller.administration import administer
 
-                return administer(state, self._settings, self._random, self.kraft_version, request, now_ms)
+                administering = administer(state, self._settings, self._random, self.kraft_version, request, now_ms)
+                return (yield from administering)
 
     def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
         """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from moldau.core.controller.assignments import (
     Charge,
+    add_partitions,
     bad_assignment,
     check_active,
     check_assignment,
     free_of_charge,
-    new_partition,
 )
 from moldau.core.controller.placement import place_replicas
+from moldau.core.coordination.slices import SLICE, Sliced, whole
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Random
+from moldau.types import Uuid
 from moldau.wire.protocol.messages.partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -30,6 +32,13 @@ def create_partitions(
     image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
 ) -> tuple[list[MetadataRecord], CreatePartitionsResponse]:
     """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
+    return whole(create_partitions_in_slices(image, random, request, charge))
+
+
+def create_partitions_in_slices(
+    image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
+) -> Sliced[tuple[list[MetadataRecord], CreatePartitionsResponse]]:
+    """As `create_partitions`, pausing."""
     counts: dict[str, int] = {}
     for topic in request.topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1
@@ -42,13 +51,15 @@ def create_partitions(
     records: list[MetadataRecord] = []
     for topic in asked:
         try:
-            added = _added(image, random, topic)
-            charge(len(added))
-            records += added
+            topic_id, first, placements = _added(image, random, topic)
+            charge(len(placements))
         except KafkaError as error:
             results.append(refused(topic.name, error))
         else:
             results.append(CreatePartitionsTopicResult(topic.name))
+            yield from add_partitions(image, topic_id, first, placements, records)
+        if len(results) % SLICE == 0:
+            yield
     return [] if request.validate_only else records, CreatePartitionsResponse(results=tuple(results))
 
 
@@ -74,8 +85,10 @@ def _refusal_of_all(image: MetadataImage, topics: list[CreatePartitionsTopic], t
     return None
 
 
-def _added(image: MetadataImage, random: Random, asked: CreatePartitionsTopic) -> list[MetadataRecord]:
-    """The records of one topic's new partitions. Raises KafkaError for the first thing that is wrong."""
+def _added(
+    image: MetadataImage, random: Random, asked: CreatePartitionsTopic
+) -> tuple[Uuid, int, list[tuple[int, ...]]]:
+    """Topic id, first new partition, and the replicas of each. Raises KafkaError for the first thing that is wrong."""
     topic = image.topics_by_name.get(asked.name)
     if topic is None:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
@@ -92,9 +105,7 @@ def _added(image: MetadataImage, random: Random, asked: CreatePartitionsTopic) -
         placements = place_replicas(asked.count - current, topic.replication_factor, brokers, random)
     else:
         placements = _assigned(image, topic, asked)
-    return [
-        new_partition(image, topic.topic_id, current + index, replicas) for index, replicas in enumerate(placements)
-    ]
+    return topic.topic_id, current, placements
 
 
 def _assigned(image: MetadataImage, topic: TopicImage, asked: CreatePartitionsTopic) -> list[tuple[int, ...]]:

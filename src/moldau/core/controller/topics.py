@@ -24,15 +24,16 @@ from moldau.core.config.topic_settings import (
 )
 from moldau.core.controller.assignments import (
     Charge,
+    add_partitions,
     bad_assignment,
     check_active,
     check_assignment,
     free_of_charge,
-    new_partition,
 )
 from moldau.core.controller.configs import setting_layers, topic_config_records
 from moldau.core.controller.placement import place_replicas
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
+from moldau.core.coordination.slices import SLICE, Sliced, whole
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
@@ -54,6 +55,8 @@ from moldau.wire.protocol.messages.topics import (
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
+SLICE_SPLIT = 10 * SLICE
+"""Topics that are only looked through, between two pauses."""
 USE_DEFAULT = -1
 
 Item = TypeVar("Item")
@@ -75,8 +78,19 @@ def create_topics(
     charge: Charge = free_of_charge,
 ) -> tuple[list[MetadataRecord], CreateTopicsResponse]:
     """The records of all topics that may be created (none if only validating), and the answer for each topic."""
+    return whole(create_topics_in_slices(state, settings, random, request, charge))
+
+
+def create_topics_in_slices(
+    state: MetadataFold,
+    settings: BrokerSettings,
+    random: Random,
+    request: CreateTopicsRequest,
+    charge: Charge = free_of_charge,
+) -> Sliced[tuple[list[MetadataRecord], CreateTopicsResponse]]:
+    """As `create_topics`, pausing."""
     image = state.image
-    asked, repeated = _split_repeated(request.topics, lambda topic: topic.name)
+    asked, repeated = yield from _split_repeated(request.topics, lambda topic: topic.name)
     results: list[CreatableTopicResult] = []
     records: list[MetadataRecord] = []
     describe = cache(lambda configs: _described(image, settings, dict(configs)))
@@ -88,26 +102,43 @@ def create_topics(
                 charge(len(new_topic.placements))
             except KafkaError as error:
                 results.append(_refused(topic.name, error))
-                continue
-            topic_id = _unused_topic_id(image, random)
-            records += _records(image, new_topic, topic_id)
-            results.append(_created(new_topic, topic_id, describe(tuple(new_topic.configs.items()))))
+            else:
+                topic_id = _unused_topic_id(image, random)
+                records += (TopicRecord(topic.name, topic_id), *topic_config_records(topic.name, new_topic.configs))
+                yield from add_partitions(image, topic_id, 0, new_topic.placements, records)
+                results.append(_created(new_topic, topic_id, describe(tuple(new_topic.configs.items()))))
+            if len(results) % SLICE == 0:
+                yield
         if len(records) > MAX_RECORDS_PER_REQUEST:
             raise _too_large()
     except KafkaError as error:
-        records, results = [], [_refused(topic.name, error) for topic in asked]
+        records, results = [], []
+        for topic in asked:
+            results.append(_refused(topic.name, error))
+            if len(results) % SLICE == 0:
+                yield
     duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
     results += [_refused(topic.name, duplicate) for topic in repeated]
     return [] if request.validate_only else records, CreateTopicsResponse(topics=tuple(results))
 
 
-def _split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> tuple[list[Item], list[Item]]:
+def _split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Sliced[tuple[list[Item], list[Item]]]:
     """(items whose key comes once, one item for each key that comes more often), in the order given."""
     counts: dict[object, int] = {}
-    for item in items:
+    for number, item in enumerate(items):
         counts[key(item)] = counts.get(key(item), 0) + 1
-    repeated = {key(item): item for item in items if counts[key(item)] > 1}
-    return [item for item in items if counts[key(item)] == 1], list(repeated.values())
+        if number % SLICE_SPLIT == SLICE_SPLIT - 1:
+            yield
+    single: list[Item] = []
+    repeated: dict[object, Item] = {}
+    for number, item in enumerate(items):
+        if counts[key(item)] == 1:
+            single.append(item)
+        else:
+            repeated[key(item)] = item
+        if number % SLICE_SPLIT == SLICE_SPLIT - 1:
+            yield
+    return single, list(repeated.values())
 
 
 def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
@@ -232,14 +263,6 @@ def _unused_topic_id(image: MetadataImage, random: Random) -> Uuid:
             return topic_id
 
 
-def _records(image: MetadataImage, topic: NewTopic, topic_id: Uuid) -> list[MetadataRecord]:
-    records: list[MetadataRecord] = [TopicRecord(topic.name, topic_id)]
-    records += topic_config_records(topic.name, topic.configs)
-    for partition_id, replicas in enumerate(topic.placements):
-        records.append(new_partition(image, topic_id, partition_id, replicas))
-    return records
-
-
 def _described(
     image: MetadataImage, settings: BrokerSettings, configs: dict[str, str]
 ) -> tuple[CreatableTopicConfigs, ...]:
@@ -267,8 +290,15 @@ def delete_topics(
     image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest, charge: Charge = free_of_charge
 ) -> tuple[list[MetadataRecord], DeleteTopicsResponse]:
     """The records that remove the topics named, and the answer for each."""
+    return whole(delete_topics_in_slices(image, settings, request, charge))
+
+
+def delete_topics_in_slices(
+    image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest, charge: Charge = free_of_charge
+) -> Sliced[tuple[list[MetadataRecord], DeleteTopicsResponse]]:
+    """As `delete_topics`, pausing."""
     states = request.topics or tuple(DeleteTopicState(name) for name in request.topic_names)
-    asked, repeated = _split_repeated(states, _deletion_key)
+    asked, repeated = yield from _split_repeated(states, _deletion_key)
     records: list[MetadataRecord] = []
     results: list[DeletableTopicResult] = []
     removed: dict[Uuid, None] = {}
@@ -281,10 +311,12 @@ def delete_topics(
             charge(len(topic.partitions))
         except KafkaError as error:
             results.append(_deletion_refused(state, error))
-            continue
-        removed[topic.topic_id] = None
-        records.append(RemoveTopicRecord(topic.topic_id))
-        results.append(DeletableTopicResult(topic.name, topic.topic_id))
+        else:
+            removed[topic.topic_id] = None
+            records.append(RemoveTopicRecord(topic.topic_id))
+            results.append(DeletableTopicResult(topic.name, topic.topic_id))
+        if len(results) % SLICE == 0:
+            yield
     if len(records) > MAX_RECORDS_PER_REQUEST:
         records, results = [], [_deletion_refused(state, _too_large()) for state in asked]
     results += [_repeated_deletion(state) for state in repeated]

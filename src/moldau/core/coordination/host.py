@@ -30,6 +30,7 @@ from moldau.core.coordination.machine import (
     State,
     Timer,
 )
+from moldau.core.coordination.slices import SLICE, Sliced, whole
 from moldau.errors import KafkaError, MoldauError, invariant, kafka_error
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
 
@@ -143,6 +144,14 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
             return HostOutput(replies=_failed(((request_id, error),), error))
         return self._take(request_id, decision, now_ms)
 
+    def decided(
+        self, request_id: int, decision: Decision[Request, Response, Record], now_ms: int
+    ) -> HostOutput[Response, Record]:
+        """As `submit`, for what the owner has had decided in slices; nothing else was decided meanwhile."""
+        if self.stopped is not None:
+            return HostOutput(replies=((request_id, self._stopped_error()),))
+        return self._take(request_id, decision, now_ms)
+
     def _take(
         self, request_id: int, decision: Decision[Request, Response, Record], now_ms: int
     ) -> HostOutput[Response, Record]:
@@ -171,6 +180,10 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
 
         Gives replies only if the shard stops here; the decision's own come from `committed`.
         """
+        return whole(self.appended_in_slices(last_offset))
+
+    def appended_in_slices(self, last_offset: int) -> Sliced[tuple[tuple[int, MoldauError], ...]]:
+        """As `appended`, pausing; nothing may be decided before it ends."""
         decision = self._pending
         invariant(decision is not None, "appended without records to append")
         if decision is None:
@@ -186,6 +199,8 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
                 return (*_failed(decision.replies, self._stopped_error()), *self.drop(self._stopped_error()))
             offset += 1
             self.end_offset = offset
+            if offset % SLICE == 0:
+                yield
         self._cancel_timers(decision)
         self._park(decision)
         return ()

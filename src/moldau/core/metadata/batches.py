@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from moldau.core.coordination.slices import SLICE, Sliced, whole
 from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord, UnknownRecord
 from moldau.errors import ProtocolError
@@ -15,7 +16,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     RegisterBrokerRecord,
 )
 from moldau.wire.protocol.record_codec import decode_metadata_record, encode_metadata_record
-from moldau.wire.records.builder import build_batch
+from moldau.wire.records import builder
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 """Kafka's bound on a batch of the metadata log."""
@@ -54,9 +55,41 @@ def build_metadata_batch(
     base_offset: int = 0,
 ) -> bytes:
     """One batch of `records`. Raises ProtocolError for a value that its field cannot hold."""
+    return whole(
+        build_metadata_batch_in_slices(
+            records, levels, now_ms=now_ms, leader_epoch=leader_epoch, base_offset=base_offset
+        )
+    )
+
+
+def build_metadata_batch_in_slices(
+    records: Sequence[MetadataRecord],
+    levels: Mapping[str, int],
+    *,
+    now_ms: int,
+    leader_epoch: int,
+    base_offset: int = 0,
+) -> Sliced[bytes]:
+    """As `build_metadata_batch`, pausing."""
     versions = RecordVersions.for_levels(levels)
-    rows = [(None, encode_record(record, versions), now_ms, ()) for record in records]
-    return build_batch(rows, base_offset=base_offset, leader_epoch=leader_epoch)
+    pieces: list[bytes] = []
+    for delta, record in enumerate(records):
+        pieces.append(builder.encode_record((None, encode_record(record, versions), now_ms, ()), delta, now_ms))
+        if delta % SLICE == SLICE - 1:
+            yield
+    return builder.assemble_batch(
+        b"".join(pieces),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        attributes=0,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=len(records),
+    )
 
 
 def decode_record(value: Buffer | None) -> MetadataRecord:

@@ -37,6 +37,8 @@ class PendingResponse:
         self.is_complete = True
         if answer is not None:
             self.size = len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
+        # nobody abandons it now: what it would tell refers to it, and would be left to the collector of cycles
+        self.on_abandoned = None
         if self.on_complete is not None:
             self.on_complete()
         self.connection.response_completed(self)

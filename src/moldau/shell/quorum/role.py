@@ -2,7 +2,8 @@
 
     submit -> decide -> append (page cache) -> apply -> flush (Workers) -> committed -> image, subscribers -> reply
 
-Requests that are decided while a flush runs wait for the next one together. Each start is a new leader epoch, written
+Requests that are decided while a flush runs wait for the next one together. A request that names many is decided,
+written down and applied in slices; those that come meanwhile wait for it. Each start is a new leader epoch, written
 to `quorum-state` before the log says so (a voter must not forget an epoch), and begins with a LeaderChange record.
 
 What the disk does to us. No space: the request is refused with KAFKA_STORAGE_ERROR, the log ends where it ended, the
@@ -32,13 +33,14 @@ from moldau.core.controller.requests import (
     Step,
     UnfenceBroker,
 )
-from moldau.core.coordination.host import CoordinatorHost, HostOutput
+from moldau.core.coordination.host import CoordinatorHost
+from moldau.core.coordination.slices import Sliced
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.retention import remove_files
 from moldau.core.log.settings import LogSettings
-from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch
+from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch_in_slices
 from moldau.core.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -57,6 +59,7 @@ from moldau.errors import (
     kafka_error,
 )
 from moldau.ports import Clock, Disk, Random, Workers
+from moldau.shell.network.turns import next_turn
 from moldau.shell.quorum.metadata_log import (
     LogReplay,
     check_levels,
@@ -126,6 +129,9 @@ class QuorumRole:
         self._deltas: deque[MetadataDelta] = deque()
         self._waiting: dict[int, asyncio.Future[ControllerResponse]] = {}
         self._last_request_id = 0
+        self._working: asyncio.Task[None] | None = None
+        """A request that is decided in slices."""
+        self._queued: deque[tuple[int, Sliced[None]]] = deque()
         self._flushing: asyncio.Task[None] | None = None
         self._snapshots = SnapshotWriter(
             disk,
@@ -216,6 +222,8 @@ class QuorumRole:
     async def stop(self) -> None:
         """Flushes and closes the log; what is submitted afterwards is refused with NOT_CONTROLLER."""
         self._is_stopping = True
+        if self._working is not None:
+            await asyncio.wait([self._working])
         for task in (self._flushing, self._snapshotting):
             if task is not None:
                 await asyncio.wait([task])
@@ -227,7 +235,7 @@ class QuorumRole:
     def abort(self) -> None:
         """As a crash: nothing is flushed or closed, nobody gets an answer."""
         self._is_stopping = True
-        for task in (self._flushing, self._snapshotting):
+        for task in (self._working, self._flushing, self._snapshotting):
             if task is not None:
                 task.cancel()
         for future in self._waiting.values():
@@ -338,18 +346,45 @@ class QuorumRole:
             raise _storage_error(StorageFailedError(self.health.failure or ""))
         if len(self._waiting) >= MAX_PENDING_REQUESTS:
             raise kafka_error("REQUEST_TIMED_OUT", "the controller has too many requests waiting")
-        if isinstance(request, RegisterBroker):
-            request = msgspec.structs.replace(request, broker_epoch=self.log.log_end_offset)
         self._last_request_id += 1
         request_id = self._last_request_id
         future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
+        work = self._handle(host, request_id, request)
+        if self._working is not None:
+            self._queued.append((request_id, work))
+            return future
         try:
-            self._take(host, host.submit(request_id, request, self._clock.now_ms()))
+            next(work)
+        except StopIteration:
+            return future
         except BaseException:
             self._waiting.pop(request_id, None)
             raise
+        self._working = asyncio.get_running_loop().create_task(self._work(request_id, work))
+        self._working.add_done_callback(self._work_ended)
         return future
+
+    async def _work(self, request_id: int, work: Sliced[None]) -> None:
+        """The rest of a long request, and what came meanwhile."""
+        try:
+            while True:
+                await next_turn()
+                try:
+                    next(work)
+                    continue
+                except StopIteration:
+                    pass
+                except Exception as error:
+                    # as for a short one: who asked is told, and the machine lives on
+                    future = self._waiting.pop(request_id, None)
+                    if future is not None and not future.done():
+                        future.set_exception(error)
+                if not self._queued:
+                    return
+                request_id, work = self._queued.popleft()
+        finally:
+            self._working = None
 
     async def start_broker(self, request: RegisterBroker) -> int:
         """Registers this node's broker, which serves already, and unfences it with the same flush; gives its epoch.
@@ -385,23 +420,35 @@ class QuorumRole:
             if isinstance(step, Step) and step.is_done:
                 return step.broker_epoch
 
-    def _take(self, host: Host, output: HostOutput[ControllerResponse, MetadataRecord]) -> None:
-        if output.records:
-            self._append(host, output.records)
-        self._reply(output.replies)
-
-    def _append(self, host: Host, records: tuple[MetadataRecord, ...]) -> None:
+    def _handle(self, host: Host, request_id: int, request: ControllerRequest) -> Sliced[None]:
         now_ms = self._clock.now_ms()
-        fold = host.state
+        if isinstance(request, RegisterBroker):
+            request = msgspec.structs.replace(request, broker_epoch=self.log.log_end_offset)
+        batch = b""
         try:
-            batch = build_metadata_batch(records, fold.image.features, now_ms=now_ms, leader_epoch=self.leader_epoch)
+            decision = yield from self._machine.decide_in_slices(host.state, request_id, request, now_ms)
+            if decision.records:
+                batch = yield from build_metadata_batch_in_slices(
+                    decision.records, host.state.image.features, now_ms=now_ms, leader_epoch=self.leader_epoch
+                )
             if len(batch) > MAX_BATCH_BYTES:
                 raise kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+        except (KafkaError, ProtocolError) as error:
+            told = error if isinstance(error, KafkaError) else kafka_error("INVALID_REQUEST", str(error))
+            self._reply(((request_id, told),))
+            return
+        output = host.decided(request_id, decision, now_ms)
+        if output.records:
+            yield from self._append(host, batch, now_ms)
+        self._reply(output.replies)
+
+    def _append(self, host: Host, batch: bytes, now_ms: int) -> Sliced[None]:
+        """What `host` decided last, as one batch."""
+        fold = host.state
+        try:
             appended = self.log.append(
                 bytearray(batch), leader_epoch=self.leader_epoch, now_ms=now_ms, origin=AppendOrigin.CONTROLLER
             )
-        except ProtocolError as error:
-            self._reply(host.append_failed(kafka_error("INVALID_REQUEST", str(error))))
         except (KafkaError, StorageFullError, StorageFailedError) as error:
             self._reply(host.append_failed(error))
             if self.is_offline:
@@ -413,7 +460,7 @@ class QuorumRole:
             host.append_failed(kafka_error("UNKNOWN_SERVER_ERROR"))
             raise
         else:
-            self._reply(host.appended(appended.last_offset))
+            self._reply((yield from host.appended_in_slices(appended.last_offset)))
             self._deltas.append(fold.take_delta(Offset(appended.last_offset + 1), self.leader_epoch))
             self._begin_flush()
             if host.stopped is not None:

@@ -1,0 +1,133 @@
+"""A request to the controller that names many is worked on in slices; the others wait for it, and see what it did."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
+from moldau.core.coordination.slices import SLICE
+from moldau.errors import KafkaError
+from moldau.shell.quorum.role import QuorumRole
+from moldau.wire.protocol.messages.configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
+from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from tests.unit.shell.quorum.test_quorum_role import NODE, Node, codes, create, turn
+
+pytestmark = pytest.mark.asyncio
+
+COUNT = 5 * SLICE
+NAMES = tuple(f"t{number:04d}" for number in range(COUNT))
+TOPIC = 2
+
+
+async def turns_of(role: QuorumRole, request: object) -> tuple[int, object]:
+    """How often the loop turned until `request` was answered, and the answer."""
+    asked = asyncio.ensure_future(role.submit(request))  # type: ignore[arg-type]
+    count = 0
+    while not asked.done():
+        await turn()
+        count += 1
+    return count, asked.result()
+
+
+async def test_the_loop_turns_while_many_things_are_written() -> None:
+    role = await Node().start_with_broker()
+    few, _ = await turns_of(role, create("few"))
+    setting = (IncrementalAlterableConfig(name="retention.ms", config_operation=0, value="77"),)
+    resources = tuple(
+        IncrementalAlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=setting) for name in NAMES
+    )
+    for request in (
+        create(*NAMES),
+        create("wide", partitions=COUNT),
+        CreatePartitionsRequest((CreatePartitionsTopic("few", COUNT, None),), 1_000),
+        IncrementalAlterConfigsRequest(resources),
+        DeleteTopicsRequest(topics=tuple(DeleteTopicState(name) for name in NAMES), timeout_ms=1_000),
+    ):
+        many, _ = await turns_of(role, request)
+        assert many > few + COUNT // SLICE
+    assert list(role.image.topics_by_name) == ["few", "wide"]
+    assert [len(topic.partitions) for topic in role.image.topics_by_id.values()] == [COUNT, COUNT]
+    await role.stop()
+
+
+async def test_what_is_asked_meanwhile_waits_and_sees_what_was_done() -> None:
+    node = Node()
+    role = await node.start_with_broker()
+    long = asyncio.ensure_future(codes(role, create(*NAMES)))
+    await turn()
+    again = asyncio.ensure_future(codes(role, create(NAMES[-1], "new")))
+    block = asyncio.ensure_future(role.submit(AllocateProducerIds(NODE, node.broker_epoch)))
+    await turn()
+    assert not again.done()
+    assert await long == [0] * COUNT
+    assert await again == [36, 0]
+    assert isinstance(await block, ProducerIdBlock)
+    await role.stop()
+
+
+async def test_a_stop_waits_for_what_is_being_written() -> None:
+    node = Node()
+    role = await node.start_with_broker()
+    long = asyncio.ensure_future(codes(role, create(*NAMES)))
+    late = asyncio.ensure_future(codes(role, create("late")))
+    await turn()
+    await role.stop()
+    assert await long == [0] * COUNT
+    assert await late == [0]
+    again = await node.start()
+    assert len(again.image.topics_by_name) == COUNT + 1
+    await again.stop()
+
+
+async def test_a_crash_leaves_all_of_a_long_request_or_nothing() -> None:
+    node = Node()
+    for turns in range(1, 40, 3):
+        role = await node.start_with_broker()
+        before = len(role.image.topics_by_name)
+        asked = asyncio.ensure_future(codes(role, create(*(f"{name}-{turns}" for name in NAMES))))
+        for _ in range(turns):
+            await turn()
+        role.abort()
+        await asyncio.wait([asked])
+        role = await node.start()
+        assert len(role.image.topics_by_name) - before in (0, COUNT)
+        await role.stop()
+
+
+async def test_a_mistake_of_ours_in_a_slice_is_told_and_the_next_request_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    role = await Node().start_with_broker()
+
+    def fail(name: str) -> str | None:
+        if name == "next":
+            return None
+        raise ZeroDivisionError
+
+    long = asyncio.ensure_future(codes(role, create(*NAMES)))
+    await turn()
+    next_one = asyncio.ensure_future(codes(role, create("next")))
+    with monkeypatch.context() as patch:
+        patch.setattr("moldau.core.controller.topics.topic_name_fault", fail)
+        await asyncio.wait([long])
+    assert isinstance(long.exception(), ZeroDivisionError)
+    assert await next_one == [0]
+    assert list(role.image.topics_by_name) == ["next"]
+    await role.stop()
+
+
+async def test_a_long_request_that_is_refused_leaves_nothing() -> None:
+    role = await Node().start_with_broker()
+    too_many = tuple(f"n{number}" for number in range(10_001))
+    assert await codes(role, create(*too_many)) == [44] * len(too_many)
+    assert not role.image.topics_by_name
+    role.abort()
+    with pytest.raises(KafkaError):
+        await role.submit(create("t"))
