@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,49 @@ def test_the_lag_of_partitions_without_an_offset_is_not_0(moldau_own_cluster: Cl
     finally:
         consumer.close()
     assert told == "group kitchen: Stable, 1 member, lag 1 (1 partition without a committed offset)"
+
+
+HUGE = "99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("produce", "t", "x", "--partition", HUGE), 2, "argument --partition: must be a whole number"),
+        (("consume", "t", "--from", HUGE), 1, "--from takes beginning, end or an offset"),
+        (("consume", "t", "--from", "\u00b2"), 1, "--from takes beginning, end or an offset"),
+        (("topics", "create", "t", "--partitions", HUGE), 2, "argument --partitions: must be a whole number"),
+        (("topics", "create", "t", "--replication-factor", "40000"), 2, "at most 32767"),
+        (("partitions", "add", "t", HUGE), 2, "argument count: must be a whole number"),
+        (("partitions", "trim", "t", "--before", HUGE), 2, "argument --before: must be a whole number"),
+        (("offsets", "reset", "g", "--topic", "t", "--to-offset", HUGE), 2, "must be a whole number"),
+        (("offsets", "reset", "g", "--topic", "t", "--by-duration", f"P{HUGE}D"), 1, "takes PT1H30M or P2D"),
+        (("doctor", "--timeout", "-1"), 2, "argument --timeout: must be a number of seconds"),
+        (("doctor", "--timeout", "nan"), 2, "argument --timeout: must be a number of seconds"),
+        (("page", "-b", "nonsense:xx"), 1, "'nonsense:xx' is not host:port"),
+        (("configs", "describe", "topic", "none"), 1, "moldau: unknown topic: none\n"),
+        (("partitions", "add", "none", "3"), 1, "moldau: unknown topic: none\n"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(words: tuple[str, ...], code: int, told: str, moldau_cluster: Cluster) -> None:
+    at = () if "-b" in words or "doctor" in words else ("-b", moldau_cluster.bootstrap_servers)
+    assert told in run(*words, *at, code=code)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_an_output_that_takes_no_more_is_a_sentence(moldau_cluster: Cluster, moldau_topic: str) -> None:
+    moldau_cluster.produce(moldau_topic, "coffee")
+    for words in (("topics", "list"), ("consume", moldau_topic, "--from", "beginning", "--until-end")):
+        command = [sys.executable, "-m", "moldau.cli.main", *words, "-b", moldau_cluster.bootstrap_servers]
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (1, "moldau: No space left on device\n")
+
+
+def test_records_without_a_standard_input_are_asked_for(moldau_cluster: Cluster, moldau_topic: str) -> None:
+    command = f'exec "{sys.executable}" -m moldau.cli.main produce {moldau_topic} -b {moldau_cluster.bootstrap_servers}'
+    done = subprocess.run(["sh", "-c", command + " <&-"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "moldau: standard input is closed: name the records after the topic\n",
+    )

@@ -50,7 +50,7 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     from moldau.cli.admin.client import ClusterAdmin, is_unreachable
     from moldau.errors import KafkaError, ProtocolError
 
-    _check_address(arguments)
+    check_address(arguments)
     try:
         with ClusterAdmin(arguments.bootstrap_server) as admin:
             yield admin
@@ -60,6 +60,19 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
         raise CommandError(str(error)) from error
     except ProtocolError as error:
         raise CommandError(f"{arguments.bootstrap_server} does not answer as a Kafka broker: {error}") from error
+
+
+@contextmanager
+def known_topic(topic: str) -> Iterator[None]:
+    """Says that there is no such topic, where a broker only says that it hosts no such partition."""
+    from moldau.errors import KafkaError
+
+    try:
+        yield
+    except KafkaError as error:
+        if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
+            raise
+        raise CommandError(f"unknown topic: {topic}") from error
 
 
 def split_setting(option: str, text: str) -> tuple[str, str]:
@@ -93,7 +106,7 @@ def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str,
     return {"bootstrap.servers": arguments.bootstrap_server, "log_level": 0, "client.id": "moldau-cli", **extra}
 
 
-def _check_address(arguments: argparse.Namespace) -> None:
+def check_address(arguments: argparse.Namespace) -> None:
     from moldau.shell.network.client_cluster import parse_bootstrap_servers
 
     try:

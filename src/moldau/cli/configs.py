@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin, split_setting
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, known_topic, split_setting
 from moldau.cli.output import CommandError, print_rows
 
 _KINDS: Final[dict[str, int]] = {"topic": 2, "broker": 4, "client-metrics": 16, "group": 32}
@@ -73,7 +73,7 @@ def describe_configs(arguments: argparse.Namespace) -> int:
     from moldau.cli.admin import configs as questions
 
     name = _name(arguments)
-    with cluster_admin(arguments) as admin:
+    with cluster_admin(arguments) as admin, known_topic(name):
         found = questions.describe_configs(admin, _KINDS[arguments.kind], [name]).get(name, ())
     rows: list[dict[str, object]] = [
         {

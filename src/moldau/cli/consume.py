@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, int32, int64
 from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, client_settings, explained
 from moldau.cli.output import CommandError, print_json
 
@@ -22,10 +22,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="beginning, end (default) or an offset; with --group only where nothing is committed",
     )
     parser.add_argument("--until-end", action="store_true", help="stop at the end that the topic has at the start")
-    parser.add_argument("--count", type=int, metavar="N", help="stop after N records")
+    parser.add_argument("--count", type=int64, metavar="N", help="stop after N records")
     parser.add_argument("--group", help="read as a member of this group and commit what was printed")
     parser.add_argument("--keys", action="store_true", help="print the key before the value, with a tab between")
-    parser.add_argument("--partition", type=int, help="only this partition (not with --group)")
+    parser.add_argument("--partition", type=int32, help="only this partition (not with --group)")
     add_cluster_arguments(parser)
     parser.set_defaults(run=consume)
 
@@ -38,9 +38,11 @@ def consume(arguments: argparse.Namespace) -> int:
     if arguments.group and (arguments.partition is not None or arguments.start not in ("beginning", "end")):
         raise CommandError("--group takes its partitions and offsets from the group: drop --partition and the offset")
     starts = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}
-    if arguments.start not in starts and not arguments.start.isdigit():
-        raise CommandError(f"--from takes beginning, end or an offset, not {arguments.start!r}")
-    start = starts.get(arguments.start) if arguments.start in starts else int(arguments.start)
+    start = starts.get(arguments.start)
+    if start is None:
+        start = int(arguments.start) if arguments.start.isdecimal() else -1
+        if not 0 <= start < 1 << 63:
+            raise CommandError(f"--from takes beginning, end or an offset, not {arguments.start!r}")
     settings = client_settings(
         arguments,
         **{

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, seconds
 from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER
 from moldau.cli.output import CommandError, print_json
 
@@ -28,7 +28,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="also create a topic, write and read one record, compare the clocks, and delete the topic",
     )
-    parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, metavar="SECONDS", help="for each step")
+    parser.add_argument("--timeout", type=seconds, default=DEFAULT_TIMEOUT_S, metavar="SECONDS", help="for each step")
     parser.add_argument("--json", action="store_true", help="print JSON: step, level, text, advice")
     parser.set_defaults(run=doctor)
 

@@ -101,7 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if words and words[0] in TOOLS:
             return run_tool(words[0], words[1:])
         arguments = build_parser().parse_args(words)
-        return int(arguments.run(arguments) or 0)
+        code = int(arguments.run(arguments) or 0)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except CommandError as error:
         print(f"moldau: {error}", file=sys.stderr)
         return 1
@@ -111,6 +114,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output (`| head`) has gone; Python would complain again when it closes standard output.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        # Standard output takes no more, say on a full disk. Python would complain again when it writes the rest.
+        print(f"moldau: {error.strerror or error}", file=sys.stderr)
+        sys.stderr.close()
+        return 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, int64
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.cli.topics import partition_names
@@ -43,10 +43,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     goal = reset.add_mutually_exclusive_group(required=True)
     goal.add_argument("--to-earliest", action="store_true", help="the first record")
     goal.add_argument("--to-latest", action="store_true", help="the end")
-    goal.add_argument("--to-offset", type=int, metavar="N", help="this offset, or the nearest that there is")
+    goal.add_argument("--to-offset", type=int64, metavar="N", help="this offset, or the nearest that there is")
     goal.add_argument("--to-datetime", metavar="TIME", help="the first record at or after 2026-01-31T12:00:00 (UTC)")
     goal.add_argument("--by-duration", metavar="PT1H30M", help="the first record of the last so much time")
-    goal.add_argument("--shift-by", type=int, metavar="N", help="so many records on, or back if negative")
+    goal.add_argument("--shift-by", type=int64, metavar="N", help="so many records on, or back if negative")
     goal.add_argument("--from-file", type=Path, metavar="CSV", help="rows topic,partition,offset as --export prints")
     reset.add_argument("--execute", action="store_true", help="do it")
     reset.add_argument("--export", action="store_true", help="print the plan as rows topic,partition,offset")

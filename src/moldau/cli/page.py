@@ -6,7 +6,7 @@ import argparse
 import socket
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER
+from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER, check_address
 from moldau.cli.output import CommandError
 
 DEFAULT_PAGE_PORT = 9080
@@ -34,6 +34,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def page(arguments: argparse.Namespace) -> int:
     """Serves until Ctrl-C."""
+    check_address(arguments)
     try:
         listening = listen(arguments.port)
     except OSError as error:
@@ -48,7 +49,7 @@ def page(arguments: argparse.Namespace) -> int:
 def listen(port: int) -> socket.socket:
     """A listening socket on loopback, for nobody else. Raises OSError, OverflowError."""
     if not 0 <= port <= 65535:
-        raise CommandError(f"a port is at most 65535, not {port}")
+        raise CommandError(f"a port is a number from 0 to 65535, not {port}")
     listening = socket.socket()
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

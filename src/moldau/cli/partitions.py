@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import add_cluster_arguments, cluster_admin
+from moldau.cli.arguments import Subparsers, int32, int64
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin, known_topic
 from moldau.cli.offsets import partitions_of
 from moldau.cli.output import CommandError, print_rows
 
@@ -16,7 +16,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
     add = verbs.add_parser("add", help="grow a topic to so many partitions")
     add.add_argument("topic")
-    add.add_argument("count", type=int, help="how many there shall be in all")
+    add.add_argument("count", type=int32, help="how many there shall be in all")
     add.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
     add_cluster_arguments(add)
     add.set_defaults(run=add_partitions)
@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
     trim = verbs.add_parser("trim", help="delete the records before an offset")
     trim.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
-    trim.add_argument("--before", type=int, required=True, metavar="OFFSET", help="-1: all that there are now")
+    trim.add_argument("--before", type=int64, required=True, metavar="OFFSET", help="-1: all that there are now")
     add_cluster_arguments(trim)
     trim.set_defaults(run=trim_partitions)
 
@@ -41,7 +41,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def add_partitions(arguments: argparse.Namespace) -> int:
     from moldau.cli.admin.topics import create_partitions
 
-    with cluster_admin(arguments) as admin:
+    with cluster_admin(arguments) as admin, known_topic(arguments.topic):
         create_partitions(admin, arguments.topic, arguments.count, validate_only=arguments.dry_run)
     result = f"would have {arguments.count} partitions" if arguments.dry_run else f"{arguments.count} partitions"
     if arguments.json:

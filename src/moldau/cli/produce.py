@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, client_settings, explained
 from moldau.cli.output import CommandError, print_json
 
@@ -26,7 +26,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument("--key", help="one key for all records")
     parser.add_argument("--key-separator", metavar="TEXT", help="what stands before it in a line is the key")
     parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
-    parser.add_argument("--partition", type=int, default=-1, help="default: by the hash of the key")
+    parser.add_argument("--partition", type=int32, default=-1, help="default: by the hash of the key")
     parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
     parser.add_argument("--acks", choices=["all", "1", "0"], default="all")
     add_cluster_arguments(parser)
@@ -96,6 +96,8 @@ def _begin_input() -> tuple[bytes, bool]:
     """What standard input has at once, at most FEW_BYTES, and whether that is all of it. Waits for its first bytes."""
     import select
 
+    if sys.stdin is None:
+        raise CommandError("standard input is closed: name the records after the topic")
     descriptor, begun = sys.stdin.fileno(), b""
     while len(begun) < FEW_BYTES:
         if begun and not select.select([descriptor], [], [], 0)[0]:

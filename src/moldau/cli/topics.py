@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, int16, int32
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_names, split_setting
 from moldau.cli.output import CommandError, print_rows
 
@@ -23,8 +23,8 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
     create = verbs.add_parser("create", help="create a topic")
     create.add_argument("topic", nargs="+")
-    create.add_argument("--partitions", type=int, default=-1, help="default: the broker's num.partitions")
-    create.add_argument("--replication-factor", type=int, default=-1, help="default: the broker's")
+    create.add_argument("--partitions", type=int32, default=-1, help="default: the broker's num.partitions")
+    create.add_argument("--replication-factor", type=int16, default=-1, help="default: the broker's")
     create.add_argument(
         "--config", action="append", default=[], metavar="NAME=VALUE", help="a topic setting; may be repeated"
     )
@@ -48,7 +48,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     alter = verbs.add_parser("alter", help="change settings of topics, or add partitions")
     alter.add_argument("topic", nargs="+")
     alter.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
-    alter.add_argument("--partitions", type=int, metavar="N", help="how many there shall be in all")
+    alter.add_argument("--partitions", type=int32, metavar="N", help="how many there shall be in all")
     alter.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
     alter.add_argument("--unset", action="append", default=[], metavar="NAME", help="back to the default")
     alter.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")

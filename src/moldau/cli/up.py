@@ -68,8 +68,15 @@ def up(arguments: argparse.Namespace) -> int:
             data_directory=None if arguments.in_memory else settings.log_directory,
             on_ready=lambda node: announce(settings, node, arguments.in_memory, open_page(page, node)),
         )
-    except (MoldauError, OSError) as error:
+    except MoldauError as error:
         raise CommandError(str(error)) from error
+    except OSError as error:
+        import socket
+
+        where = f"{error.filename}: " if error.filename else ""
+        if isinstance(error, socket.gaierror):
+            where = "the host of a listener is not known: "
+        raise CommandError(f"{where}{error.strerror or error}") from error
 
 
 def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
@@ -81,7 +88,7 @@ def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
         try:
             settings.update(parse_properties(Path(arguments.config).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"cannot read {arguments.config}: {error}") from error
+            raise CommandError(f"cannot read {arguments.config}: {getattr(error, 'strerror', error)}") from error
     for text in arguments.set:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():

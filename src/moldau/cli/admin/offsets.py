@@ -159,4 +159,6 @@ def parse_duration_ms(text: str) -> int:
     milliseconds = (whole + int(seconds or 0)) * 1000
     part = int((fraction or "").ljust(3, "0")[:3])
     milliseconds += -part if (seconds or "").startswith("-") else part
+    if abs(milliseconds) >= 1 << 62:
+        raise ValueError("Text cannot be parsed to a Duration")
     return -milliseconds if sign == "-" else milliseconds

@@ -111,7 +111,7 @@ def check(arguments: Arguments) -> dict[str, object]:
         raise UsageError("The partition is required when offset is specified.")
     if arguments.has("offset"):
         text = arguments.required("offset").lower()
-        if text not in ("earliest", "latest") and not text.isdigit():
+        if text not in ("earliest", "latest") and not (text.isdecimal() and int(text) < 1 << 63):
             raise UsageError(
                 f"The provided offset value '{arguments.text('offset')}' is incorrect. "
                 "Valid values are 'earliest', 'latest', or a non-negative long."
