@@ -54,6 +54,35 @@ def test_a_topic_made_meanwhile_appears_by_itself(running: BrokerWithPage, brows
     wait(browser, "made-meanwhile")
 
 
+def test_a_long_value_leaves_room_for_the_key_and_for_other_records(
+    running: BrokerWithPage, browser: Chrome, wait: Wait
+) -> None:
+    create(running, NewTopic("long-values", 1))
+    running.produce("long-values", (b"customer-1234", b"lorem ipsum " * 600, {}))
+    browser.get(f"{running.page}/topics/long-values/tail")
+    wait(browser, "customer-1234")
+    key_lines, height = browser.execute_script(
+        "const cells = document.querySelector('#records tr').cells;"
+        "return [cells[3].querySelector('.data').getClientRects()[0].height, cells[4].offsetHeight]"
+    )
+    assert key_lines < 30
+    assert height < 300
+
+
+def test_a_topic_that_is_called_tail_has_both_pages(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    create(running, NewTopic("tail", 1))
+    browser.get(f"{running.page}/topics/tail")
+    wait(browser, "Settings of this topic")
+    browser.get(f"{running.page}/topics/tail/tail")
+    wait(browser, "No records yet")
+
+
+def test_a_page_that_is_none_is_told_as_the_others(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    browser.get(f"{running.page}/nowhere/<b>")
+    wait(browser, "There is no such page")
+    assert browser.find_element("link text", "Topics").is_displayed()
+
+
 def test_a_page_whose_broker_is_gone_says_since_when(browser: Chrome, wait: Wait) -> None:
     gone = BrokerWithPage()
     try:

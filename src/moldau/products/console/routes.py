@@ -68,7 +68,7 @@ def make_app(console: Console) -> ASGIApp:
         Route("/live", pages.live),
         Mount("/static", StaticFiles(directory=_HERE / "static")),
     ]
-    return Guard(Starlette(routes=routes), console)
+    return Guard(Starlette(routes=routes, exception_handlers={404: pages.no_such_page}), console)
 
 
 class Guard:
@@ -130,6 +130,10 @@ class Pages:
         values = {"here": path, "live": f"{path}?{query}" if query else path, **self._frame(), **values}
         return HTMLResponse(await run_in_threadpool(self._render, name, values), status)
 
+    async def no_such_page(self, request: Request, _: Exception) -> Response:
+        values = {"title": "There is no such page", "reason": visible(request.url.path), "here": "", "live": "/"}
+        return HTMLResponse(await run_in_threadpool(self._render, "page_missing.html", self._frame() | values), 404)
+
     def _render(self, name: str, values: dict[str, Any]) -> str:
         return self.templates.get_template(name).render(values)
 
@@ -177,7 +181,7 @@ class Pages:
         if topic is None:
             return 404, "error.html", {"title": "There is no such topic", "reason": visible(name)}
         values["topic"] = topic
-        if path.endswith("/tail"):
+        if path.endswith("/tail") and path.count("/") == 3:  # a topic may be called so too
             tail = Tail(self.console.cluster.bootstrap_servers, topic)
             try:
                 return 200, "tail.html", values | {"records": tail.last(LAST_RECORDS)}

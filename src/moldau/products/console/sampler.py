@@ -36,11 +36,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def records(self) -> int | None:
-        return total(topic.records for topic in self.topics)
+        return total(topic.records for topic in self.topics) if self.topics else 0
 
     @property
     def size_bytes(self) -> int | None:
-        return total(topic.size_bytes for topic in self.topics)
+        return total(topic.size_bytes for topic in self.topics) if self.topics else 0
 
     @property
     def partition_count(self) -> int:
@@ -48,7 +48,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        return total(group.lag for group in self.groups)
+        return total(group.lag for group in self.groups) if self.groups else 0
 
 
 NOTHING = Snapshot(Overview("", (), ()), (), (), 0.0, "not asked yet")
