@@ -19,6 +19,7 @@ from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
+from moldau.shell.node.collector import keep_collections_short
 from moldau.shell.node.doors import Doors
 
 DEFAULT_MEMORY_BYTES = 4 << 30
@@ -30,7 +31,7 @@ def run_node(
     """Serves until SIGINT or SIGTERM, then stops cleanly: 0; 1 if the node stopped by itself over a broken invariant.
 
     `data_directory` None keeps everything in memory. `on_ready(node)` is called once clients are served. Raises
-    MoldauError and OSError where the node cannot start. Takes over the process: its loop and those two signals.
+    MoldauError and OSError where the node cannot start. Takes over the process: its loop, two signals, its collector.
     """
     try:
         import uvloop
@@ -72,6 +73,7 @@ async def _serve(settings: BrokerSettings, data_directory: str | None, on_ready:
             await asyncio.wait((starting,))
             return 0
         await starting
+        keep_collections_short(time.perf_counter)
         if on_ready is not None:
             on_ready(node)
         failing = loop.create_task(node.stopped.wait())
