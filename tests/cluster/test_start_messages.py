@@ -35,6 +35,14 @@ def test_a_new_directory_a_clean_and_an_unclean_shutdown_are_told_apart(tmp_path
     assert any("left by an unclean shutdown: 1 logs recovered in" in line for line in broker.output)
 
 
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data" / ".lock").mkdir(parents=True)
+    broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-page")
+    broker.process.wait(timeout=60)
+    assert broker.stop() == 1
+    assert broker.output == [f"moldau: {tmp_path}/data: open .lock: Is a directory\n"]
+
+
 def test_the_log_can_be_read_by_programs(tmp_path: Path) -> None:
     broker = start(tmp_path / "data", "--log-format", "json")
     write_one(broker)

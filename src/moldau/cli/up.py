@@ -54,13 +54,15 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def up(arguments: argparse.Namespace) -> int:
     """Exit code 0 after Ctrl-C or SIGTERM; a broker that cannot start is a CommandError."""
     from moldau.core.config.broker_settings import parse_broker_settings
-    from moldau.errors import MoldauError
+    from moldau.errors import MoldauError, StorageFailedError, StorageFullError
     from moldau.shell.node.log_format import start_logging
     from moldau.shell.node.main import run_node
 
     start_logging(arguments.log_format)
+    directory = ""
     try:
         settings = parse_broker_settings(read_settings(arguments))
+        directory = str(Path(settings.log_directory or "").resolve())
         page = listen_for_page(arguments)
         # Where it listens is known only once it does: port 0 picks one.
         return run_node(
@@ -68,6 +70,9 @@ def up(arguments: argparse.Namespace) -> int:
             data_directory=None if arguments.in_memory else settings.log_directory,
             on_ready=lambda node: announce(settings, node, arguments.in_memory, open_page(page, node)),
         )
+    except (StorageFailedError, StorageFullError) as error:
+        # the error names the file in it
+        raise CommandError(str(error) if directory in str(error) else f"{directory}: {error}") from error
     except MoldauError as error:
         raise CommandError(str(error)) from error
     except OSError as error:
