@@ -87,6 +87,9 @@ class Cluster:
         self._topics_made = 0
         self._owner_pid = 0
 
+    def __repr__(self) -> str:
+        return f"<Cluster {self._address}>" if self._is_started else "<Cluster, not started>"
+
     # -- life
 
     @property

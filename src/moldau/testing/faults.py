@@ -130,6 +130,12 @@ class Fault:
         self.happened: list[Happened] = []
         """What came of it, oldest first."""
 
+    def __repr__(self) -> str:
+        """What a failing assertion shows."""
+        kind = "skip" if self._action is None else f"{self._action.kind} {self._action.detail}"
+        requests = "*" if self._api_keys is None else ", ".join(api_name(key) for key in self._api_keys)
+        return f"<Fault {kind} of {requests}, happened: {self.times_happened}>"
+
     @property
     def times_happened(self) -> int:
         return len(self.happened)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -25,6 +26,10 @@ T = TypeVar("T")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 60.0
+
+# A script that kills its broker would else find the warnings of its next start on standard error. Whoever wants the
+# broker's log (pytest does) takes it as any other.
+logging.getLogger("moldau").addHandler(logging.NullHandler())
 
 
 class Runtime:

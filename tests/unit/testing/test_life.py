@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,21 @@ def test_memory_is_forgotten_by_stop_and_kept_by_restart() -> None:
         assert values(cluster, "t") == [b"1"]
     with cluster, pytest.raises(MoldauError, match="no topic 't'"):
         cluster.records("t")
+
+
+def test_a_script_that_kills_its_broker_prints_nothing() -> None:
+    script = (
+        "from moldau.testing import Cluster\n"
+        "with Cluster() as cluster:\n"
+        "    cluster.produce('t', 'x'), cluster.kill(), cluster.restart()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_what_a_failing_assertion_shows_is_readable() -> None:
+    assert repr(Cluster()) == "<Cluster, not started>"
+    with Cluster() as cluster:
+        assert repr(cluster) == f"<Cluster {cluster.bootstrap_servers}>"
+        fault = cluster.faults.error("Produce", "NOT_LEADER_OR_FOLLOWER")
+        assert repr(fault) == "<Fault error NOT_LEADER_OR_FOLLOWER of Produce, happened: 0>"
