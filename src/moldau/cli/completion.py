@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "`moldau completion fish > ~/.config/fish/completions/moldau.fish`.",
     )
     parser.add_argument("shell", choices=[*SCRIPTS, "words"])
-    parser.add_argument("word", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("word", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.set_defaults(run=print_completion)
 
 

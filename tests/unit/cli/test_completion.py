@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from moldau.cli.completion import SCRIPTS, candidates
-from moldau.cli.main import build_parser
+from moldau.cli.main import build_parser, main
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,19 @@ def test_an_empty_word_offers_every_command() -> None:
 def test_the_script_is_one_that_the_shell_can_read(shell: str) -> None:
     done = subprocess.run([shell, "-n"], input=SCRIPTS[shell], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "candidate"),
+    [
+        (["up", "--"], "--listen"),
+        (["topics", "create", "--"], "--partitions"),
+        (["topics", ""], "create"),
+        ([""], "up"),
+    ],
+)
+def test_what_the_shells_scripts_ask_is_understood(
+    words: list[str], candidate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", "words", "--", *words]) == 0
+    assert candidate in capsys.readouterr().out.split()
