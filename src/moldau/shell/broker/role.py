@@ -55,7 +55,12 @@ if TYPE_CHECKING:
     )
 
 
-Prepare = Callable[[RequestContext, Coroutine[Any, Any, Callable[[], Any]]], PendingResponse]
+class Prepare(Protocol):
+    """See Dispatcher.prepare."""
+
+    def __call__(
+        self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]], held_bytes: int = 0
+    ) -> PendingResponse: ...
 
 
 MAX_REWRITES = 2

@@ -34,7 +34,7 @@ from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.request_stats import RequestStats
-from moldau.shell.network.server_connection import SPARE_BYTES, ServerConnection
+from moldau.shell.network.server_connection import ServerConnection, kept
 from moldau.shell.network.turns import CURRENT_TURNS, Turns
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer
@@ -245,13 +245,16 @@ class Dispatcher:
             return response
         if result is None:
             return None
-        encoding = self._encoding(context, result)
+        encoding = encode_in_slices(result, context.api_version)
         try:
             first = next(encoding)
         except StopIteration as end:
+            self._count_errors(context, result)
             return self._framed(context, end.value)
+        except ProtocolError as error:
+            raise ResponseError(str(error)) from error
         response = context.connection.reserve()
-        self.spawn(self._complete_encoding(entry, context, response, first, encoding))
+        self.spawn(self._complete_encoding(entry, context, response, result, first, encoding))
         return response
 
     def _act_on_long(
@@ -264,7 +267,7 @@ class Dispatcher:
         position: int,
     ) -> Answer | PendingResponse | None:
         """As for any request, if its first slice is all of it (a long frame may hold one long string)."""
-        decoding = decode_in_slices(request_type, context.api_version, _kept(frame), position)
+        decoding = decode_in_slices(request_type, context.api_version, kept(frame), position)
         try:
             next(decoding)
         except StopIteration as end:
@@ -301,21 +304,13 @@ class Dispatcher:
             return b"%b%b\x00" % (_pack_int(5 + body_bytes), _pack_int(context.correlation_id))
         return b"%b%b" % (_pack_int(4 + body_bytes), _pack_int(context.correlation_id))
 
-    def _encoding(self, context: RequestContext, response: msgspec.Struct) -> Generator[bytes, None, bytes]:
-        try:
-            body = yield from encode_in_slices(response, context.api_version)
-        except ProtocolError as error:
-            raise ResponseError(str(error)) from error
-        self._count_errors(context, response)
-        return body
-
     async def _complete(
         self, entry: _Entry, context: RequestContext, response: PendingResponse, waiting: Coroutine[Any, Any, object]
     ) -> None:
         CURRENT_TURNS.set(self._turns)
         try:
             result = cast("msgspec.Struct | None", await waiting)
-            response.complete(None if result is None else await self._encoded(context, self._encoding(context, result)))
+            response.complete(None if result is None else await self._encoded(context, result))
         except Exception as error:
             self._unforeseen(context.connection, entry.name, error)
 
@@ -324,11 +319,12 @@ class Dispatcher:
         entry: _Entry,
         context: RequestContext,
         response: PendingResponse,
+        result: msgspec.Struct,
         first: bytes,
         encoding: Generator[bytes, None, bytes],
     ) -> None:
         try:
-            response.complete(await self._encoded(context, encoding, first))
+            response.complete(await self._encoded(context, result, encoding, first))
         except Exception as error:
             self._unforeseen(context.connection, entry.name, error)
 
@@ -355,7 +351,7 @@ class Dispatcher:
                 connection.end_prepare()
             if isinstance(result, CoroutineType):
                 result = await result
-            response.complete(None if result is None else await self._encoded(context, self._encoding(context, result)))
+            response.complete(None if result is None else await self._encoded(context, result))
         except Exception as error:
             self._unforeseen(connection, entry.name, error)
         finally:
@@ -374,14 +370,24 @@ class Dispatcher:
         return None
 
     async def _encoded(
-        self, context: RequestContext, encoding: Generator[bytes, None, bytes], first: bytes = b""
+        self,
+        context: RequestContext,
+        response: msgspec.Struct,
+        encoding: Generator[bytes, None, bytes] | None = None,
+        first: bytes = b"",
     ) -> Answer | None:
-        """The framed response, whole or in parts; None where the peer left meanwhile."""
+        """The framed response, whole or in parts; None where the peer left meanwhile. `first`: what `encoding`, if it
+        has begun, gave already."""
+        if encoding is None:
+            encoding = encode_in_slices(response, context.api_version)
         parts: list[Buffer] = [b"", first] if first else [b""]
         while not context.connection.is_closed:
             try:
                 parts.append(next(encoding))
+            except ProtocolError as error:
+                raise ResponseError(str(error)) from error
             except StopIteration as end:
+                self._count_errors(context, response)
                 if len(parts) == 1:
                     return self._framed(context, end.value)
                 parts.append(end.value)
@@ -390,14 +396,20 @@ class Dispatcher:
             await self._turns.next()
         return None
 
-    def prepare(self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]]) -> PendingResponse:
-        """For a raw act that must wait before it decides: `waiting` owns a copy of what it needs, and gives the act."""
+    def prepare(
+        self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]], held_bytes: int = 0
+    ) -> PendingResponse:
+        """For a raw act that must wait before it decides: `waiting` owns a copy of what it needs, of `held_bytes`, and
+        gives the act."""
         name = self._entries[context.api_key].name
         connection = context.connection
         response = connection.reserve()
         connection.begin_prepare()
+        memory = connection.group.request_memory
 
         async def run() -> None:
+            CURRENT_TURNS.set(self._turns)
+            memory.take(held_bytes)
             try:
                 try:
                     act = await waiting
@@ -411,6 +423,8 @@ class Dispatcher:
                     response.complete(result)
             except Exception as error:
                 self._unforeseen(connection, name, error)
+            finally:
+                memory.give_back(held_bytes)
 
         self.spawn(run())
         return response
@@ -441,8 +455,3 @@ class Dispatcher:
     def request_stats(self) -> dict[int, RequestStats]:
         """By API key, of all that are served."""
         return {key: entry.stats for key, entry in self._entries.items()}
-
-
-def _kept(frame: memoryview) -> Buffer:
-    """The bytes of a frame that is read later: a copy, unless the frame has a buffer of its own that nobody takes."""
-    return frame if len(frame) > SPARE_BYTES else bytes(frame)

@@ -43,6 +43,11 @@ CLOSE_TIMEOUT_MS = 10_000
 _read_length = Struct(">i").unpack_from
 
 
+def kept(frame: memoryview) -> memoryview:
+    """The bytes of a frame that is read later: a copy, unless the frame has a buffer of its own that nobody takes."""
+    return frame if len(frame) > SPARE_BYTES else memoryview(bytearray(frame))
+
+
 class ServerConnection(asyncio.BufferedProtocol):
     """See the head of the module. All methods run on the node's loop."""
 

@@ -29,6 +29,7 @@ FLEXIBLE_FROM: Final = 9
 LOG_START_OFFSET_FROM: Final = 5
 RECORD_ERRORS_FROM: Final = 8
 TOPIC_IDS_FROM: Final = 13
+ALL_ENTRIES: Final = 1 << 31
 
 ProduceEntry = tuple[bytes, int, memoryview | None]
 """Topic, partition index, and the records as a view of the frame."""
@@ -57,17 +58,22 @@ _unpack_one_partition = Struct(">BiB").unpack_from
 _unpack_flexible_partition = Struct(">iB").unpack_from
 
 
+class ManyEntriesError(Exception):
+    """There are more entries than were to be decoded at once."""
+
+
 def decode_produce_request(
-    frame: memoryview, position: int, version: int
+    frame: memoryview, position: int, version: int, most: int = ALL_ENTRIES
 ) -> tuple[str | None, int, int, list[ProduceEntry]]:
     """Transactional id, acks, timeout in ms and the entries of the request whose body begins at `position`.
 
-    The records are views: they live as long as the frame's buffer is left alone. Raises ProtocolError only.
+    The records are views: they live as long as the frame's buffer is left alone. Raises ProtocolError, and
+    ManyEntriesError beyond `most` of them.
     """
     try:
         if version >= FLEXIBLE_FROM:
-            return _decode_one(frame, position, version) or _decode_flexible(frame, position, version)
-        return _decode_classic(frame, position)
+            return _decode_one(frame, position, version) or _decode_flexible(frame, position, version, most)
+        return _decode_classic(frame, position, most)
     except (StructError, IndexError) as error:
         raise ProtocolError("the bytes end too early") from error
 
@@ -104,7 +110,7 @@ def _decode_one(
     return None, acks, timeout_ms, [(topic, index, frame[position:end])]
 
 
-def _decode_classic(frame: memoryview, position: int) -> tuple[str | None, int, int, list[ProduceEntry]]:
+def _decode_classic(frame: memoryview, position: int, most: int) -> tuple[str | None, int, int, list[ProduceEntry]]:
     limit = len(frame)
     transactional_id = None
     (size,) = _unpack_short(frame, position)
@@ -130,6 +136,8 @@ def _decode_classic(frame: memoryview, position: int) -> tuple[str | None, int, 
         (partition_count,) = _unpack_int(frame, position)
         position += 4
         _check_count(partition_count, 8, limit - position)
+        if len(entries) + partition_count > most:
+            raise ManyEntriesError
         for _ in range(partition_count):
             index, size = _unpack_partition(frame, position)
             position += 8
@@ -144,7 +152,9 @@ def _decode_classic(frame: memoryview, position: int) -> tuple[str | None, int, 
     return transactional_id, acks, timeout_ms, entries
 
 
-def _decode_flexible(frame: memoryview, position: int, version: int) -> tuple[str | None, int, int, list[ProduceEntry]]:
+def _decode_flexible(
+    frame: memoryview, position: int, version: int, most: int
+) -> tuple[str | None, int, int, list[ProduceEntry]]:
     limit = len(frame)
     transactional_id = None
     size = frame[position]
@@ -178,7 +188,7 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> tuple[st
             if not size or end > limit:
                 raise ProtocolError("topic name null or longer than the rest")
             topic = _topic_name(frame[position:end])
-        position = _decode_flexible_partitions(frame, end, topic, entries)
+        position = _decode_flexible_partitions(frame, end, topic, entries, most)
         tags = frame[position]
         position += 1
         if tags:
@@ -189,13 +199,17 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> tuple[st
     return transactional_id, acks, timeout_ms, entries
 
 
-def _decode_flexible_partitions(frame: memoryview, position: int, topic: bytes, entries: list[ProduceEntry]) -> int:
+def _decode_flexible_partitions(
+    frame: memoryview, position: int, topic: bytes, entries: list[ProduceEntry], most: int
+) -> int:
     limit = len(frame)
     count = frame[position]
     position += 1
     if count > 127:
         count, position = finish_uvarint(frame, position, count)
     _check_count(count - 1, 6, limit - position)
+    if len(entries) + count - 1 > most:
+        raise ManyEntriesError
     for _ in range(count - 1):
         index, size = _unpack_flexible_partition(frame, position)
         position += 5

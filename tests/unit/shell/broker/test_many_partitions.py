@@ -20,6 +20,8 @@ from moldau.wire.protocol.messages.leader_epochs import (
 )
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.builder import build_batch
 
 pytestmark = pytest.mark.asyncio
 
@@ -86,3 +88,57 @@ async def test_records_of_many_partitions_are_deleted(start_node: Any) -> None:
     answer = await answer_beside_others(node, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics))
     found = [[(row.low_watermark, row.error_code) for row in topic.partitions] for topic in answer.topics]
     assert found == [[(0, 0), (0, 0), *((-1, 3),) * (COUNT - 2)], *([(-1, 3)],) * COUNT]
+
+
+def produce(names: tuple[str, ...], indexes: tuple[int, ...], acks: int = 1) -> ProduceRequest:
+    batch = build_batch([(None, b"v", 1_000_000, ())])
+    rows = tuple(PartitionProduceData(index=index, records=batch) for index in indexes)
+    topics = tuple(TopicProduceData(name=name, partition_data=rows) for name in names)
+    return ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics)
+
+
+@pytest.mark.parametrize("version", [3, 9])
+async def test_many_partitions_are_appended_to(start_node: Any, version: int) -> None:
+    node = await start_node()
+    await node.create_topic("t", COUNT)
+    request = produce(("t", *NAMES[:3]), (*range(COUNT), 0))
+    answer = await answer_beside_others(node, ApiKey.PRODUCE, version, request)
+    found = [[(row.index, row.error_code) for row in topic.partition_responses] for topic in answer.responses]
+    # a partition that stands twice gets nothing
+    assert found[0] == [(0, 42), *((index, 0) for index in range(1, COUNT)), (0, 42)]
+    assert found[1:] == [[(index, 42 if index == 0 else 3) for index in (*range(COUNT), 0)]] * 3
+    ends = [partition.log.log_end_offset for partition in node.node.broker.partitions]
+    assert ends == [0, *(1,) * (COUNT - 1)]
+
+
+async def test_what_follows_many_appends_on_the_connection_comes_behind_them(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t", COUNT)
+    client = node.connect()
+    last = produce(("t",), (COUNT - 1,))
+    client.feed(
+        client.request(ApiKey.PRODUCE, 9, produce(("t",), tuple(range(COUNT))))
+        + client.request(ApiKey.PRODUCE, 9, last)
+    )
+    await node.turns(1)
+    assert node.node.connections.request_memory.used_bytes > 0
+    answers: list[Any] = []
+    while len(answers) < 2:
+        await node.turns(1)
+        answers += client.answers()
+    assert [answer.responses[0].partition_responses[-1].base_offset for answer in answers] == [0, 1]
+    await node.turns(1)
+    assert node.node.connections.request_memory.used_bytes == 0
+
+
+async def test_an_error_among_many_appends_without_an_answer_closes_the_connection(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t", COUNT)
+    client = node.connect()
+    client.send(ApiKey.PRODUCE, 9, produce(("t",), tuple(range(COUNT)), acks=0))
+    await node.turns(30)
+    assert not client.wire.is_closed
+    client.send(ApiKey.PRODUCE, 9, produce(("t",), tuple(range(COUNT + 1)), acks=0))
+    await node.turns(30)
+    assert client.wire.is_closed
+    assert not client.wire.sent

@@ -33,6 +33,7 @@ TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 
+MANY_PARTITIONS = 2 * SLICE
 NO_OPERATIONS = -2147483648
 TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
@@ -51,20 +52,25 @@ def act_metadata(
     version, image = context.api_version, broker.image
     if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
         all_topics = [image.topics_by_name[name] for name in sorted(image.topics_by_name)]
-        if _are_many(all_topics):
+        if len(all_topics) > SLICE or sum(len(topic.partitions) for topic in all_topics) > MANY_PARTITIONS:
             return _describe_in_slices(broker, context, request, all_topics)
         topics = [_described(context, request, topic) for topic in all_topics if _may_describe(context, topic)]
     else:
-        if len(request.topics) > SLICE or _are_many([_named(image, asked) for asked in request.topics]):
+        if len(request.topics) > SLICE or _are_wide(image, request.topics):
             return _answer_in_slices(broker, context, request, request.topics)
         asked = dict.fromkeys(request.topics)
         topics = [_answer(broker, context, request, topic) for topic in asked]
     return _response(broker, context, request, topics)
 
 
-def _are_many(topics: list[TopicImage | None] | list[TopicImage]) -> bool:
-    """Too many to be told at once."""
-    return len(topics) > SLICE or sum(len(topic.partitions) for topic in topics if topic is not None) > 2 * SLICE
+def _are_wide(image: MetadataImage, topics: tuple[MetadataRequestTopic, ...]) -> bool:
+    """They have too many partitions to be told at once."""
+    partitions = 0
+    for asked in topics:
+        topic = _named(image, asked)
+        if topic is not None:
+            partitions += len(topic.partitions)
+    return partitions > MANY_PARTITIONS
 
 
 def _named(image: MetadataImage, asked: MetadataRequestTopic) -> TopicImage | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from moldau.core.log.appending import Appended, check_batch_size
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.shell.broker.handlers.slices import Pace
 from moldau.shell.broker.traffic import (
     BYTES_REJECTED,
     FAILED_PRODUCE_REQUESTS,
@@ -19,8 +20,17 @@ from moldau.shell.broker.traffic import (
 )
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.server_connection import kept
+from moldau.shell.network.turns import next_turn
 from moldau.types import Buffer, Offset
-from moldau.wire.protocol.fast_produce import RecordErrors, decode_produce_request, encode_produce_response
+from moldau.wire.protocol.codec import decode_in_slices
+from moldau.wire.protocol.fast_produce import (
+    ManyEntriesError,
+    RecordErrors,
+    decode_produce_request,
+    encode_produce_response,
+)
+from moldau.wire.protocol.messages.produce import ProduceRequest
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, BatchHeader, read_header
 from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.rewrite import BatchRewrite
@@ -31,6 +41,9 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 13
 RECORD_ERRORS_FROM = 8
+MANY_ENTRIES = 200
+"""More than so many are decoded and appended in slices."""
+ENTRIES_AT_ONCE = 4
 ZSTD_FROM = 7
 MAX_RECORD_ERRORS_PER_RESPONSE = 5_000
 """Beyond them a partition is told its error without the records: a response has a bound."""
@@ -66,7 +79,7 @@ def _prepare(
         if records is not None:
             total += _records_to_read(broker, topic, index, records, context.api_version)
             if total > SLICE_RECORDS:
-                return _rewrite_batches(broker, context, bytearray(frame), position)
+                return _rewrite_frame(broker, context, kept(frame), position)
     return None
 
 
@@ -84,18 +97,23 @@ def _records_to_read(broker: Broker, topic: bytes, index: int, records: memoryvi
     return int.from_bytes(records[HEADER_SIZE - 4 : HEADER_SIZE], "big")
 
 
-async def _rewrite_batches(broker: Broker, context: RequestContext, frame: bytearray, position: int) -> Act:
-    view, version = memoryview(frame), context.api_version
+async def _rewrite_frame(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Act:
+    entries = decode_produce_request(frame, position, context.api_version)[3]
+    prepared = await _rewrite_batches(broker, context, entries)
+    return partial(act_produce, broker, context, frame, position, prepared)
+
+
+async def _rewrite_batches(broker: Broker, context: RequestContext, entries: Entries) -> Prepared:
     prepared: Prepared = {}
-    for topic, index, records in decode_produce_request(view, position, version)[3]:
-        if records is None or not _records_to_read(broker, topic, index, records, version):
+    for topic, index, records in entries:
+        if records is None or not _records_to_read(broker, topic, index, records, context.api_version):
             continue
         try:
             async with broker.rewrites:
                 prepared[topic, index] = await _rewrite(broker, context, topic, index, records)
         except KafkaError as error:
             prepared[topic, index] = error
-    return partial(act_produce, broker, context, view, position, prepared)
+    return prepared
 
 
 async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index: int, records: memoryview) -> Buffer:
@@ -197,10 +215,12 @@ def act_produce(
     acks=0 any error closes the connection, as nothing else can tell the client.
     """
     version = context.api_version
-    transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version)
+    try:
+        transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version, MANY_ENTRIES)
+    except ManyEntriesError:
+        return broker.prepare(context, _act_in_slices(broker, context, kept(frame), position), len(frame))
     results: list[Result] = []
     waiting: list[tuple[int, Partition, Offset]] = []
-    refusals = None
     refusal = _refusal_of_all(context, acks, transactional_id)
     if refusal is not None:
         results = [_failed(topic, index, refusal) for topic, index, _ in entries]
@@ -208,9 +228,80 @@ def act_produce(
     if broker.partitions.rewritten and prepared is None:
         waiting_act = _prepare(broker, context, frame, position, entries)
         if waiting_act is not None:
-            return broker.prepare(context, waiting_act)
-    repeated = _repeated(entries) if len(entries) > 1 else ()
+            return broker.prepare(context, waiting_act, len(frame))
+    repeated = _repeated(entries) if len(entries) > 1 else {}
     now_ms = broker.clock.now_ms()
+    refusals = _append(broker, context, entries, repeated, prepared, now_ms, results, waiting)
+    throttle_ms = context.throttle(len(frame))
+    if acks == 0:
+        _close_on_error(results)
+        return None
+    if refusals is not None and refusals.unexplained:
+        answer = partial(_answer, broker, context, results, waiting, timeout_ms, throttle_ms)
+        return broker.prepare(context, refusals.explain(results, now_ms, answer))
+    if waiting:
+        return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
+    return encode_produce_response(version, context.correlation_id, results, throttle_ms)
+
+
+async def _act_in_slices(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Act:
+    """As `act_produce`, for a request of many partitions: the connection begins no other meanwhile."""
+    version = context.api_version
+    pace = Pace()
+    decoding = decode_in_slices(ProduceRequest, version, frame, position)
+    while True:
+        try:
+            next(decoding)
+        except StopIteration as end:
+            request: ProduceRequest = end.value
+            break
+        await next_turn()
+    entries: Entries = []
+    for topic in request.topic_data:
+        name = bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.name.encode()
+        for row in topic.partition_data:
+            entries.append((name, row.index, cast("memoryview | None", row.records)))
+            if pace.is_slice_over():
+                await next_turn()
+    results: list[Result] = []
+    waiting: list[tuple[int, Partition, Offset]] = []
+    refusal = _refusal_of_all(context, request.acks, request.transactional_id)
+    if refusal is not None:
+        results = [_failed(topic, index, refusal) for topic, index, _ in entries]
+        return lambda: encode_produce_response(version, context.correlation_id, results)
+    prepared = await _rewrite_batches(broker, context, entries) if broker.partitions.rewritten else None
+    repeated, now_ms = _repeated(entries), broker.clock.now_ms()
+    refusals: _Refusals | None = None
+    slice_ms = broker.clock.monotonic_ms()
+    for first in range(0, len(entries), ENTRIES_AT_ONCE):
+        some = entries[first : first + ENTRIES_AT_ONCE]
+        refusals = _append(broker, context, some, repeated, prepared, now_ms, results, waiting, refusals)
+        # an append takes 6 us, and 100 times as long where files are opened for it
+        if pace.is_slice_over(len(some)) or broker.clock.monotonic_ms() != slice_ms:
+            await next_turn()
+            slice_ms = broker.clock.monotonic_ms()
+    if refusals is not None and refusals.unexplained:
+        await refusals.explain(results, now_ms, lambda: None)
+    throttle_ms = context.throttle(len(frame))
+    if request.acks == 0:
+        _close_on_error(results)
+        return lambda: None
+    return partial(_answer, broker, context, results, waiting, request.timeout_ms, throttle_ms)
+
+
+def _append(
+    broker: Broker,
+    context: RequestContext,
+    entries: Entries,
+    repeated: dict[tuple[bytes, int], None],
+    prepared: Prepared | None,
+    now_ms: int,
+    results: list[Result],
+    waiting: list[tuple[int, Partition, Offset]],
+    refusals: _Refusals | None = None,
+) -> _Refusals | None:
+    """Appends each of `entries`; tells it in `results`, and in `waiting` what is to be flushed before the answer."""
+    version = context.api_version
     touched, waiters = broker.touched, broker.waits.by_number
     for topic, index, records in entries:
         try:
@@ -244,16 +335,7 @@ def act_produce(
                 touched[partition.number] = partition
                 if partition.number in waiters:
                     broker.waits.changed(partition)
-    throttle_ms = context.throttle(len(frame))
-    if acks == 0:
-        _close_on_error(results)
-        return None
-    if refusals is not None and refusals.unexplained:
-        answer = partial(_answer, broker, context, results, waiting, timeout_ms, throttle_ms)
-        return broker.prepare(context, refusals.explain(results, now_ms, answer))
-    if waiting:
-        return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
-    return encode_produce_response(version, context.correlation_id, results, throttle_ms)
+    return refusals
 
 
 def _append_prepared(partition: Partition, batch: KafkaError | Buffer, now_ms: int) -> Appended:
