@@ -29,9 +29,14 @@ compdef _moldau moldau
 """,
     "fish": """function __moldau_words
     set -l given (commandline -opc) (commandline -ct)
-    moldau completion words -- $given[2..-1] 2>/dev/null
+    set -l found (moldau completion words -- $given[2..-1] 2>/dev/null)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
-complete -c moldau -a '(__moldau_words)'
+complete -c moldau -f -a '(__moldau_words)'
 """,
 }
 
