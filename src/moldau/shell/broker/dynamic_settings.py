@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_alteration import SettingLayers, effective_broker_settings
-from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.broker_settings import ROWS_BY_NAME, BrokerSettings
 from moldau.core.controller.configs import setting_layers
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, ResourceType
 from moldau.shell.network.event_log import escape
@@ -45,14 +45,21 @@ class DynamicSettings:
             broker.log.warn("dynamic settings passed over", f"node {broker.node_id}: {told}")
         if view == broker.settings:
             return
+        before, names = self._different(broker.settings), self._different(view)
         broker.settings = view
-        names = sorted(name for name in view.texts if view.texts[name] != self.static.texts.get(name))
-        broker.log.info(
-            "dynamic settings",
-            f"node {broker.node_id}: settings in force that differ from its start: {', '.join(names) or 'none'}",
-        )
+        if names or before:
+            told = ", ".join(names) or "none"
+            broker.log.info(
+                "dynamic settings", f"node {broker.node_id}: settings in force that differ from its start: {told}"
+            )
         for callback in self.on_change:
             callback(view)
+
+    def _different(self, view: BrokerSettings) -> list[str]:
+        """By value: a default that the metadata spells out, as that of a new cluster does, is no difference."""
+        texts, known = self.static.texts, ROWS_BY_NAME
+        changed = sorted(name for name in view.texts if view.texts[name] != texts.get(name))
+        return [name for name in changed if name not in known or view.get(name) != self.static.get(name)]
 
 
 def view_in_force(image: MetadataImage, static: BrokerSettings) -> tuple[BrokerSettings, tuple[str, ...]]:

@@ -155,6 +155,17 @@ async def test_what_cannot_be_is_passed_over_with_a_line(start_node: Any, caplog
 
 
 @pytest.mark.asyncio
+async def test_only_settings_with_another_value_are_told(start_node: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "moldau"):
+        node = await start_node()  # a new cluster spells out min.insync.replicas=1, which is the default
+        assert await alter(node, BROKER, "", "log.segment.bytes", "2097152") == 0
+        node.clock.advance(2_000)
+        assert await alter(node, BROKER, "", "log.segment.bytes", "1073741824") == 0
+    told = [record.getMessage() for record in caplog.records if "in force" in record.getMessage()]
+    assert [line.rpartition(": ")[2] for line in told] == ["log.segment.bytes", "none"]
+
+
+@pytest.mark.asyncio
 async def test_a_smaller_bound_refuses_the_next_record(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
