@@ -21,6 +21,7 @@ import asyncio
 import importlib
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import partial
+from itertools import islice
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
 from types import CoroutineType
@@ -32,15 +33,16 @@ from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, 
 from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.freeing import free_in_slices, long_arrays
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.shell.network.request_stats import RequestStats
+from moldau.shell.network.request_stats import RequestStats, each_error_code
 from moldau.shell.network.server_connection import ServerConnection, kept
 from moldau.shell.network.turns import CURRENT_TURNS, Turns
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
 from moldau.wire.protocol.codec import decode_in_slices, decode_message, encode_in_slices, encode_message
-from moldau.wire.protocol.runtime import skip_tagged_fields
+from moldau.wire.protocol.runtime import SLICE_ELEMENTS, skip_tagged_fields
 
 API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
@@ -352,6 +354,9 @@ class Dispatcher:
             if isinstance(result, CoroutineType):
                 result = await result
             response.complete(None if result is None else await self._encoded(context, result))
+            arrays = long_arrays(request, result)
+            request = result = None
+            await free_in_slices(arrays)
         except Exception as error:
             self._unforeseen(connection, entry.name, error)
         finally:
@@ -387,14 +392,21 @@ class Dispatcher:
             except ProtocolError as error:
                 raise ResponseError(str(error)) from error
             except StopIteration as end:
-                self._count_errors(context, response)
                 if len(parts) == 1:
+                    self._count_errors(context, response)
                     return self._framed(context, end.value)
                 parts.append(end.value)
                 parts[0] = self._head(context, sum(map(len, parts)))
-                return parts
+                break
             await self._turns.next()
-        return None
+        if context.connection.is_closed:
+            return None
+        if self.timer is not None:
+            codes = each_error_code(response)
+            while some := list(islice(codes, SLICE_ELEMENTS)):
+                self._entries[context.api_key].stats.count_codes(some)
+                await self._turns.next()
+        return parts
 
     def prepare(
         self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]], held_bytes: int = 0

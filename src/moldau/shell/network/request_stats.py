@@ -8,6 +8,7 @@ minutes, in steps of a fifth; nothing is timed unless somebody can ask for it.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -100,8 +101,11 @@ class RequestStats:
         self.total.observe(ended_s - started_s, ended_s)
 
     def count_errors(self, response: msgspec.Struct) -> None:
+        self.count_codes(error_codes(response))
+
+    def count_codes(self, codes: Iterable[int]) -> None:
         errors = self.errors
-        for code in error_codes(response):
+        for code in codes:
             errors[code] = errors.get(code, 0) + 1
 
 
@@ -135,6 +139,17 @@ class _Finder:
             for item in value if is_array else (value,):
                 finder.collect(item, codes)
 
+    def each(self, message: Any) -> Iterator[int]:
+        if self.has_code:
+            yield message.error_code
+        for name, is_array, finder in self.steps:
+            value = getattr(message, name)
+            for item in () if value is None else value if is_array else (value,):
+                if finder.steps:
+                    yield from finder.each(item)
+                else:
+                    yield item.error_code
+
 
 _finders: dict[type[msgspec.Struct], _Finder] = {}
 
@@ -144,6 +159,16 @@ def error_codes(response: msgspec.Struct) -> list[int]:
     codes: list[int] = []
     _finder(type(response)).collect(response, codes)
     return codes or [0]
+
+
+def each_error_code(response: msgspec.Struct) -> Iterator[int]:
+    """As `error_codes`, one by one: for a long response."""
+    is_any = False
+    for code in _finder(type(response)).each(response):
+        is_any = True
+        yield code
+    if not is_any:
+        yield 0
 
 
 def _finder(message: type[msgspec.Struct]) -> _Finder:

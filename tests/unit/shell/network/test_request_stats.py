@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.shell.network.request_stats import WINDOW_S, Histogram, RequestStats, error_codes
+from moldau.shell.network.request_stats import WINDOW_S, Histogram, RequestStats, each_error_code, error_codes
 from moldau.wire.protocol.messages.api_versions import ApiVersionsResponse
 from moldau.wire.protocol.messages.metadata import MetadataResponse
 from moldau.wire.protocol.messages.offsets import (
@@ -47,9 +47,9 @@ def test_the_first_requests_are_all_timed_then_one_in_32() -> None:
 def test_error_codes_are_found_at_any_depth() -> None:
     partitions = (OffsetCommitResponsePartition(0, 0), OffsetCommitResponsePartition(1, 12))
     response = OffsetCommitResponse(topics=(OffsetCommitResponseTopic("t", partitions=partitions),))
-    assert error_codes(response) == [0, 12]
+    assert error_codes(response) == list(each_error_code(response)) == [0, 12]
     assert error_codes(ApiVersionsResponse(error_code=35)) == [35]
 
 
 def test_an_answer_without_any_is_one_none() -> None:
-    assert error_codes(MetadataResponse()) == [0]
+    assert error_codes(MetadataResponse()) == list(each_error_code(MetadataResponse())) == [0]

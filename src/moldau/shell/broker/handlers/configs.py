@@ -21,6 +21,7 @@ from moldau.core.controller.config_alterations import ConfigOperation
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.broker.handlers.slices import Pace
 from moldau.shell.broker.loggers import broker_loggers, check_level, set_level
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.shell.network.turns import next_turn
@@ -216,7 +217,10 @@ async def _incremental_alter(
     answers: list[IncrementalAlterConfigsResourceResponse | None] = []
     asked: list[IncrementalAlterConfigsResource] = []
     repeated = _repeated(request.resources)
+    pace = Pace()
     for resource in request.resources:
+        if pace.is_slice_over():
+            await next_turn()
         kind, name = resource.resource_type, resource.resource_name
         error: KafkaError | None = None
         if not _is_allowed(context, kind, name, Operation.ALTER_CONFIGS):

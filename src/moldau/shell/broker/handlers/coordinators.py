@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.broker.handlers.slices import SLICE, in_slices
+from moldau.shell.broker.handlers.slices import SLICE, slices
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.coordinators import (
     Coordinator,
@@ -54,7 +54,12 @@ def _is_creation_due(broker: Broker, found: list[Coordinator]) -> bool:
 async def _find_in_slices(
     broker: Broker, context: RequestContext, key_type: int, keys: tuple[str, ...]
 ) -> FindCoordinatorResponse:
-    found = await in_slices(dict.fromkeys(keys), lambda key: _find(broker, context, key_type, key))
+    once: dict[str, Coordinator] = {}
+    async for some in slices(keys):
+        for key in some:
+            if key not in once:
+                once[key] = _find(broker, context, key_type, key)
+    found = list(once.values())
     return await _created(broker, context, found) if _is_creation_due(broker, found) else _response(context, found)
 
 

@@ -1,0 +1,42 @@
+"""What a long message held is given back in slices: to free 100,000 elements at once takes 20 ms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from moldau.shell.network.turns import next_turn
+from moldau.wire.protocol.runtime import SLICE_ELEMENTS
+
+
+def long_arrays(*messages: msgspec.Struct | None) -> list[list[Any]]:
+    """Their long arrays, as lists that keep the elements when the messages are gone. Arrays within long ones go with
+    their elements."""
+    found: list[list[Any]] = []
+    for message in messages:
+        if message is not None:
+            _collect(message, found)
+    return found
+
+
+def _collect(message: msgspec.Struct, found: list[list[Any]]) -> None:
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if not isinstance(value, tuple):
+            continue
+        if len(value) > SLICE_ELEMENTS:
+            found.append(list(value))
+            continue
+        for element in value:
+            if isinstance(element, msgspec.Struct):
+                _collect(element, found)
+
+
+async def free_in_slices(arrays: list[list[Any]]) -> None:
+    """To be called when nothing else holds the elements any more."""
+    while arrays:
+        array = arrays.pop()
+        while array:
+            del array[-SLICE_ELEMENTS:]
+            await next_turn()

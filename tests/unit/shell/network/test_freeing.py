@@ -1,0 +1,51 @@
+"""A long message is freed some elements a turn, and nothing of it stays."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import msgspec
+import pytest
+
+from moldau.shell.network.freeing import free_in_slices, long_arrays
+from moldau.wire.protocol.runtime import SLICE_ELEMENTS
+
+pytestmark = pytest.mark.asyncio
+COUNT = 3 * SLICE_ELEMENTS
+
+
+class Row(msgspec.Struct, frozen=True, weakref=True):
+    number: int
+
+
+class Topic(msgspec.Struct, frozen=True):
+    rows: tuple[Row, ...]
+
+
+class Message(msgspec.Struct, frozen=True):
+    topics: tuple[Topic, ...]
+    rows: tuple[Row, ...] | None = None
+
+
+@pytest.mark.parametrize("is_inner", [True, False])
+async def test_the_elements_go_some_in_a_turn(is_inner: bool) -> None:
+    rows = tuple(Row(number) for number in range(COUNT))
+    references = [weakref.ref(row) for row in rows]
+    message: Any = Message((Topic(rows), Topic(()))) if is_inner else Message((), rows)
+    arrays = long_arrays(message, None)
+    del rows, message
+    alive: list[int] = []
+    freeing = free_in_slices(arrays)
+    del arrays
+    while True:
+        try:
+            freeing.send(None)
+        except StopIteration:
+            break
+        alive.append(sum(reference() is not None for reference in references))
+    assert alive == [2 * SLICE_ELEMENTS, SLICE_ELEMENTS, 0]
+
+
+async def test_short_arrays_are_left_alone() -> None:
+    assert long_arrays(Message((Topic((Row(1),)),), (Row(2),))) == []
