@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
+from itertools import islice
 from types import CoroutineType
 from typing import TYPE_CHECKING, cast
 
@@ -47,14 +48,16 @@ from moldau.wire.records.batch import BatchHeader, iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.control import ControlType, decode_control_key
-from moldau.wire.records.record import read_records
+from moldau.wire.records.record import Record, read_records
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 LOAD_SLICE_BYTES = 1 << 20
 LOAD_SLICE_RECORDS = 200
-"""Folded between two turns of the loop: 1 to 2 ms."""
+"""Decoded and folded between two turns of the loop: 1 to 2 ms."""
+LOAD_SLICE_SEEN = 500
+"""Read between two turns of the loop."""
 MAX_COLD_READS = 8
 CREATE_TIMEOUT_S = 15.0
 GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
@@ -117,20 +120,37 @@ class GroupShard:
             loading.set_result(None)
 
     async def _fold_log(self) -> None:
-        partition, host = self.partition, self.host
-        offset = partition.log.log_start_offset
-        folded = 0
-        while offset < partition.log.log_end_offset and host.stopped is None and not self.is_closed:
+        """Of what one read gives, only the last record of each key is decoded and folded, as if compaction had been
+        there: groups commit the same few positions again and again."""
+        log, host = self.partition.log, self.host
+        offset = log.log_start_offset
+        seen = 0
+        while offset < log.log_end_offset and host.stopped is None and not self.is_closed:
             data = await self._read_slice(offset)
             if not data:
                 break  # compaction left nothing up to the end
+            latest: dict[bytes | None, Record] = {}
             for position, header in iterate_batches(data):
-                for item in _decode_batch(memoryview(data)[position : position + header.size], header):
-                    host.load((item,))
-                    folded += 1
-                    if folded % LOAD_SLICE_RECORDS == 0:
-                        await asyncio.sleep(0)
+                records = read_records(memoryview(data)[position : position + header.size])
+                if header.is_transactional or header.is_control:
+                    # it counts when its marker comes, or never
+                    await self._fold(_decode(latest.values()))
+                    latest.clear()
+                    await self._fold(_decode_transactional(records, header))
+                else:
+                    for record in records:
+                        latest.pop(record.key, None)
+                        latest[record.key] = record
                 offset = header.next_offset
+                seen += len(records)
+                if seen >= LOAD_SLICE_SEEN:
+                    seen = 0
+                    await asyncio.sleep(0)
+            await self._fold(_decode(latest.values()))
+
+    async def _fold(self, items: Iterator[Loaded]) -> None:
+        while some := list(islice(items, LOAD_SLICE_RECORDS)):
+            self.host.load(some)
             await asyncio.sleep(0)
 
     def start_empty(self) -> None:
@@ -443,21 +463,31 @@ def _is_generation(record: GroupRecord) -> bool:
     return isinstance(record, GroupMetadataRecord) and record.value is not None and bool(record.value.members)
 
 
-def _decode_batch(batch: memoryview, header: BatchHeader) -> Iterator[Loaded]:
-    """What one batch of the log says. Raises ProtocolError, with the offset, for a record that cannot be read."""
+def _decode(records: Iterable[Record]) -> Iterator[Loaded]:
+    """What records of the log say. Raises ProtocolError, with the offset, for one that cannot be read."""
+    for record in records:
+        decoded = _decode_record(record)
+        if decoded is not None:
+            yield LoadedRecord(Offset(record.offset), decoded)
+
+
+def _decode_transactional(records: list[Record], header: BatchHeader) -> Iterator[Loaded]:
+    """As `_decode`, of a transaction's batch: commits that are pending, or the marker that ends them."""
     producer_id, producer_epoch = ProducerId(header.producer_id), ProducerEpoch(header.producer_epoch)
-    for record in read_records(batch):
+    for record in records:
         offset = Offset(record.offset)
         if header.is_control:
             kind = decode_control_key(record.key)
             if kind in (ControlType.ABORT, ControlType.COMMIT):
-                is_committed = kind is ControlType.COMMIT
-                yield LoadedTransactionEnd(offset, producer_id, producer_epoch, is_committed)
+                yield LoadedTransactionEnd(offset, producer_id, producer_epoch, kind is ControlType.COMMIT)
             continue
-        try:
-            decoded = decode_group_record(record.key, record.value)
-        except ProtocolError as error:
-            raise ProtocolError(f"offset {offset}: {error}") from error
+        decoded = _decode_record(record)
         if decoded is not None:
-            transactional_id = producer_id if header.is_transactional else ProducerId(-1)
-            yield LoadedRecord(offset, decoded, transactional_id, producer_epoch)
+            yield LoadedRecord(offset, decoded, producer_id, producer_epoch)
+
+
+def _decode_record(record: Record) -> GroupRecord | None:
+    try:
+        return decode_group_record(record.key, record.value)
+    except ProtocolError as error:
+        raise ProtocolError(f"offset {record.offset}: {error}") from error

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from moldau.core.groups.records import OffsetRecord, decode_group_record, encode_group_record
 from moldau.errors import kafka_error
 from moldau.shell.broker.coordinators import LOAD_SLICE_RECORDS
+from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from moldau.wire.protocol.messages.groups_classic import (
     DescribeGroupsRequest,
     JoinGroupRequest,
@@ -25,11 +28,14 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequestTopic,
 )
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 
 pytestmark = pytest.mark.asyncio
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"}
 HOUR_MS = 3_600_000
+NOW_MS = 1_800_000_000_000
 
 
 async def find_coordinator(client: Any) -> None:
@@ -183,10 +189,10 @@ async def test_shards_are_loaded_one_after_the_other_and_in_slices(start_node: A
     """So that others are served meanwhile, however many commits the logs hold."""
     settings = {**SETTINGS, "offsets.topic.num.partitions": "3"}
     node = await start_node(settings)
-    await node.create_topic("t")
+    await node.create_topic("t", 5 * LOAD_SLICE_RECORDS)
     client = node.connect()
     await find_coordinator(client)
-    rows = tuple(OffsetCommitRequestPartition(0, number) for number in range(5 * LOAD_SLICE_RECORDS))
+    rows = tuple(OffsetCommitRequestPartition(index, 7) for index in range(5 * LOAD_SLICE_RECORDS))
     groups = ("g", "h", "i")
     for group_id in groups:
         commits = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
@@ -202,6 +208,56 @@ async def test_shards_are_loaded_one_after_the_other_and_in_slices(start_node: A
     assert positions[-1] == len(groups) * len(rows)
     # between two looks the loop turns twice
     assert max(after - before for before, after in pairwise(positions)) <= 2 * LOAD_SLICE_RECORDS
+
+
+async def test_of_many_commits_of_a_position_only_the_last_is_decoded_at_a_load(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+    for offset in range(100):
+        assert await commit(client, "t", offset) == 0
+    state = node.node.broker.coordinators.shard_for("g").host.state
+    decoded: list[bytes] = []
+
+    def count(key: Any, value: Any) -> Any:
+        decoded.append(key)
+        return decode_group_record(key, value)
+
+    monkeypatch.setattr("moldau.shell.broker.coordinators.decode_group_record", count)
+    node = await restarted(start_node, node, is_clean=False)
+    assert await committed(node.connect(), "t") == 99
+    assert len(decoded) == 1
+    assert node.node.broker.coordinators.shard_for("g").host.state.offsets == state.offsets
+
+
+async def test_pending_commits_count_from_their_marker_on_whatever_came_between(start_node: Any) -> None:
+    """As Apache Kafka writes them: a plain commit after a transaction's is newer than what the marker settles."""
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    await node.create_topic("t")
+    client = node.connect()
+    await find_coordinator(client)
+    assert await commit(client, "t", 1) == 0
+    node.node.abort()
+    file = disk.open("__consumer_offsets-0/00000000000000000000.log")
+    fields = {"producer_id": 9, "producer_epoch": 0}
+
+    def offset_record(group_id: str, offset: int) -> tuple[bytes, bytes | None, int, tuple[()]]:
+        value = OffsetCommitValue(offset=offset, commit_timestamp=NOW_MS)
+        return (*encode_group_record(OffsetRecord(OffsetCommitKey(group_id, "t", 0), value)), NOW_MS, ())
+
+    pending = [offset_record("g", 5), offset_record("h", 6)]
+    file.append(build_batch(pending, base_offset=1, base_sequence=0, is_transactional=True, **fields))
+    file.append(build_batch([offset_record("g", 3)], base_offset=3))
+    file.append(build_end_transaction_batch(EndTransactionMarker(True, 0), timestamp=NOW_MS, base_offset=4, **fields))
+    file.append(build_batch([offset_record("h", 2), offset_record("i", 8)], base_offset=5))
+    node = await start_node(disk=disk)
+    assert await committed(node.connect(), "t") == 3
+    offsets = node.node.broker.coordinators.shard_for("g").host.state.offsets
+    assert {group_id: topics["t"][0].offset for group_id, topics in offsets.items()} == {"g": 3, "h": 2, "i": 8}
 
 
 async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(
