@@ -6,6 +6,8 @@ read until others give back. Responses: bytes that a peer has not read yet; near
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -16,6 +18,7 @@ from moldau.telemetry import BOUND_REACHED, Telemetry
 MAX_REQUEST_MEMORY_BYTES = 512 << 20
 RESPONSE_MEMORY_BYTES = 128 << 20
 MIN_FETCH_BYTES = 1 << 20
+LONG_REQUESTS_BYTES = 128 << 20
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
@@ -67,6 +70,49 @@ class RequestMemory:
 
     def forget(self, connection_id: int) -> None:
         self._waiting.pop(connection_id, None)
+
+
+class LongRequests:
+    """What requests that name thousands may take in memory at a time, decoded and answered; the others wait for them.
+
+    Nobody waits for longer than `max_wait_s`: the handler of a long request may itself wait for other people.
+    """
+
+    __slots__ = ("_limit_bytes", "_loop", "_max_wait_s", "_waiting", "used_bytes")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limit_bytes: int = LONG_REQUESTS_BYTES, max_wait_s: float = 30
+    ) -> None:
+        self._loop = loop
+        self._limit_bytes = limit_bytes
+        self._max_wait_s = max_wait_s
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.used_bytes = 0
+
+    async def enter(self, count: int) -> None:
+        """Takes `count` bytes once there is room for them, in the order in which it was called."""
+        if self._waiting or not self._has_room(count):
+            entered = self._loop.create_future()
+            waiter = (count, entered)
+            self._waiting.append(waiter)
+            try:
+                await asyncio.wait((entered,), timeout=self._max_wait_s)
+            finally:
+                if not entered.done():
+                    self._waiting.remove(waiter)
+            if entered.done():
+                return
+        self.used_bytes += count
+
+    def leave(self, count: int) -> None:
+        self.used_bytes -= count
+        while self._waiting and self._has_room(self._waiting[0][0]):
+            next_count, entered = self._waiting.popleft()
+            self.used_bytes += next_count
+            entered.set_result(None)
+
+    def _has_room(self, count: int) -> bool:
+        return self.used_bytes == 0 or self.used_bytes + count <= self._limit_bytes
 
 
 class UnsentAnswers(Protocol):

@@ -31,6 +31,7 @@ import msgspec
 
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.background import BackgroundTasks
+from moldau.shell.network.bounds import LongRequests
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.freeing import free_in_slices, long_arrays
@@ -48,8 +49,8 @@ API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 LONG_FRAME_BYTES = 16 << 10
 """A longer request may name more than can be decoded in a millisecond."""
-DECODED_BYTES = 4
-"""What a byte of a request that names thousands takes in memory once it is decoded, about."""
+WORKED_BYTES = 16
+"""What a byte of a request that names thousands takes in memory while it is decoded and answered, about."""
 
 _read_header = Struct(">hhih").unpack_from
 _pack_int = Struct(">i").pack
@@ -115,6 +116,7 @@ class Dispatcher:
         self.timer: Callable[[], float] | None = None
         """Seconds, for the times in the metrics; None: nothing is timed."""
         self._turns = Turns(loop)
+        self._long_requests = LongRequests(loop)
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken
@@ -277,7 +279,7 @@ class Dispatcher:
         connection = context.connection
         response = connection.reserve()
         connection.begin_prepare()
-        self.spawn(self._complete_long(entry, context, response, decoding, function, len(frame) * DECODED_BYTES))
+        self.spawn(self._complete_long(entry, context, response, decoding, function, len(frame)))
         return response
 
     # -- the ways out
@@ -337,15 +339,19 @@ class Dispatcher:
         response: PendingResponse,
         decoding: Generator[None, None, msgspec.Struct],
         function: Callable[..., Any],
-        memory_bytes: int,
+        size: int,
     ) -> None:
         """The rest of a request that is long to decode, and its answer."""
         CURRENT_TURNS.set(self._turns)
         connection = context.connection
         memory = connection.group.request_memory
-        memory.take(memory_bytes)
+        memory.take(size)
+        held_bytes, worked_bytes = size, size * WORKED_BYTES
         try:
             try:
+                await self._long_requests.enter(worked_bytes)
+                memory.take(worked_bytes)
+                held_bytes += worked_bytes
                 request = await self._decoded(connection, decoding)
                 # in connection order: nothing else of this connection has begun meanwhile
                 result = None if request is None else function(self.owner, context, request)
@@ -360,7 +366,9 @@ class Dispatcher:
         except Exception as error:
             self._unforeseen(connection, entry.name, error)
         finally:
-            memory.give_back(memory_bytes)
+            memory.give_back(held_bytes)
+            if held_bytes > size:
+                self._long_requests.leave(worked_bytes)
 
     async def _decoded(
         self, connection: ServerConnection, decoding: Generator[None, None, msgspec.Struct]

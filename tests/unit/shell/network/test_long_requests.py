@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from moldau.shell.network.dispatch import DECODED_BYTES, LONG_FRAME_BYTES
+from moldau.shell.network.bounds import LongRequests
+from moldau.shell.network.dispatch import LONG_FRAME_BYTES, WORKED_BYTES
 from moldau.shell.network.server_connection import SPARE_BYTES
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.framing import frame
@@ -55,11 +57,49 @@ async def test_what_a_long_request_holds_is_counted_until_it_is_answered(start_n
     request = client.request(ApiKey.METADATA, 9, LONG)
     client.feed(request)
     await node.turns(1)
-    assert memory.used_bytes >= (len(request) - 4) * DECODED_BYTES
+    assert memory.used_bytes >= (len(request) - 4) * WORKED_BYTES
     await client.answer()
     # what was decoded and answered is freed in slices too
     await node.turns(3 * COUNT // SLICE_ELEMENTS)
     assert memory.used_bytes == 0
+
+
+async def test_long_requests_wait_for_those_that_fill_the_memory(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node()
+    monkeypatch.setattr(node.node.dispatcher, "_long_requests", LongRequests(asyncio.get_running_loop(), 1))
+    clients = [node.connect() for _ in range(3)]
+    for client in clients:
+        client.send(ApiKey.METADATA, 9, LONG)
+    other = node.connect()
+    order: list[int] = []
+    while len(order) < 3:
+        await node.turns(1)
+        order += [place for place, client in enumerate(clients) if client.answers()]
+        other.send(ApiKey.METADATA, 9, SHORT)
+        assert len(other.answers()) == 1
+    assert order == [0, 1, 2]
+
+
+async def test_room_is_given_in_order_and_nobody_waits_for_ever() -> None:
+    loop = asyncio.get_running_loop()
+    rooms = LongRequests(loop, 10)
+    await rooms.enter(100)
+    first, second, third = (asyncio.ensure_future(rooms.enter(count)) for count in (8, 1, 5))
+    await asyncio.sleep(0)
+    rooms.leave(100)
+    await asyncio.wait((first, second))
+    assert rooms.used_bytes == 9
+    third.cancel()
+    await asyncio.wait((third,))
+    rooms.leave(9)
+    await rooms.enter(5)
+    assert rooms.used_bytes == 5
+    impatient = LongRequests(loop, 10, max_wait_s=0)
+    await impatient.enter(10)
+    await impatient.enter(10)
+    assert impatient.used_bytes == 20
 
 
 async def test_what_a_long_request_held_is_given_back_when_its_client_leaves(start_node: Any) -> None:
