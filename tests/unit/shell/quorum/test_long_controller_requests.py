@@ -17,7 +17,7 @@ from moldau.wire.protocol.messages.configs import (
 )
 from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from tests.unit.shell.quorum.test_quorum_role import NODE, Node, codes, create, turn
+from tests.unit.shell.quorum.test_quorum_role import NODE, GatedWorkers, Node, codes, create, turn
 
 pytestmark = pytest.mark.asyncio
 
@@ -131,3 +131,29 @@ async def test_a_long_request_that_is_refused_leaves_nothing() -> None:
     role.abort()
     with pytest.raises(KafkaError):
         await role.submit(create("t"))
+
+
+@pytest.mark.parametrize("turns", range(1, 24))
+async def test_a_flush_that_ends_within_a_long_request_answers_what_came_before_and_nothing_too_early(
+    turns: int,
+) -> None:
+    workers = GatedWorkers()
+    workers.gate.set()
+    role = await Node().start_with_broker(workers)
+    told: list[list[str]] = []
+    role.subscribe(lambda image, _: told.append(list(image.topics_by_name)))
+    told.clear()
+    workers.gate.clear()
+    before = asyncio.ensure_future(codes(role, create("before")))
+    await turn()
+    long = asyncio.ensure_future(codes(role, create(*NAMES)))
+    for _ in range(turns):
+        await turn()
+    assert not before.done()
+    workers.gate.set()
+    assert await before == [0]
+    assert await long == [0] * COUNT
+    assert told[-1] == ["before", *NAMES]
+    assert [len(names) for names in told] in ([1, 1 + COUNT], [1 + COUNT])
+    assert await codes(role, create("before", "behind")) == [36, 0]
+    await role.stop()

@@ -82,8 +82,8 @@ class Node:
         await role.start()
         return role
 
-    async def start_with_broker(self) -> QuorumRole:
-        role = await self.start()
+    async def start_with_broker(self, workers: Workers | None = None) -> QuorumRole:
+        role = await self.start(workers)
         properties = read_meta_properties(self.disk)
         assert properties is not None
         request = RegisterBroker(
