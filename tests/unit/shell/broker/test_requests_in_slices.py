@@ -94,6 +94,25 @@ async def test_the_groups_of_many_shards_are_listed(start_node: Any) -> None:
     assert [(group.group_id, group.group_state) for group in answer.groups] == [("g", "Empty"), (late, "Empty")]
 
 
+@pytest.mark.parametrize(("word", "names"), [("EMPTY", ["g"]), ("stable", []), ("none", [])])
+async def test_groups_are_compared_with_few_words_however_long_the_filter(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch, word: str, names: list[str]
+) -> None:
+    node = await started(start_node)
+    coordinators = node.node.broker.coordinators
+    ask, asked = coordinators.ask_shard, []
+
+    def ask_shard(shard: Any, request: Any) -> Any:
+        asked.append(len(request.message.states_filter) + len(request.message.types_filter))
+        return ask(shard, request)
+
+    monkeypatch.setattr(coordinators, "ask_shard", ask_shard)
+    request = ListGroupsRequest((*NAMES, *[word] * COUNT), (*NAMES, *["Classic"] * COUNT))
+    answer = await node.connect().ask(ApiKey.LIST_GROUPS, 5, request)
+    assert [group.group_id for group in answer.groups] == names
+    assert asked == [2]
+
+
 async def test_positions_of_many_topics_are_deleted(start_node: Any) -> None:
     node = await started(start_node)
     client = node.connect()
