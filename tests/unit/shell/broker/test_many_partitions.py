@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderTopic,
 )
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
@@ -142,3 +143,11 @@ async def test_an_error_among_many_appends_without_an_answer_closes_the_connecti
     await node.turns(30)
     assert client.wire.is_closed
     assert not client.wire.sent
+
+
+async def test_the_directories_of_many_partitions_are_told(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t", COUNT)
+    answer = await answer_beside_others(node, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
+    (topic,) = answer.results[0].topics
+    assert [row.partition_index for row in topic.partitions] == list(range(COUNT))

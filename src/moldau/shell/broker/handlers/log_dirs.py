@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.broker.handlers.slices import in_slices, slices
 from moldau.shell.io.disk import space_of
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.log_dirs import (
@@ -40,7 +41,7 @@ def act_describe_log_dirs(
     usable bytes (KIP-827), v5 cordoned directories (KIP-1066).
 
     Every directory is told, also one without any of the partitions asked for; the metadata log is not, as in Apache
-    Kafka. Ignored on purpose: nothing.
+    Kafka. Many partitions are told in slices. Ignored on purpose: nothing.
     """
     if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), error_code=CLUSTER_AUTHORIZATION_FAILED)
@@ -64,7 +65,7 @@ async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> 
         results.append(
             DescribeLogDirsResult(
                 log_dir=directory.path,
-                topics=_topics(broker, directory, wanted),
+                topics=await _topics(broker, directory, wanted),
                 total_bytes=total_bytes,
                 usable_bytes=usable_bytes,
                 is_cordoned=logs.is_cordoned(directory),
@@ -74,7 +75,7 @@ async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> 
     return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), results=tuple(results))
 
 
-def _topics(broker: Broker, directory: LogDirectory, wanted: Wanted) -> tuple[DescribeLogDirsTopic, ...]:
+async def _topics(broker: Broker, directory: LogDirectory, wanted: Wanted) -> tuple[DescribeLogDirsTopic, ...]:
     found: dict[str, list[DescribeLogDirsPartition]] = {}
 
     def tell(topic_partition: TopicPartition, size_bytes: int, offset_lag: int, is_future: bool) -> None:
@@ -83,13 +84,14 @@ def _topics(broker: Broker, directory: LogDirectory, wanted: Wanted) -> tuple[De
             partition = DescribeLogDirsPartition(index, size_bytes, offset_lag, is_future)
             found.setdefault(name, []).append(partition)
 
-    for topic_partition, log in directory.logs.items():
-        # the leader is its own replica: it lags behind nobody
-        tell(topic_partition, log.size_bytes, 0, False)
+    async for some in slices(list(directory.logs.items())):
+        for topic_partition, log in some:
+            # the leader is its own replica: it lags behind nobody
+            tell(topic_partition, log.size_bytes, 0, False)
     for topic_partition, future in broker.moves.futures.items():
         if future.target is directory:
             tell(topic_partition, future.size_bytes, future.offset_lag, True)
-    return tuple(DescribeLogDirsTopic(name, tuple(partitions)) for name, partitions in found.items())
+    return tuple(await in_slices(found.items(), lambda one: DescribeLogDirsTopic(one[0], tuple(one[1]))))
 
 
 def act_alter_replica_log_dirs(
