@@ -33,7 +33,9 @@ _UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
 
 
 def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> None:
-    """Records each partition that can be recorded; the others get their own error."""
+    """Records each partition that can be recorded; the others get their own error. Of a partition that stands there
+    more than once the last row is recorded: one batch must hold them all, and each would take the place of the one
+    before."""
     try:
         group = _committing_group(turn, message, parked.api_version)
     except KafkaError as error:
@@ -44,6 +46,7 @@ def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> 
         # a classic member that commits is alive
         turn.arm_session(group, member)
     topics: list[OffsetCommitResponseTopic] = []
+    latest: dict[tuple[str, int], tuple[Uuid, OffsetCommitRequestPartition]] = {}
     for topic in message.topics:
         partitions: list[OffsetCommitResponsePartition] = []
         for partition in topic.partitions:
@@ -51,9 +54,11 @@ def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> 
             if _utf16_length(partition.committed_metadata or "") > turn.settings.offset_metadata_max_bytes:
                 code = _OFFSET_METADATA_TOO_LARGE
             else:
-                turn.records.append(_offset_record(turn, message, topic.name, topic.topic_id, partition))
+                latest[topic.name, partition.partition_index] = topic.topic_id, partition
             partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
+    for (name, _), (topic_id, partition) in latest.items():
+        turn.records.append(_offset_record(turn, message, name, topic_id, partition))
     turn.reply(parked, OffsetCommitResponse(topics=tuple(topics)))
 
 

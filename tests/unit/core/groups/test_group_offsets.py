@@ -95,6 +95,17 @@ def test_metadata_is_bounded_in_java_characters(shard) -> None:
     assert fetch(shard, 0)[0].metadata == ""
 
 
+def test_of_a_partition_that_is_named_again_and_again_the_last_row_is_recorded(shard) -> None:
+    """A batch has a size: a million rows about one partition fit, and are answered, each for itself."""
+    rows = tuple(OffsetCommitRequestPartition(number % 2, number) for number in range(10))
+    late = (OffsetCommitRequestPartition(1, 50), OffsetCommitRequestPartition(1, 60, committed_metadata="x" * 5_000))
+    topics = (OffsetCommitRequestTopic(name="t", partitions=rows), OffsetCommitRequestTopic(name="t", partitions=late))
+    answer = shard.ask(OffsetCommitRequest(group_id="g", topics=topics), 8)
+    assert [[row.error_code for row in topic.partitions] for topic in answer.topics] == [[0] * 10, [0, 12]]
+    assert [row.committed_offset for row in fetch(shard, 0, 1)] == [8, 50]
+    assert len(shard.log) == 2
+
+
 def test_one_bad_partition_does_not_spoil_the_others(shard) -> None:
     partitions = (
         OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="x" * 5_000),
