@@ -140,3 +140,23 @@ def test_records_without_a_standard_input_are_asked_for(moldau_cluster: Cluster,
         1,
         "moldau: standard input is closed: name the records after the topic\n",
     )
+
+
+def test_a_reader_whose_broker_dies_says_so_and_goes_on(moldau_own_cluster: Cluster) -> None:
+    cluster = moldau_own_cluster
+    cluster.create_topic("orders")
+    address = cluster.bootstrap_servers
+    command = [sys.executable, "-m", "moldau.cli.main", "consume", "orders", "--from", "beginning"]
+    command += ["--group", "kitchen", "--count", "1"]
+    with subprocess.Popen(
+        [*command, "-b", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        cluster.wait_for(group="kitchen", members=1)
+        cluster.kill()
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"moldau: {address} does not answer any more; trying on\n"
+        cluster.restart()
+        cluster.wait_for(group="kitchen", members=1, timeout=30)
+        cluster.produce("orders", "coffee")
+        assert process.communicate(timeout=60) == ("coffee\n", "")
+        assert process.returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from moldau.cli.arguments import Subparsers, int32, int64
@@ -50,6 +51,7 @@ def consume(arguments: argparse.Namespace) -> int:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest" if arguments.start == "beginning" else "latest",
+            "error_cb": _outage_teller(arguments.bootstrap_server),
         },
     )
     with explained(arguments):
@@ -60,6 +62,20 @@ def consume(arguments: argparse.Namespace) -> int:
         finally:
             consumer.close()
     return 0
+
+
+def _outage_teller(address: str) -> Callable[[Any], None]:
+    """Says once that nobody answers any more: the consumer itself waits in silence until somebody does."""
+    told: list[str] = []
+
+    def tell(error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not told:
+            told.append(address)
+            print(f"moldau: {address} does not answer any more; trying on", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def _open(consumer: Any, arguments: argparse.Namespace, start: int | None) -> dict[int, int]:
