@@ -8,13 +8,13 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.assignments import Charge, free_of_charge
 from moldau.core.controller.brokers import unregister_broker
 from moldau.core.controller.client_quotas import alter_client_quotas
-from moldau.core.controller.config_alterations import alter_configs_in_slices, incremental_alter_configs_in_slices
+from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
 from moldau.core.controller.features import update_features
 from moldau.core.controller.leader_elections import elect_leaders
-from moldau.core.controller.partitions import create_partitions_in_slices
+from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments
 from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse, CoreResponse, MeteredRequest
-from moldau.core.controller.topics import create_topics_in_slices, delete_topics_in_slices
+from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.coordination.slices import Sliced
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.errors import InvariantError
@@ -47,17 +47,17 @@ def administer(
         charge = partial(take, now_ms=now_ms)
     match asked:
         case CreateTopicsRequest():
-            return (yield from create_topics_in_slices(state, settings, random, asked, charge))
+            return (yield from create_topics(state, settings, random, asked, charge))
         case DeleteTopicsRequest():
-            return (yield from delete_topics_in_slices(image, settings, asked, charge))
+            return (yield from delete_topics(image, settings, asked, charge))
         case IncrementalAlterConfigsRequest():
-            return (yield from incremental_alter_configs_in_slices(image, settings, asked))
+            return (yield from incremental_alter_configs(image, settings, asked))
         case AlterConfigsRequest():
-            return (yield from alter_configs_in_slices(image, settings, asked))
+            return (yield from alter_configs(image, settings, asked))
         case AlterClientQuotasRequest():
             return alter_client_quotas(image, asked)
         case CreatePartitionsRequest():
-            return (yield from create_partitions_in_slices(image, random, asked, charge))
+            return (yield from create_partitions(image, random, asked, charge))
         case ElectLeadersRequest():
             return elect_leaders(image, asked)
         case AlterPartitionReassignmentsRequest():

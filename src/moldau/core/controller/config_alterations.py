@@ -28,7 +28,7 @@ from moldau.core.config.topic_settings import ROWS_BY_NAME as TOPIC_ROWS
 from moldau.core.config.topic_settings import validate_topic_settings
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
-from moldau.core.coordination.slices import SLICE, Sliced, whole
+from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS, ConfigResource, MetadataImage, ResourceType
@@ -82,15 +82,8 @@ View = Callable[[], BrokerSettings]
 
 def incremental_alter_configs(
     image: MetadataImage, static: BrokerSettings, request: IncrementalAlterConfigsRequest
-) -> tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]:
-    """The records that change the settings named, and the answer for each resource."""
-    return whole(incremental_alter_configs_in_slices(image, static, request))
-
-
-def incremental_alter_configs_in_slices(
-    image: MetadataImage, static: BrokerSettings, request: IncrementalAlterConfigsRequest
 ) -> Sliced[tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]]:
-    """As `incremental_alter_configs`, pausing."""
+    """The records that change the settings named, and the answer for each resource."""
     alterations = (
         Alteration(
             ConfigResource(resource.resource_type, resource.resource_name),
@@ -110,15 +103,8 @@ def incremental_alter_configs_in_slices(
 
 def alter_configs(
     image: MetadataImage, static: BrokerSettings, request: AlterConfigsRequest
-) -> tuple[list[MetadataRecord], AlterConfigsResponse]:
-    """The records that give each resource the settings named and no others, and the answer for each."""
-    return whole(alter_configs_in_slices(image, static, request))
-
-
-def alter_configs_in_slices(
-    image: MetadataImage, static: BrokerSettings, request: AlterConfigsRequest
 ) -> Sliced[tuple[list[MetadataRecord], AlterConfigsResponse]]:
-    """As `alter_configs`, pausing."""
+    """The records that give each resource the settings named and no others, and the answer for each."""
     alterations = (
         Alteration(
             ConfigResource(resource.resource_type, resource.resource_name),

@@ -24,7 +24,7 @@ from moldau.core.controller.requests import (
     ShutDownBroker,
     UnfenceBroker,
 )
-from moldau.core.controller.topics import create_topics_in_slices, delete_topics_in_slices
+from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.coordination.machine import Decision
 from moldau.core.coordination.slices import Sliced, whole
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
@@ -76,9 +76,9 @@ class ControllerMachine:
         image = state.image
         match request:
             case CreateTopicsRequest():
-                return (yield from create_topics_in_slices(state, self._settings, self._random, request))
+                return (yield from create_topics(state, self._settings, self._random, request))
             case DeleteTopicsRequest():
-                return (yield from delete_topics_in_slices(image, self._settings, request))
+                return (yield from delete_topics(image, self._settings, request))
             case AllocateProducerIds():
                 return allocate_producer_ids(image, request)
             case RegisterBroker():

@@ -12,7 +12,7 @@ from moldau.core.controller.assignments import (
     free_of_charge,
 )
 from moldau.core.controller.placement import place_replicas
-from moldau.core.coordination.slices import SLICE, Sliced, whole
+from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
@@ -30,15 +30,8 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 
 def create_partitions(
     image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
-) -> tuple[list[MetadataRecord], CreatePartitionsResponse]:
-    """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
-    return whole(create_partitions_in_slices(image, random, request, charge))
-
-
-def create_partitions_in_slices(
-    image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
 ) -> Sliced[tuple[list[MetadataRecord], CreatePartitionsResponse]]:
-    """As `create_partitions`, pausing."""
+    """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
     counts: dict[str, int] = {}
     for topic in request.topics:
         counts[topic.name] = counts.get(topic.name, 0) + 1

@@ -33,7 +33,7 @@ from moldau.core.controller.assignments import (
 from moldau.core.controller.configs import setting_layers, topic_config_records
 from moldau.core.controller.placement import place_replicas
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
-from moldau.core.coordination.slices import SLICE, Sliced, whole
+from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
@@ -76,19 +76,8 @@ def create_topics(
     random: Random,
     request: CreateTopicsRequest,
     charge: Charge = free_of_charge,
-) -> tuple[list[MetadataRecord], CreateTopicsResponse]:
-    """The records of all topics that may be created (none if only validating), and the answer for each topic."""
-    return whole(create_topics_in_slices(state, settings, random, request, charge))
-
-
-def create_topics_in_slices(
-    state: MetadataFold,
-    settings: BrokerSettings,
-    random: Random,
-    request: CreateTopicsRequest,
-    charge: Charge = free_of_charge,
 ) -> Sliced[tuple[list[MetadataRecord], CreateTopicsResponse]]:
-    """As `create_topics`, pausing."""
+    """The records of all topics that may be created (none if only validating), and the answer for each topic."""
     image = state.image
     asked, repeated = yield from _split_repeated(request.topics, lambda topic: topic.name)
     results: list[CreatableTopicResult] = []
@@ -288,15 +277,8 @@ def _created(topic: NewTopic, topic_id: Uuid, configs: tuple[CreatableTopicConfi
 
 def delete_topics(
     image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest, charge: Charge = free_of_charge
-) -> tuple[list[MetadataRecord], DeleteTopicsResponse]:
-    """The records that remove the topics named, and the answer for each."""
-    return whole(delete_topics_in_slices(image, settings, request, charge))
-
-
-def delete_topics_in_slices(
-    image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest, charge: Charge = free_of_charge
 ) -> Sliced[tuple[list[MetadataRecord], DeleteTopicsResponse]]:
-    """As `delete_topics`, pausing."""
+    """The records that remove the topics named, and the answer for each."""
     states = request.topics or tuple(DeleteTopicState(name) for name in request.topic_names)
     asked, repeated = yield from _split_repeated(states, _deletion_key)
     records: list[MetadataRecord] = []

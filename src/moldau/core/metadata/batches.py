@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from moldau.core.coordination.slices import SLICE, Sliced, whole
+from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord, UnknownRecord
 from moldau.errors import ProtocolError
@@ -53,24 +53,8 @@ def build_metadata_batch(
     now_ms: int,
     leader_epoch: int,
     base_offset: int = 0,
-) -> bytes:
-    """One batch of `records`. Raises ProtocolError for a value that its field cannot hold."""
-    return whole(
-        build_metadata_batch_in_slices(
-            records, levels, now_ms=now_ms, leader_epoch=leader_epoch, base_offset=base_offset
-        )
-    )
-
-
-def build_metadata_batch_in_slices(
-    records: Sequence[MetadataRecord],
-    levels: Mapping[str, int],
-    *,
-    now_ms: int,
-    leader_epoch: int,
-    base_offset: int = 0,
 ) -> Sliced[bytes]:
-    """As `build_metadata_batch`, pausing."""
+    """One batch of `records`. Raises ProtocolError for a value that its field cannot hold."""
     versions = RecordVersions.for_levels(levels)
     pieces: list[bytes] = []
     for delta, record in enumerate(records):

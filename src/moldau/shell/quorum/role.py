@@ -40,7 +40,7 @@ from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.retention import remove_files
 from moldau.core.log.settings import LogSettings
-from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch_in_slices
+from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch
 from moldau.core.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -428,7 +428,7 @@ class QuorumRole:
         try:
             decision = yield from self._machine.decide_in_slices(host.state, request_id, request, now_ms)
             if decision.records:
-                batch = yield from build_metadata_batch_in_slices(
+                batch = yield from build_metadata_batch(
                     decision.records, host.state.image.features, now_ms=now_ms, leader_epoch=self.leader_epoch
                 )
             if len(batch) > MAX_BATCH_BYTES:

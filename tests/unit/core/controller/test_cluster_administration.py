@@ -10,6 +10,7 @@ from moldau.core.controller.features import UpgradeType, update_features
 from moldau.core.controller.leader_elections import ElectionType, elect_leaders
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
+from moldau.core.coordination.slices import whole
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import PartitionImage
@@ -76,7 +77,7 @@ class Cluster:
 
     def add(self, count: int, *, validate_only: bool = False) -> int:
         request = CreatePartitionsRequest((CreatePartitionsTopic("t", count, None),), 1_000, validate_only)
-        records, response = create_partitions(self.fold.image, SeededRandom(1), request)
+        records, response = whole(create_partitions(self.fold.image, SeededRandom(1), request))
         self.apply(*records)
         return response.results[0].error_code
 

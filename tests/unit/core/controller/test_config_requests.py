@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller import config_alterations
 from moldau.core.controller.config_alterations import MAX_RECORDS_PER_REQUEST, alter_configs, incremental_alter_configs
+from moldau.core.coordination.slices import whole
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ConfigResource
 from moldau.types import Uuid
@@ -47,7 +48,7 @@ class Cluster:
     def change(self, kind: int, name: str, *changes: Change, validate_only: bool = False) -> tuple[int, str | None]:
         configs = tuple(IncrementalAlterableConfig(key, operation, value) for operation, key, value in changes)
         request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(kind, name, configs),), validate_only)
-        records, answer = incremental_alter_configs(self.fold.image, STATIC, request)
+        records, answer = whole(incremental_alter_configs(self.fold.image, STATIC, request))
         for record in records:
             self.fold.apply(record)
         (response,) = answer.responses
@@ -56,8 +57,8 @@ class Cluster:
 
     def replace(self, kind: int, name: str, **configs: str | None) -> tuple[int, str | None]:
         entries = tuple(AlterableConfig(key.replace("_", "."), value) for key, value in configs.items())
-        records, answer = alter_configs(
-            self.fold.image, STATIC, AlterConfigsRequest((AlterConfigsResource(kind, name, entries),))
+        records, answer = whole(
+            alter_configs(self.fold.image, STATIC, AlterConfigsRequest((AlterConfigsResource(kind, name, entries),)))
         )
         for record in records:
             self.fold.apply(record)
@@ -88,8 +89,8 @@ def test_only_what_changes_is_written() -> None:
     cluster = Cluster()
     cluster.change(TOPIC, "t", (SET, "retention.ms", "5"), (SET, "segment.ms", "7"))
     entries = (AlterableConfig("segment.ms", "7"), AlterableConfig("flush.ms", "9"))
-    records, _ = alter_configs(
-        cluster.fold.image, STATIC, AlterConfigsRequest((AlterConfigsResource(TOPIC, "t", entries),))
+    records, _ = whole(
+        alter_configs(cluster.fold.image, STATIC, AlterConfigsRequest((AlterConfigsResource(TOPIC, "t", entries),)))
     )
     assert records == [ConfigRecord(TOPIC, "t", "retention.ms", None), ConfigRecord(TOPIC, "t", "flush.ms", "9")]
 
@@ -181,8 +182,8 @@ def test_the_same_key_or_resource_twice() -> None:
     twice = ((SET, "retention.ms", "5"), (SET, "retention.ms", "6"))
     assert cluster.change(TOPIC, "t", *twice) == (42, "Error due to duplicate config keys")
     resource = IncrementalAlterConfigsResource(TOPIC, "t", (IncrementalAlterableConfig("retention.ms", SET, "5"),))
-    records, answer = incremental_alter_configs(
-        cluster.fold.image, STATIC, IncrementalAlterConfigsRequest((resource, resource))
+    records, answer = whole(
+        incremental_alter_configs(cluster.fold.image, STATIC, IncrementalAlterConfigsRequest((resource, resource)))
     )
     assert records == []
     message = "Each resource must appear at most once."
@@ -215,7 +216,7 @@ def test_a_message_about_a_long_name_fits_its_field() -> None:
 def test_more_records_than_one_batch_holds() -> None:
     configs = tuple(IncrementalAlterableConfig(f"unknown.{n}", SET, "1") for n in range(MAX_RECORDS_PER_REQUEST + 1))
     request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(BROKER, "", configs),))
-    records, answer = incremental_alter_configs(Cluster().fold.image, STATIC, request)
+    records, answer = whole(incremental_alter_configs(Cluster().fold.image, STATIC, request))
     assert (len(records), answer.responses[0].error_code) == (0, 44)
 
 
@@ -258,8 +259,8 @@ def test_the_view_in_force_is_worked_out_once_for_a_request(monkeypatch: pytest.
     resources = tuple(
         IncrementalAlterConfigsResource(TOPIC, name, change) for name in ("t", *(f"absent{n}" for n in range(20)))
     )
-    records, answer = incremental_alter_configs(
-        cluster.fold.image, STATIC, IncrementalAlterConfigsRequest(resources, False)
+    records, answer = whole(
+        incremental_alter_configs(cluster.fold.image, STATIC, IncrementalAlterConfigsRequest(resources, False))
     )
     assert records == [ConfigRecord(TOPIC, "t", "retention.ms", "5")]
     assert [response.error_code for response in answer.responses] == [0] + [3] * 20

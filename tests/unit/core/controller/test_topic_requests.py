@@ -8,6 +8,7 @@ import pytest
 
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
 from moldau.core.controller.topics import create_topics, delete_topics
+from moldau.core.coordination.slices import whole
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.shell.io.twins.random import SeededRandom
@@ -59,7 +60,7 @@ class Cluster:
         self, *topics: CreatableTopic, timeout_ms: int = 1000, validate_only: bool = False
     ) -> tuple[CreatableTopicResult, ...]:
         request = CreateTopicsRequest(topics, timeout_ms, validate_only)
-        self.records, response = create_topics(self.fold, self.settings, self.random, request)
+        self.records, response = whole(create_topics(self.fold, self.settings, self.random, request))
         self.apply(*self.records)
         return response.topics
 
@@ -67,7 +68,7 @@ class Cluster:
         self, *states: DeleteTopicState, timeout_ms: int = 1000, names: tuple[str, ...] = ()
     ) -> tuple[DeletableTopicResult, ...]:
         request = DeleteTopicsRequest(states, names, timeout_ms)
-        self.records, response = delete_topics(self.fold.image, self.settings, request)
+        self.records, response = whole(delete_topics(self.fold.image, self.settings, request))
         self.apply(*self.records)
         return response.responses
 

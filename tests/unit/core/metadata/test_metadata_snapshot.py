@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.core.coordination.slices import whole
 from moldau.core.metadata.batches import build_metadata_batch, decode_record, encode_record
 from moldau.core.metadata.features import FORMATTED_LEVELS, RecordVersions, served_features
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
@@ -116,7 +117,8 @@ def test_a_record_of_a_later_kafka_is_told_by_what_cannot_be_read() -> None:
 
 
 def test_a_batch_holds_the_records_in_order() -> None:
-    batch = build_metadata_batch([NoOpRecord(), TopicRecord("a")], LEVELS, now_ms=7, leader_epoch=3, base_offset=40)
+    records = [NoOpRecord(), TopicRecord("a")]
+    batch = whole(build_metadata_batch(records, LEVELS, now_ms=7, leader_epoch=3, base_offset=40))
     [(_, header)] = iterate_batches(batch)
     assert (header.base_offset, header.record_count, header.partition_leader_epoch, header.is_control) == (
         40,

@@ -556,7 +556,7 @@ async def test_after_records_that_nobody_can_write_the_controller_decides_on(mon
         raise OverflowError("int too big to convert")
 
     with monkeypatch.context() as patch:
-        patch.setattr("moldau.shell.quorum.role.build_metadata_batch_in_slices", overflow)
+        patch.setattr("moldau.shell.quorum.role.build_metadata_batch", overflow)
         with pytest.raises(OverflowError):
             await role.submit(AllocateProducerIds(NODE, node.broker_epoch))
     assert isinstance(await role.submit(AllocateProducerIds(NODE, node.broker_epoch)), ProducerIdBlock)
