@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.core.coordination.slices import Sliced
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.broker.handlers.slices import SLICE, slices
+from moldau.shell.broker.handlers.slices import Later, Pace, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.coordinators import (
     Coordinator,
@@ -14,8 +15,6 @@ from moldau.wire.protocol.messages.coordinators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from moldau.shell.broker.role import Broker
 
 GROUP = 0
@@ -33,7 +32,7 @@ NO_NODE = -1
 
 def act_find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
+) -> FindCoordinatorResponse | Later[FindCoordinatorResponse]:
     """Versions 0-6. v1 key types (KIP-98), v3 flexible, v4 many keys (KIP-699), v5 TRANSACTION_ABORTABLE (KIP-890),
     v6 share groups (KIP-932).
 
@@ -41,26 +40,25 @@ def act_find_coordinator(
     waits for it (Kafka answers 15 meanwhile, which costs the client a backoff). Ignored on purpose: nothing.
     """
     keys = request.coordinator_keys if context.api_version >= MANY_KEYS_FROM else (request.key,)
-    if len(keys) > SLICE:
-        return _find_in_slices(broker, context, request.key_type, keys)
-    found = [_find(broker, context, request.key_type, key) for key in dict.fromkeys(keys)]
-    return _response(context, found) if not _is_creation_due(broker, found) else _created(broker, context, found)
+    return paced(_find_all(broker, context, request.key_type, keys))
+
+
+def _find_all(
+    broker: Broker, context: RequestContext, key_type: int, keys: tuple[str, ...]
+) -> Sliced[FindCoordinatorResponse | Later[FindCoordinatorResponse]]:
+    pace = Pace()
+    once: dict[str, Coordinator] = {}
+    for key in keys:
+        if key not in once:
+            once[key] = _find(broker, context, key_type, key)
+        if pace.is_slice_over():
+            yield
+    found = list(once.values())
+    return _created(broker, context, found) if _is_creation_due(broker, found) else _response(context, found)
 
 
 def _is_creation_due(broker: Broker, found: list[Coordinator]) -> bool:
     return any(not coordinator.error_code for coordinator in found) and not broker.coordinators.is_ready
-
-
-async def _find_in_slices(
-    broker: Broker, context: RequestContext, key_type: int, keys: tuple[str, ...]
-) -> FindCoordinatorResponse:
-    once: dict[str, Coordinator] = {}
-    async for some in slices(keys):
-        for key in some:
-            if key not in once:
-                once[key] = _find(broker, context, key_type, key)
-    found = list(once.values())
-    return await _created(broker, context, found) if _is_creation_due(broker, found) else _response(context, found)
 
 
 async def _created(broker: Broker, context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
+from moldau.core.coordination.slices import Sliced
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFullError, kafka_error
-from moldau.shell.broker.handlers.slices import SLICE, Pace
+from moldau.shell.broker.handlers.slices import Later, Pace, in_turns, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
-from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -29,50 +28,40 @@ Result = tuple[int, int]
 
 def act_delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Coroutine[object, object, DeleteRecordsResponse]:
+) -> DeleteRecordsResponse | Later[DeleteRecordsResponse]:
     """Versions 0-2. All of KIP-107; v2 flexible (KIP-482).
 
     Answered once the new log start offsets are on the disk: unlike in Apache Kafka, what was deleted does not come back
     after a crash. Files go at the next retention check. A partition that stands twice counts once, with its
     last offset. Ignored on purpose: the timeout (there is no follower to wait for).
     """
-    if len(request.topics) > SLICE or sum(len(topic.partitions) for topic in request.topics) > SLICE:
-        return _delete_in_slices(broker, context, request)
-    asked: dict[str, dict[int, int]] = {}
-    for topic in request.topics:
-        for partition in topic.partitions:
-            asked.setdefault(topic.name, {})[partition.partition_index] = partition.offset
-    results: dict[str, dict[int, Result]] = {name: {} for name in asked}
-    moved: list[Partition] = []
-    for name, offsets in asked.items():
-        for index, offset in offsets.items():
-            results[name][index] = _delete_one(broker, context, name, index, offset, moved)
-    if all(code for found in results.values() for _, code in found.values()):
-        return _response(context, results)
-    # also if nothing moved: what an earlier request moved may not be on the disk yet
-    return _finish(broker, context, results, moved)
+    return paced(_delete_all(broker, context, request))
 
 
-async def _delete_in_slices(
+def _delete_all(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
-    """Many partitions: as `act_delete_records`, in slices."""
+) -> Sliced[DeleteRecordsResponse | Later[DeleteRecordsResponse]]:
     pace = Pace()
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
             asked.setdefault(topic.name, {})[partition.partition_index] = partition.offset
             if pace.is_slice_over():
-                await next_turn()
+                yield
     results: dict[str, dict[int, Result]] = {}
     moved: list[Partition] = []
+    is_any_accepted = False
     for name, offsets in asked.items():
         results[name] = {}
         for index, offset in offsets.items():
-            results[name][index] = _delete_one(broker, context, name, index, offset, moved)
+            result = results[name][index] = _delete_one(broker, context, name, index, offset, moved)
+            is_any_accepted = is_any_accepted or not result[1]
             if pace.is_slice_over():
-                await next_turn()
-    return await _finish(broker, context, results, moved)
+                yield
+    if is_any_accepted:
+        # also if nothing moved: what an earlier request moved may not be on the disk yet
+        return _finish(broker, context, results, moved)
+    return (yield from _tell(context, results))
 
 
 def _delete_one(
@@ -128,20 +117,15 @@ async def _finish(
         if partition.is_offline:
             topic_partition = partition.topic_partition
             results[topic_partition.topic][topic_partition.partition] = (-1, KAFKA_STORAGE_ERROR)
+    return await in_turns(_tell(context, results))
+
+
+def _tell(context: RequestContext, results: dict[str, dict[int, Result]]) -> Sliced[DeleteRecordsResponse]:
     pace = Pace()
     topics = []
     for name, found in results.items():
-        topics.append(_topic(name, found))
+        rows = tuple(DeleteRecordsPartitionResult(index, *result) for index, result in found.items())
+        topics.append(DeleteRecordsTopicResult(name, rows))
         if pace.is_slice_over(len(found)):
-            await next_turn()
+            yield
     return DeleteRecordsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
-
-
-def _topic(name: str, found: dict[int, Result]) -> DeleteRecordsTopicResult:
-    rows = tuple(DeleteRecordsPartitionResult(index, *result) for index, result in found.items())
-    return DeleteRecordsTopicResult(name, rows)
-
-
-def _response(context: RequestContext, results: dict[str, dict[int, Result]]) -> DeleteRecordsResponse:
-    topics = tuple(_topic(name, found) for name, found in results.items())
-    return DeleteRecordsResponse(throttle_time_ms=context.throttle(), topics=topics)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
+from moldau.core.coordination.slices import Sliced
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.broker.handlers.slices import SLICE, Pace
+from moldau.shell.broker.handlers.slices import Later, Pace, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
-from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.leader_epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -27,25 +26,18 @@ UNKNOWN = (-1, -1)
 
 def act_offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse | Coroutine[object, object, OffsetForLeaderEpochResponse]:
+) -> OffsetForLeaderEpochResponse | Later[OffsetForLeaderEpochResponse]:
     """Versions 2-4. v2 current leader epoch (KIP-320), v3 replica id (KIP-392), v4 flexible (KIP-482); epochs as of
     KIP-101 and KIP-279.
 
     Many are told in slices. Ignored on purpose: the replica id (any reader is answered alike, as by Apache Kafka).
     """
-    if len(request.topics) > SLICE or sum(len(topic.partitions) for topic in request.topics) > SLICE:
-        return _look_up_in_slices(broker, context, request)
-    topics = []
-    for topic in request.topics:
-        is_allowed = context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.topic)
-        partitions = tuple(_look_up(broker, is_allowed, topic.topic, asked) for asked in topic.partitions)
-        topics.append(OffsetForLeaderTopicResult(topic.topic, partitions))
-    return OffsetForLeaderEpochResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
+    return paced(_look_up_all(broker, context, request))
 
 
-async def _look_up_in_slices(
+def _look_up_all(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+) -> Sliced[OffsetForLeaderEpochResponse]:
     topics = []
     pace = Pace()
     for topic in request.topics:
@@ -54,7 +46,7 @@ async def _look_up_in_slices(
         for asked in topic.partitions:
             partitions.append(_look_up(broker, is_allowed, topic.topic, asked))
             if pace.is_slice_over():
-                await next_turn()
+                yield
         topics.append(OffsetForLeaderTopicResult(topic.topic, tuple(partitions)))
     return OffsetForLeaderEpochResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 

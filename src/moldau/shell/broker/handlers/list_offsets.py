@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, cast
 
+from moldau.core.coordination.slices import Sliced
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
-from moldau.shell.broker.handlers.slices import SLICE, Pace
+from moldau.shell.broker.handlers.slices import Later, Pace, in_turns, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
-from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -48,37 +47,40 @@ Search = tuple[Partition, "TimestampSearch"]
 
 def act_list_offsets(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Coroutine[object, object, ListOffsetsResponse]:
+) -> ListOffsetsResponse | Later[ListOffsetsResponse]:
     """Versions 1-11. v2 isolation level (KIP-98), v4 leader epoch (KIP-320), v7 largest timestamp (KIP-734), v8 and v9
     local and tiered ends (KIP-405, KIP-1005), v10 timeout (KIP-1075), v11 earliest pending upload (KIP-1023).
 
     Ignored on purpose: the timeout and the tiered ends (nothing is tiered: they find nothing, as in Kafka without
     remote storage). Replica ids are not told apart.
     """
+    return paced(_find_all(broker, context, request))
+
+
+def _find_all(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> Sliced[ListOffsetsResponse | Later[ListOffsetsResponse]]:
+    pace = Pace()
     counts: dict[tuple[str, int], int] = {}
-    if len(request.topics) > SLICE or sum(len(topic.partitions) for topic in request.topics) > SLICE:
-        return _find_in_slices(broker, context, request, counts)
     for topic in request.topics:
         for partition in topic.partitions:
-            _count(counts, topic.name, partition)
-    found = [
-        _find(broker, context, request.isolation_level, counts, topic.name, partition)
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
-    if any(len(item) == 2 for item in found):
-        return _search(broker, context, request, found)
-    answers = iter(cast("list[Found]", found))
-    topics = []
+            key = (topic.name, partition.partition_index)
+            counts[key] = counts.get(key, 0) + 1
+            if pace.is_slice_over():
+                yield
+    found: list[Found | Search] = []
+    searches: list[tuple[int, Search]] = []
     for topic in request.topics:
-        rows = {asked.partition_index: _row(context, asked, next(answers)) for asked in topic.partitions}
-        topics.append(ListOffsetsTopicResponse(topic.name, tuple(rows.values())))
-    return _response(context, topics)
-
-
-def _count(counts: dict[tuple[str, int], int], name: str, partition: ListOffsetsPartition) -> None:
-    key = (name, partition.partition_index)
-    counts[key] = counts.get(key, 0) + 1
+        for partition in topic.partitions:
+            item = _find(broker, context, request.isolation_level, counts, topic.name, partition)
+            if len(item) == 2:
+                searches.append((len(found), item))
+            found.append(item)
+            if pace.is_slice_over():
+                yield
+    if searches:
+        return _search(broker, context, request, found, searches)
+    return (yield from _tell(context, request, found))
 
 
 def _find(
@@ -97,37 +99,16 @@ def _find(
         return error.code, -1, -1, -1
 
 
-async def _find_in_slices(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest, counts: dict[tuple[str, int], int]
-) -> ListOffsetsResponse:
-    """Many partitions: as `act_list_offsets`, in slices."""
-    pace = Pace()
-    for topic in request.topics:
-        for partition in topic.partitions:
-            _count(counts, topic.name, partition)
-            if pace.is_slice_over():
-                await next_turn()
-    found: list[Found | Search] = []
-    for topic in request.topics:
-        for partition in topic.partitions:
-            found.append(_find(broker, context, request.isolation_level, counts, topic.name, partition))
-            if pace.is_slice_over():
-                await next_turn()
-    return await _search(broker, context, request, found)
-
-
 async def _search(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest, found: list[Found | Search]
+    broker: Broker,
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    found: list[Found | Search],
+    searches: list[tuple[int, Search]],
 ) -> ListOffsetsResponse:
-    """The answer once the searches among `found` are done, off the loop."""
+    """The answer once the searches, told with their places in `found`, are done, off the loop."""
     is_read_committed = request.isolation_level == READ_COMMITTED
-    pace = Pace()
-    for place, item in enumerate(found):
-        if pace.is_slice_over():
-            await next_turn()
-        if len(item) == 4:
-            continue
-        partition, search = item
+    for place, (partition, search) in searches:
         try:
             record = await broker.workers.run(search.run)
         except (StorageFailedError, ProtocolError) as error:
@@ -139,6 +120,14 @@ async def _search(
             found[place] = (0, -1, -1, -1)
         else:
             found[place] = (0, record.timestamp_ms, record.offset, record.leader_epoch)
+    return await in_turns(_tell(context, request, found))
+
+
+def _tell(
+    context: RequestContext, request: ListOffsetsRequest, found: list[Found | Search]
+) -> Sliced[ListOffsetsResponse]:
+    """`found` in the order of the request, and no search is left; a partition that stands twice is answered once."""
+    pace = Pace()
     answers = iter(cast("list[Found]", found))
     topics = []
     for topic in request.topics:
@@ -146,21 +135,16 @@ async def _search(
         for asked in topic.partitions:
             rows[asked.partition_index] = _row(context, asked, next(answers))
             if pace.is_slice_over():
-                await next_turn()
+                yield
         topics.append(ListOffsetsTopicResponse(topic.name, tuple(rows.values())))
-    return _response(context, topics)
+    return ListOffsetsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 
 
 def _row(context: RequestContext, asked: ListOffsetsPartition, found: Found) -> ListOffsetsPartitionResponse:
-    """In a dict by index: a partition that stands twice is answered once."""
     code, timestamp, offset, leader_epoch = found
     if context.api_version < LEADER_EPOCH_FROM:
         leader_epoch = -1
     return ListOffsetsPartitionResponse(asked.partition_index, code, timestamp, offset, leader_epoch)
-
-
-def _response(context: RequestContext, topics: list[ListOffsetsTopicResponse]) -> ListOffsetsResponse:
-    return ListOffsetsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 
 
 def _look_up(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from itertools import islice
-from typing import TypeVar
+from types import CoroutineType
+from typing import TypeVar, cast
 
+from moldau.core.coordination.slices import Sliced
 from moldau.shell.network.turns import next_turn
 
 Item = TypeVar("Item")
@@ -31,11 +33,39 @@ async def slices(items: Iterable[Item], size: int = SLICE) -> AsyncIterator[Sequ
         await next_turn()
 
 
+Later = Coroutine[object, object, Made]
+
+
+def paced(work: Sliced[Made | Later[Made]]) -> Made | Later[Made]:
+    """For an act: what `work` gives if it ends before its first pause; else what goes on with it, slice by slice."""
+    try:
+        next(work)
+    except StopIteration as end:
+        return cast("Made | Later[Made]", end.value)
+    return _resumed(work)
+
+
+async def _resumed(work: Sliced[Made | Later[Made]]) -> Made:
+    await next_turn()
+    return await in_turns(work)
+
+
+async def in_turns(work: Sliced[Made | Later[Made]]) -> Made:
+    """All of `work`, with a turn of the loop at each of its pauses, and what it leaves to be waited for."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            made = end.value
+            return cast(Made, await made if isinstance(made, CoroutineType) else made)
+        await next_turn()
+
+
 class Pace:
     """Counts what a long answer has done, where it is made of loops within loops:
 
     if pace.is_slice_over():
-        await next_turn()
+        yield  # or await next_turn()
     """
 
     __slots__ = ("_left", "_size")
