@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Generator
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import msgspec
 
@@ -118,40 +118,35 @@ def generated_source(cls: type[msgspec.Struct], version: int) -> str:
     return decoder_source(cls, info, version)[0] + "\n\n" + encoder_source(cls, info, version)[0]
 
 
-def _check_version(cls: type[msgspec.Struct], version: int) -> None:
-    if version not in message_info(cls).versions:
+def _compiled(
+    cls: type[msgspec.Struct], version: int, what: Literal["decode", "encode"], pause: tuple[str, ...] = ()
+) -> object:
+    """The function that decodes or encodes this version. Raises ProtocolError where there is none."""
+    info = message_info(cls)
+    if version not in info.versions:
         raise ProtocolError(f"{cls.__name__} has no version {version}")
+    source_of = decoder_source if what == "decode" else encoder_source
+    source, names = source_of(cls, info, version, pause)
+    title = f"<{what}r of {cls.__name__} v{version}{', in slices' if pause else ''}>"
+    exec(compile(source, title, "exec"), names)
+    return names[what]
 
 
 def _make_decoder(cls: type[msgspec.Struct], version: int) -> tuple[Decoder, bool]:
-    _check_version(cls, version)
-    source, names = decoder_source(cls, message_info(cls), version)
-    exec(compile(source, f"<decoder of {cls.__name__} v{version}>", "exec"), names)
-    entry = cast(Decoder, names["decode"]), has_views(cls)
-    _decoders[cls, version] = entry
+    entry = _decoders[cls, version] = cast(Decoder, _compiled(cls, version, "decode")), has_views(cls)
     return entry
 
 
 def _make_encoder(cls: type[msgspec.Struct], version: int) -> Encoder:
-    _check_version(cls, version)
-    source, names = encoder_source(cls, message_info(cls), version)
-    exec(compile(source, f"<encoder of {cls.__name__} v{version}>", "exec"), names)
-    encode = cast(Encoder, names["encode"])
-    _encoders[cls, version] = encode
+    encode = _encoders[cls, version] = cast(Encoder, _compiled(cls, version, "encode"))
     return encode
 
 
 def _make_sliced_decoder(cls: type[msgspec.Struct], version: int) -> SlicedDecoder:
-    _check_version(cls, version)
-    source, names = decoder_source(cls, message_info(cls), version, PAUSE)
-    exec(compile(source, f"<decoder of {cls.__name__} v{version}, in slices>", "exec"), names)
-    decode = _sliced_decoders[cls, version] = cast(SlicedDecoder, names["decode"])
+    decode = _sliced_decoders[cls, version] = cast(SlicedDecoder, _compiled(cls, version, "decode", PAUSE))
     return decode
 
 
 def _make_sliced_encoder(cls: type[msgspec.Struct], version: int) -> SlicedEncoder:
-    _check_version(cls, version)
-    source, names = encoder_source(cls, message_info(cls), version, PAUSE)
-    exec(compile(source, f"<encoder of {cls.__name__} v{version}, in slices>", "exec"), names)
-    encode = _sliced_encoders[cls, version] = cast(SlicedEncoder, names["encode"])
+    encode = _sliced_encoders[cls, version] = cast(SlicedEncoder, _compiled(cls, version, "encode", PAUSE))
     return encode
