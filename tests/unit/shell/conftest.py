@@ -23,6 +23,7 @@ from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -210,6 +211,16 @@ class NodeUnderTest:
     async def turns(self, count: int) -> None:
         """Lets the loop turn `count` times; no time passes."""
         await turns(count)
+
+    async def answer_beside_others(self, key: ApiKey, version: int, request: Any) -> Any:
+        """The answer to `request`, which must be so long in coming that another client is answered meanwhile."""
+        client, other = self.connect(), self.connect()
+        client.send(key, version, request)
+        await self.turns(1)
+        assert client.answers() == []
+        other.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
+        assert len(other.answers()) == 1
+        return await client.answer()
 
     def connect(self) -> Client:
         assert self.network.factory is not None

@@ -20,7 +20,6 @@ from moldau.wire.protocol.messages.leader_epochs import (
 )
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
-from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
 
@@ -29,16 +28,6 @@ pytestmark = pytest.mark.asyncio
 LATEST = -1
 COUNT = 2 * SLICE
 NAMES = tuple(f"absent{number:04d}" for number in range(COUNT))
-
-
-async def answer_beside_others(node: Any, key: ApiKey, version: int, request: Any) -> Any:
-    client, other = node.connect(), node.connect()
-    client.send(key, version, request)
-    await node.turns(1)
-    assert client.answers() == []
-    other.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
-    assert len(other.answers()) == 1
-    return await client.answer()
 
 
 async def with_topic(start_node: Any) -> Any:
@@ -54,7 +43,7 @@ def list_offsets(names: tuple[str, ...], indexes: tuple[int, ...]) -> ListOffset
 
 async def test_ends_of_many_topics(start_node: Any) -> None:
     node = await with_topic(start_node)
-    answer = await answer_beside_others(node, ApiKey.LIST_OFFSETS, 7, list_offsets((*NAMES, "t"), (0, 1)))
+    answer = await node.answer_beside_others(ApiKey.LIST_OFFSETS, 7, list_offsets((*NAMES, "t"), (0, 1)))
     assert [topic.name for topic in answer.topics] == [*NAMES, "t"]
     codes = [[row.error_code for row in topic.partitions] for topic in answer.topics]
     assert codes == [*([3, 3],) * COUNT, [0, 0]]
@@ -63,7 +52,7 @@ async def test_ends_of_many_topics(start_node: Any) -> None:
 async def test_ends_of_many_partitions_of_one_topic(start_node: Any) -> None:
     node = await with_topic(start_node)
     indexes = (*range(COUNT), 1)
-    answer = await answer_beside_others(node, ApiKey.LIST_OFFSETS, 7, list_offsets(("t",), indexes))
+    answer = await node.answer_beside_others(ApiKey.LIST_OFFSETS, 7, list_offsets(("t",), indexes))
     rows = answer.topics[0].partitions
     # a partition that stands twice is refused, and told once
     assert [(row.partition_index, row.error_code) for row in rows] == [
@@ -77,7 +66,7 @@ async def test_leader_epochs_of_many_partitions(start_node: Any) -> None:
     node = await with_topic(start_node)
     rows = tuple(OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in range(COUNT))
     request = OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic("t", rows), OffsetForLeaderTopic("u", rows)))
-    answer = await answer_beside_others(node, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)
+    answer = await node.answer_beside_others(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)
     found = [(topic.topic, [row.error_code for row in topic.partitions]) for topic in answer.topics]
     assert found == [("t", [0, 0, *(3,) * (COUNT - 2)]), ("u", [3] * COUNT)]
 
@@ -86,7 +75,7 @@ async def test_records_of_many_partitions_are_deleted(start_node: Any) -> None:
     node = await with_topic(start_node)
     rows = tuple(DeleteRecordsPartition(index, 0) for index in range(COUNT))
     topics = (DeleteRecordsTopic("t", rows), *(DeleteRecordsTopic(name, rows[:1]) for name in NAMES))
-    answer = await answer_beside_others(node, ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics))
+    answer = await node.answer_beside_others(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics))
     found = [[(row.low_watermark, row.error_code) for row in topic.partitions] for topic in answer.topics]
     assert found == [[(0, 0), (0, 0), *((-1, 3),) * (COUNT - 2)], *([(-1, 3)],) * COUNT]
 
@@ -103,7 +92,7 @@ async def test_many_partitions_are_appended_to(start_node: Any, version: int) ->
     node = await start_node()
     await node.create_topic("t", COUNT)
     request = produce(("t", *NAMES[:3]), (*range(COUNT), 0))
-    answer = await answer_beside_others(node, ApiKey.PRODUCE, version, request)
+    answer = await node.answer_beside_others(ApiKey.PRODUCE, version, request)
     found = [[(row.index, row.error_code) for row in topic.partition_responses] for topic in answer.responses]
     # a partition that stands twice gets nothing
     assert found[0] == [(0, 42), *((index, 0) for index in range(1, COUNT)), (0, 42)]
@@ -148,6 +137,6 @@ async def test_an_error_among_many_appends_without_an_answer_closes_the_connecti
 async def test_the_directories_of_many_partitions_are_told(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t", COUNT)
-    answer = await answer_beside_others(node, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
+    answer = await node.answer_beside_others(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
     (topic,) = answer.results[0].topics
     assert [row.partition_index for row in topic.partitions] == list(range(COUNT))

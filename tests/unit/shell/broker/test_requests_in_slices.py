@@ -39,16 +39,6 @@ COUNT = 3 * SLICE
 NAMES = tuple(f"absent{number:04d}" for number in range(COUNT))
 
 
-async def answer_beside_others(node: Any, key: ApiKey, version: int, request: Any) -> Any:
-    client, other = node.connect(), node.connect()
-    client.send(key, version, request)
-    await node.turns(1)
-    assert client.answers() == []
-    other.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
-    assert len(other.answers()) == 1
-    return await client.answer()
-
-
 async def started(start_node: Any, settings: dict[str, str] | None = None) -> Any:
     """A node with a topic, and a group that has read two of its partitions."""
     node = await start_node(settings)
@@ -67,7 +57,7 @@ async def commit(client: Any, group_id: str) -> None:
 
 async def test_many_groups_are_deleted(start_node: Any) -> None:
     node = await started(start_node)
-    answer = await answer_beside_others(node, ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest((*NAMES, "g", NAMES[0])))
+    answer = await node.answer_beside_others(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest((*NAMES, "g", NAMES[0])))
     assert [(row.group_id, row.error_code) for row in answer.results] == [*((name, 69) for name in NAMES), ("g", 0)]
 
 
@@ -131,14 +121,14 @@ async def test_positions_of_many_topics_are_deleted(start_node: Any) -> None:
 async def test_many_coordinators_are_found(start_node: Any, is_created: bool) -> None:
     node = await (started(start_node) if is_created else start_node())
     request = FindCoordinatorRequest(coordinator_keys=NAMES)
-    answer = await answer_beside_others(node, ApiKey.FIND_COORDINATOR, 6, request)
+    answer = await node.answer_beside_others(ApiKey.FIND_COORDINATOR, 6, request)
     assert [(row.key, row.error_code) for row in answer.coordinators] == [(name, 0) for name in NAMES]
 
 
 async def test_many_groups_are_asked_for_their_positions(start_node: Any) -> None:
     node = await started(start_node)
     groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in (*NAMES, "g"))
-    answer = await answer_beside_others(node, ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups))
+    answer = await node.answer_beside_others(ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=groups))
     assert [group.group_id for group in answer.groups] == [*NAMES, "g"]
     assert [group.topics for group in answer.groups[:-1]] == [()] * COUNT
     assert [row.committed_offset for row in answer.groups[-1].topics[0].partitions] == [1, 1]
@@ -165,7 +155,7 @@ async def test_many_topics_are_described(start_node: Any) -> None:
     node = await started(start_node)
     asked = tuple(MetadataRequestTopic(name=name) for name in (*NAMES, "t"))
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    answer = await answer_beside_others(node, ApiKey.METADATA, 9, request)
+    answer = await node.answer_beside_others(ApiKey.METADATA, 9, request)
     assert [(row.name, row.error_code) for row in answer.topics] == [*((name, 3) for name in NAMES), ("t", 0)]
 
 
@@ -174,7 +164,7 @@ async def test_all_of_many_topics_are_described(start_node: Any) -> None:
     names = [f"t{number:04d}" for number in range(SLICE + 1)]
     for name in reversed(names):
         await node.create_topic(name)
-    answer = await answer_beside_others(node, ApiKey.METADATA, 9, MetadataRequest(topics=None))
+    answer = await node.answer_beside_others(ApiKey.METADATA, 9, MetadataRequest(topics=None))
     assert [(row.name, len(row.partitions)) for row in answer.topics] == [(name, 1) for name in names]
 
 
@@ -182,7 +172,7 @@ async def test_many_topics_are_described_with_their_partitions(start_node: Any) 
     node = await started(start_node)
     asked = tuple(DescribeTopicPartitionsTopicRequest(name) for name in (*NAMES, "t"))
     request = DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=2000, cursor=None)
-    answer = await answer_beside_others(node, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+    answer = await node.answer_beside_others(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
     assert [(row.name, row.error_code) for row in answer.topics] == [*((name, 3) for name in NAMES), ("t", 0)]
     assert len(answer.topics[-1].partitions) == 2
 
@@ -193,6 +183,6 @@ async def test_many_producers_are_described(start_node: Any) -> None:
     for producer_id in range(COUNT):
         state.update(producer_id, 0, 0, producer_id, 0, 5, 0)
     request = DescribeProducersRequest(topics=(DescribeProducersTopic("t", (0, 1)),))
-    answer = await answer_beside_others(node, ApiKey.DESCRIBE_PRODUCERS, 0, request)
+    answer = await node.answer_beside_others(ApiKey.DESCRIBE_PRODUCERS, 0, request)
     found = [[row.producer_id for row in part.active_producers] for part in answer.topics[0].partitions]
     assert found == [list(range(COUNT)), []]
