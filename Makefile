@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench fuzz seeds lint ci oracle clients differential clean
+.PHONY: help demo test slow bench fuzz seeds planted lint ci oracle clients differential clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
+	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
 	@echo "make clients [AGAINST=HOST:PORT]   kafkajs, franz-go, Kafka's Java client (npm, go, a JDK)"
 
@@ -74,6 +75,10 @@ FROM ?= 1000
 TO ?= 2000
 seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds $(FROM)..$(TO) --jobs $(JOBS)
+
+# The first seed that finds each planted bug without one: AGAIN=--again for all of them.
+planted: .venv/.test
+	$(BIN)/python -m tests.simulation.planting --jobs $(JOBS) $(AGAIN)
 
 oracle: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/pytest -m java tests

@@ -1,0 +1,134 @@
+"""Plants bugs into copies of the package and looks which seeds of the simulator find them.
+
+`python -m tests.simulation.planting` (`make planted`) searches a seed for each bug that has none, the first of
+1..300, and writes what it found into planted_seeds.json. `--again` searches for all of them once more, `--bug TEXT`
+for those whose name holds TEXT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+import moldau
+
+PACKAGE = Path(moldau.__file__).parent
+BUGS_FILE = Path(__file__).with_name("planted_bugs.toml")
+SEEDS_FILE = Path(__file__).with_name("planted_seeds.json")
+LAST_SEED = 300
+RUN_TIMEOUT_S = 3_600
+
+
+class Change(msgspec.Struct, frozen=True):
+    """`old` stands once in `file` of the package; `new` takes its place."""
+
+    file: str
+    old: str
+    new: str
+
+
+class Bug(msgspec.Struct, frozen=True):
+    """`rules`: those that may be reported, whichever is broken first; none: any. `unfound`: why no seed finds it."""
+
+    name: str
+    change: tuple[Change, ...]
+    rules: tuple[str, ...] = ()
+    unfound: str = ""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A seed that finds a bug, and the rule that is broken."""
+
+    seed: int
+    rule: str
+
+
+def all_bugs() -> tuple[Bug, ...]:
+    """Every planted bug, in the order of the file."""
+    return msgspec.convert(tomllib.loads(BUGS_FILE.read_text())["bug"], tuple[Bug, ...])
+
+
+def recorded_seeds() -> dict[str, Found]:
+    """By the name of the bug."""
+    return msgspec.convert(json.loads(SEEDS_FILE.read_text()), dict[str, Found])
+
+
+def plant(bug: Bug, directory: Path) -> Path:
+    """A copy of the package with the bug in it; gives what to put on PYTHONPATH."""
+    shutil.copytree(PACKAGE, directory / "moldau", ignore=shutil.ignore_patterns("__pycache__"))
+    for change in bug.change:
+        path = directory / "moldau" / change.file
+        path.write_text(path.read_text().replace(change.old, change.new))
+    return directory
+
+
+def simulate(python_path: Path, seeds: str) -> subprocess.CompletedProcess[str]:
+    """Runs `seeds` against the package under `python_path`, up to the first that breaks a rule."""
+    return subprocess.run(
+        [sys.executable, "-m", "moldau.simulation", "--seeds", seeds, "--max-failures", "1"],
+        env={**os.environ, "PYTHONPATH": str(python_path)},
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
+        check=False,
+    )
+
+
+def found_in(output: str) -> Found | None:
+    """What a run of seeds printed about the first that broke a rule."""
+    found = re.search(r"^seed (\d+): BROKEN (.*)$", output, re.MULTILINE)
+    return None if found is None else Found(int(found[1]), found[2])
+
+
+def search(bug: Bug, last_seed: int) -> tuple[Found | None, float]:
+    """The first seed of 1..`last_seed` that finds `bug`, and how many seconds the search took."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as directory:
+        found = found_in(simulate(plant(bug, Path(directory)), f"1..{last_seed}").stdout)
+    return found, time.perf_counter() - began
+
+
+def save(seeds: dict[str, Found], bugs: Iterable[Bug]) -> None:
+    """Writes the seeds in the order of the bugs."""
+    rows = {bug.name: msgspec.to_builtins(seeds[bug.name]) for bug in bugs if bug.name in seeds}
+    SEEDS_FILE.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def main() -> int:
+    """Exit code 0 if every bug that is not known as unfound is found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.planting", description=__doc__)
+    parser.add_argument("--again", action="store_true", help="also for bugs whose seed is known")
+    parser.add_argument("--bug", default="", metavar="TEXT", help="only bugs whose name holds TEXT")
+    parser.add_argument("--last", type=int, default=LAST_SEED, help="the last seed that is tried")
+    parser.add_argument("--jobs", type=int, default=1, help="bugs that are searched for at once")
+    options = parser.parse_args()
+    bugs, seeds = all_bugs(), recorded_seeds()
+    wanted = [bug for bug in bugs if options.bug in bug.name and (options.again or bug.name not in seeds)]
+    missed = 0
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for bug, (found, took_s) in zip(wanted, pool.map(lambda bug: search(bug, options.last), wanted), strict=True):
+            print(f"{bug.name}: {found or 'not found'} ({took_s:.0f} s)", flush=True)
+            seeds.pop(bug.name, None)
+            if found is not None:
+                seeds[bug.name] = found
+            elif not bug.unfound:
+                missed += 1
+            save(seeds, bugs)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
