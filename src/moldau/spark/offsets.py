@@ -1,7 +1,9 @@
 """From options to offsets, and from offsets to tasks: the arithmetic of a source, without a broker and without Spark.
 
-A stream's offset is Spark's own text for topics, `{"topic":{"0":23}}`, and beside the topics, under a name that no
-topic can have, the topic ids: a topic that was deleted and created again begins anew at 0, and only its id tells.
+A stream's offset is Spark's own text for topics, `{"topic":{"0":23}}`, and beside the topics, under names that no
+topic can have: the topic ids, since a topic that was deleted and created again begins anew at 0, and only its id shows
+that; and in the end of a stream's first batch the offsets where that batch starts. Spark writes down the ends of
+batches only, and asks for the start of the first batch again after a restart: "latest" is another offset then.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
@@ -18,6 +21,7 @@ from moldau.spark.options import EARLIEST, LATEST, SourceOptions, StartOrEnd, Su
 from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_to_text
 
 TOPIC_IDS = "@topic_ids"
+FIRST_START = "@first_start"
 
 SMALL_TASK_OFFSETS = 1_000
 """A second task costs more (about 10 ms) than it saves below this many offsets."""
@@ -37,33 +41,42 @@ class StartError(MoldauError):
 
 
 class StreamOffset(msgspec.Struct, frozen=True):
-    """How far a stream has read: the next offset of every partition, and the ids of the topics that they count in."""
+    """How far a stream has read: the next offset of every partition, and the ids of the topics that they count in.
+
+    `first_start`: where the stream's first batch starts, in the end of that batch only.
+    """
 
     offsets: dict[TopicPartition, int]
     topic_ids: dict[str, Uuid]
+    first_start: StreamOffset | None = None
 
 
-def offset_to_dict(offset: StreamOffset) -> dict[str, dict[str, int | str]]:
+def offset_to_dict(offset: StreamOffset) -> dict[str, Any]:
     """What Spark keeps in the checkpoint. Equal offsets give equal text: topics and partitions stand in order."""
-    nested: dict[str, dict[str, int | str]] = {}
+    nested: dict[str, Any] = {}
     for topic_partition in sorted(offset.offsets):
         number = offset.offsets[topic_partition]
         nested.setdefault(topic_partition.topic, {})[str(topic_partition.partition)] = number
     ids = {topic: uuid_to_text(offset.topic_ids[topic]) for topic in sorted(offset.topic_ids)}
     known = {topic: text for topic, text in ids.items() if text != uuid_to_text(ZERO_UUID)}
-    return {**nested, TOPIC_IDS: {**known}} if known else nested
+    if known:
+        nested[TOPIC_IDS] = known
+    if offset.first_start is not None:
+        nested[FIRST_START] = offset_to_dict(offset.first_start)
+    return nested
 
 
-def offset_from_dict(nested: Mapping[str, Mapping[str, int | str]]) -> StreamOffset:
+def offset_from_dict(nested: Mapping[str, Mapping[str, Any]]) -> StreamOffset:
     """The reverse. Offsets without topic ids (those of Spark's own connector) are taken as they are."""
     offsets = {
         TopicPartition(topic, int(number)): int(value)
         for topic, partitions in nested.items()
-        if topic != TOPIC_IDS
+        if not topic.startswith("@")
         for number, value in partitions.items()
     }
     ids = {topic: uuid_from_text(str(text)) for topic, text in nested.get(TOPIC_IDS, {}).items()}
-    return StreamOffset(offsets, ids)
+    first_start = offset_from_dict(nested[FIRST_START]) if FIRST_START in nested else None
+    return StreamOffset(offsets, ids, first_start)
 
 
 def subscribed_partitions(
@@ -131,8 +144,9 @@ def check_bounds(
             )
             continue
         if span.start_offset < first and span.size:
-            lost_end = min(first, span.end_offset)
-            losses.append(f"{span.topic}-{span.partition}: offsets {span.start_offset} to {lost_end - 1} are gone")
+            last = min(first, span.end_offset) - 1
+            gone = f"offsets {span.start_offset} to {last} are" if last > span.start_offset else f"offset {last} is"
+            losses.append(f"{span.topic}-{span.partition}: {gone} gone")
         kept.append(msgspec.structs.replace(span, start_offset=max(span.start_offset, first)))
     raise_losses(losses, fail_on_data_loss=fail_on_data_loss)
     return [span for span in kept if span.size > 0], losses

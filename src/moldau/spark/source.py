@@ -15,6 +15,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -146,6 +147,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         self.options = options
         self.parallelism = parallelism
         self._cluster: SubscribedTopics | None = None
+        self._initial: StreamOffset | None = None
         self._target: StreamOffset | None = None
         self._warned: list[str] = []
 
@@ -156,9 +158,13 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         self.__init__(**state)  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        partitions, topic_ids = self._topics.partitions()
-        start = planning.resolve_start(self.options, partitions, self._topics.lookup)
-        return planning.offset_to_dict(StreamOffset(start, dict(topic_ids)))
+        """The same answer for the life of the reader: Spark asks twice, before and after the first `latestOffset`,
+        and what "latest" means changes while records arrive."""
+        if self._initial is None:
+            partitions, topic_ids = self._topics.partitions()
+            start = planning.resolve_start(self.options, partitions, self._topics.lookup)
+            self._initial = StreamOffset(start, dict(topic_ids))
+        return planning.offset_to_dict(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self.options.max_offsets_per_trigger is None:
@@ -173,8 +179,12 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         now = self._target or self._latest()
         begin = self._begin(before, now)
         if isinstance(limit, ReadMaxRows):
-            limited = planning.limit_offsets(begin, now.offsets, limit.max_rows)
-            now = StreamOffset(limited, now.topic_ids)
+            now = StreamOffset(self._limited(begin, now.offsets, limit.max_rows), now.topic_ids)
+        if (before.offsets, before.topic_ids) == (now.offsets, now.topic_ids):
+            # nothing is new: the same text, for Spark compares texts
+            return start
+        if before == self._initial:
+            now = msgspec.structs.replace(now, first_start=before)
         return planning.offset_to_dict(now)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -182,7 +192,8 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         after = planning.offset_from_dict(end)
-        begin = self._begin(planning.offset_from_dict(start), after)
+        # a first batch that is run again after a restart starts where it started then, not at what is the latest now
+        begin = self._begin(after.first_start or planning.offset_from_dict(start), after)
         ranges = [
             _range(partition, begin[partition], after.offsets[partition], after.topic_ids)
             for partition in sorted(after.offsets)
@@ -222,6 +233,17 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         partitions, topic_ids = self._topics.partitions()
         return StreamOffset(dict(self._topics.lookup(dict.fromkeys(partitions, LATEST))), dict(topic_ids))
 
+    def _limited(
+        self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_offsets: int
+    ) -> dict[TopicPartition, int]:
+        """The end of a batch of at most `max_offsets`. What was deleted before it was read counts for nothing:
+        otherwise a stream that goes on without it would first run its batches over empty offsets, one after another."""
+        if sum(max(0, end[partition] - begin[partition]) for partition in end) <= max_offsets:
+            return dict(end)
+        first = self._topics.lookup(dict.fromkeys(end, EARLIEST))
+        there = {partition: min(max(begin[partition], first[partition]), end[partition]) for partition in end}
+        return planning.limit_offsets(there, end, max_offsets)
+
     def _begin(self, before: StreamOffset, after: StreamOffset) -> dict[TopicPartition, int]:
         """Where reading goes on for every partition of `after`: a new one, and one of a topic that was made anew,
         begins at its first record. Raises DataLossError for what is gone, if the options say so."""
@@ -233,9 +255,8 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         known = {partition: before.offsets[partition] for partition in after.offsets if partition in before.offsets}
         begin = {partition: offset for partition, offset in known.items() if partition.topic not in anew}
         fresh = [partition for partition in after.offsets if partition not in begin]
-        if fresh:
-            begin.update(self._topics.lookup(dict.fromkeys(fresh, EARLIEST)))
-        return begin
+        # offset 0, not the first that is there: what was deleted before it was read is a loss (check_bounds sees it)
+        return {**begin, **dict.fromkeys(fresh, 0)}
 
     def _warn_once(self, losses: Sequence[str]) -> None:
         new = [loss for loss in losses if loss not in self._warned]
