@@ -6,6 +6,7 @@
     |-- ProtocolError         bytes that are no message: the connection closes
     |-- StorageFullError      no space left: the log was cut back to its old end (answered as 56)
     |-- StorageFailedError    the device failed: the log directory is offline until a restart (answered as 56)
+    |   |-- DamagedLogError   what was on the disk is damaged or missing: a start is refused
     |-- InvariantError        our own mistake: the node stops
 
 A `KafkaError` is raised where the fact is known and turned into a response field in one place (the handler's entry for
@@ -35,6 +36,10 @@ class StorageFullError(MoldauError):
 
 class StorageFailedError(MoldauError):
     """EIO, or a failed fsync: the log directory is offline until a restart."""
+
+
+class DamagedLogError(StorageFailedError):
+    """Records that were on the disk cannot be read any more: the message names the file and the place."""
 
 
 def invariant(condition: object, message: str) -> None:

@@ -2,7 +2,7 @@
 
 Layout and formats are Kafka's. `topic-0` is a partition; `topic-0.<32 hex>-delete` is one that is being deleted;
 `__cluster_metadata-0` belongs to the quorum and is not touched here. `.kafka_cleanshutdown` is written at the end of a
-clean stop and taken away by the next start, so that its absence means a crash.
+clean stop and taken away by the next start that could open every log, so that its absence means a crash.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class LogDirectory:
         directory_id: Uuid = ZERO_UUID,
         path: str = "",
     ) -> LogDirectory:
-        """Reads checkpoints and the clean-stop mark, and takes the mark away. Damaged checkpoints count as absent:
-        the logs are then read whole. Removes partitions whose deletion was under way."""
+        """Reads checkpoints and the clean-stop mark. Damaged checkpoints count as absent: the logs are then read whole.
+        Removes partitions whose deletion was under way."""
         directory = cls(disk, health=health, index_cache=index_cache, directory_id=directory_id, path=path)
         names = disk.list_directory("")
         directory.is_new = RECOVERY_POINT_CHECKPOINT not in names
@@ -107,8 +107,6 @@ class LogDirectory:
                 directory.is_clean = True
             except ValueError:
                 directory.is_clean = False
-            disk.remove(CLEAN_SHUTDOWN_MARK)
-            disk.flush_directory("")
         present = {found: None for name in names if (found := parse_directory_name(name)) is not None}
         directory._recovery_points = directory._load_checkpoint(RECOVERY_POINT_CHECKPOINT, present)
         directory._log_start_offsets = directory._load_checkpoint(LOG_START_OFFSET_CHECKPOINT, present)
@@ -131,10 +129,14 @@ class LogDirectory:
     def open_all(self, settings_for: Callable[[str], LogSettings], now_ms: int) -> Iterator[Log]:
         """Opens the logs one after the other, recovering each after a crash: long, so it gives each when it is done.
 
-        `settings_for(topic)`. Raises StorageFailedError.
+        `settings_for(topic)`. Raises StorageFailedError, DamagedLogError.
         """
         for topic_partition in self.partitions():
             yield self.open_log(topic_partition, settings_for(topic_partition.topic), now_ms=now_ms)
+        if self.disk.exists(CLEAN_SHUTDOWN_MARK):
+            # only now, and before anything is appended: a start that is refused finds the same the next time
+            self.disk.remove(CLEAN_SHUTDOWN_MARK)
+            self.disk.flush_directory("")
 
     def open_log(self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int) -> Log:
         """Opens a partition that lies in the directory; its topic id is ZERO_UUID if the file that names it is gone."""

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size, patch_own, writable
+from moldau.core.log.cut import Cut
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.health import CLOSED, DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
@@ -78,8 +79,8 @@ class Log:
         self.log_end_offset = 0
         self.recovery_point = 0
         """Everything below is durable."""
-        self.cut_bytes = 0
-        """What recovery dropped of a torn tail."""
+        self.cuts: Sequence[Cut] = ()
+        """What recovery took out of the log."""
         self.leader_epochs = LeaderEpochs()
         self.producer_state = ProducerState(settings.max_producer_ids)
         self._segments = Segments(disk, directory, self.index_cache)
@@ -100,13 +101,15 @@ class Log:
         is_clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        is_read_whole: bool = False,
         health: DirectoryHealth | None = None,
         index_cache: IndexCache | None = None,
     ) -> Log:
         """Opens or begins the log in `directory`, which is made if absent; recovers it unless `is_clean`.
 
         Waits for the disk: for start-up only, but for a new partition it is a few system calls. `recovery_point` and
-        `log_start_offset` come from the directory's checkpoints (0: unknown). Raises StorageFailedError.
+        `log_start_offset` come from the directory's checkpoints (0: unknown); `is_read_whole` reads and checks also
+        what lies below the recovery point. Raises DamagedLogError, StorageFailedError.
         """
         log = cls(disk, directory, topic_partition, topic_id, settings, health=health, index_cache=index_cache)
         disk.make_directory(directory)
@@ -118,6 +121,7 @@ class Log:
             is_clean=is_clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            is_read_whole=is_read_whole,
         )
         first = loaded.segments[0].base_offset if loaded.segments else loaded.next_offset
         log.log_start_offset = max(log_start_offset, first)
@@ -137,7 +141,7 @@ class Log:
         self.producer_state = loaded.producers
         self.log_end_offset = loaded.next_offset
         self.recovery_point = loaded.recovery_point
-        self.cut_bytes = loaded.cut_bytes
+        self.cuts = loaded.cuts
         if not loaded.segments and loaded.next_offset > 0:
             self._segments.begin(self.log_end_offset, now_ms, self.settings)
 

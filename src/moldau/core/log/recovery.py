@@ -2,9 +2,10 @@
 
 After a clean stop only the tail of the last segment is read. After a crash every segment from the one that holds the
 recovery point on is read whole: each batch must begin where the last one ended, carry a correct CRC and an offset that
-was not used yet. At the first byte that fails, the segment is cut there and all later segments are dropped: what lies
-behind was never promised (a batch below the recovery point was flushed, and one above it was promised only against a
-crash of the process, which tears nothing). Indexes, leader epochs and producer state of what was read are built anew.
+was not used yet. At the first byte that fails, at or above the recovery point, the log is cut and what lies behind is
+kept beside it (see cut): it was never promised, for a crash of the process tears nothing. Below the recovery point, or
+behind the mark of a clean stop, everything was on the disk: damage there is no crash's work, and the log is not opened.
+Indexes, leader epochs and producer state of what was read are built anew.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import zlib
 import msgspec
 
 from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.cut import Cut, cut_tail, set_aside
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
@@ -38,7 +40,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.core.log.swap import finish_swaps
 from moldau.core.log.time_index import TimeIndex
 from moldau.core.log.transaction_index import AbortedTransaction
-from moldau.errors import ProtocolError, StorageFailedError
+from moldau.errors import DamagedLogError, ProtocolError, StorageFailedError
 from moldau.ports import Disk, File
 from moldau.wire.records.batch import (
     ATTRIBUTES_POSITION,
@@ -58,19 +60,20 @@ _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 _OLD_MIN_LENGTH = 14
 _OLD_HEAD_BYTES = 17
 """Offset, length, CRC-32 and magic of a message of the formats 0 and 1."""
+_EVERYTHING = 1 << 63
 _TEMPORARY_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _unpack_header = HEADER.unpack_from
 
 
 class LoadedLog(msgspec.Struct):
-    """What Log.open begins with. `cut_bytes`: how much of a torn tail was dropped."""
+    """What Log.open begins with. `cuts`: what recovery took out of the log, and where it lies now."""
 
     segments: list[Segment]
     next_offset: int
     leader_epochs: LeaderEpochs
     producers: ProducerState
     recovery_point: int
-    cut_bytes: int = 0
+    cuts: list[Cut] = msgspec.field(default_factory=list)
     is_clean: bool = False
     """The files are as a clean stop left them: nothing was read anew."""
 
@@ -84,8 +87,12 @@ def load_log(
     is_clean: bool,
     recovery_point: int,
     log_start_offset: int,
+    is_read_whole: bool = False,
 ) -> LoadedLog:
-    """Reads the directory of a partition, which must exist. Raises StorageFailedError for what cannot be read here."""
+    """Reads the directory of a partition, which must exist; `is_read_whole`: also what lies below the recovery point.
+
+    Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
+    """
     names = _tidy(disk, directory, disk.list_directory(directory))
     bases = [base for name in names if (base := parse_base_offset(name, LOG_SUFFIX)) is not None]
     segments = [_existing_segment(disk, directory, base, now_ms, settings) for base in bases]
@@ -98,25 +105,68 @@ def load_log(
         producers=ProducerState(settings.max_producer_ids),
         recovery_point=recovery_point,
     )
-    if segments:
-        _load_segments(loaded, names, settings, now_ms=now_ms, is_clean=is_clean, log_start_offset=log_start_offset)
-    if loaded.next_offset < log_start_offset:
-        _drop_segments(loaded, 0)
-        loaded.next_offset = log_start_offset
-        loaded.producers.clear(log_start_offset)
-    loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
-    loaded.leader_epochs.truncate_from_end(loaded.next_offset)
+    try:
+        _load(
+            loaded,
+            directory,
+            names,
+            settings,
+            now_ms,
+            is_clean=is_clean,
+            log_start_offset=log_start_offset,
+            is_read_whole=is_read_whole,
+        )
+    except BaseException:
+        for segment in segments:
+            segment.close()
+        raise
     return loaded
 
 
+def _load(
+    loaded: LoadedLog,
+    directory: str,
+    names: list[str],
+    settings: LogSettings,
+    now_ms: int,
+    *,
+    is_clean: bool,
+    log_start_offset: int,
+    is_read_whole: bool,
+) -> None:
+    segments, recovery_point = loaded.segments, loaded.recovery_point
+    if segments:
+        first = len(segments) - 1
+        if is_read_whole:
+            first = 0
+        elif not is_clean:
+            while first > 0 and segments[first].base_offset > recovery_point:
+                first -= 1
+        _load_segments(loaded, names, first, settings, now_ms, is_clean=is_clean, log_start_offset=log_start_offset)
+    if loaded.next_offset < log_start_offset:
+        _set_segments_aside(loaded, 0, loaded.next_offset)
+        loaded.next_offset = log_start_offset
+        loaded.producers.clear(log_start_offset)
+    if loaded.next_offset < recovery_point:
+        raise DamagedLogError(
+            f"{directory} ends at offset {loaded.next_offset}, but everything below offset {recovery_point} was on the "
+            "disk: files are missing or shorter than they were"
+        )
+    loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
+    loaded.leader_epochs.truncate_from_end(loaded.next_offset)
+
+
 def _load_segments(
-    loaded: LoadedLog, names: list[str], settings: LogSettings, *, now_ms: int, is_clean: bool, log_start_offset: int
+    loaded: LoadedLog,
+    names: list[str],
+    first_unflushed: int,
+    settings: LogSettings,
+    now_ms: int,
+    *,
+    is_clean: bool,
+    log_start_offset: int,
 ) -> None:
     segments = loaded.segments
-    first_unflushed = len(segments) - 1
-    if not is_clean:
-        while first_unflushed > 0 and segments[first_unflushed].base_offset > loaded.recovery_point:
-            first_unflushed -= 1
     present = set(names)
     for segment in segments[:first_unflushed]:
         _check_index_files(segment, settings, present)
@@ -137,11 +187,14 @@ def _load_segments(
         segment.remove_index_files()
     # the checkpoint file may be older than a truncation
     loaded.leader_epochs.truncate_from_end(start)
-    _recover(loaded, first_unflushed, settings, now_ms)
+    # a clean stop whose checkpoint is gone says no offset, only that everything was on the disk
+    flushed_offset = _EVERYTHING if is_clean and not loaded.recovery_point else loaded.recovery_point
+    _recover(loaded, first_unflushed, settings, now_ms, flushed_offset)
 
 
-def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int) -> None:
-    """Reads the segments from index `first` on, cuts at the first damage, drops what lies behind it."""
+def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, flushed_offset: int) -> None:
+    """Reads the segments from index `first` on and cuts at the first damage, which below `flushed_offset` raises
+    DamagedLogError."""
     expected_offset = loaded.segments[first].base_offset
     for index in range(first, len(loaded.segments)):
         segment = loaded.segments[index]
@@ -150,27 +203,39 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int) 
         if segment.base_offset < expected_offset or is_hole:
             # an overlap was written by no log; a hole is a lost tail of the segment before, cut between two batches
             # (or of length 0), whose CRCs cannot tell: what lies behind it was acknowledged after what is lost
-            loaded.cut_bytes += _drop_segments(loaded, index)
+            before = loaded.segments[index - 1]
+            _check_was_unflushed(before, before.size, expected_offset, flushed_offset)
+            _set_segments_aside(loaded, index, expected_offset)
             break
         aborted = scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
-        save_transactions(segment, aborted)
         expected_offset = segment.next_offset
-        loaded.producers.map_end_offset = expected_offset
         if segment.size < file_size:
             _refuse_old_format(segment, file_size)
-            loaded.cut_bytes += file_size - segment.size
-            segment.file.truncate(segment.size)
-            # else the next crash may bring the torn bytes back below a recovery point that says they were flushed
-            segment.file.flush()
-            loaded.cut_bytes += _drop_segments(loaded, index + 1)
-            break
+            _check_was_unflushed(segment, segment.size, expected_offset, flushed_offset)
+            # from the end to the start, so that a crash in between leaves a log without a hole
+            _set_segments_aside(loaded, index + 1, expected_offset)
+            loaded.cuts.append(cut_tail(segment, expected_offset))
+        save_transactions(segment, aborted)
+        loaded.producers.map_end_offset = expected_offset
         if index + 1 < len(loaded.segments):
             segment.seal()
             # retention may take this segment before the next stop, and its producers are remembered all the same
             path = f"{segment.directory}/{segment_file_name(expected_offset, SNAPSHOT_SUFFIX)}"
             write_whole_file(segment.disk, path, loaded.producers.encode())
+        if index + 1 >= len(loaded.segments):
+            break
     loaded.next_offset = expected_offset
     loaded.recovery_point = min(loaded.recovery_point, expected_offset)
+
+
+def _check_was_unflushed(segment: Segment, position: int, offset: int, flushed_offset: int) -> None:
+    """Raises DamagedLogError unless what is damaged from here on may be the work of a crash."""
+    if offset < flushed_offset:
+        until = f"below offset {flushed_offset} " if flushed_offset < _EVERYTHING else ""
+        raise DamagedLogError(
+            f"{segment.path(LOG_SUFFIX)} is damaged from byte {position} on, offset {offset}, "
+            f"but everything {until}was on the disk"
+        )
 
 
 def scan_segment(
@@ -459,7 +524,8 @@ def load_truncated(
         settings,
         now_ms=now_ms,
         is_clean=False,
-        recovery_point=recovery_point,
+        # a batch that reaches beyond `offset` went too: how far is for the files to say
+        recovery_point=min(recovery_point, segments[-1].base_offset),
         log_start_offset=log_start_offset,
     )
     loaded.leader_epochs = leader_epochs
@@ -475,14 +541,14 @@ def _existing_segment(disk: Disk, directory: str, base: int, now_ms: int, settin
     return segment
 
 
-def _drop_segments(loaded: LoadedLog, first: int) -> int:
-    """Removes the segments from index `first` on; gives how many bytes of records they held."""
-    dropped = 0
+def _set_segments_aside(loaded: LoadedLog, first: int, offset: int) -> None:
+    """Takes the segments from index `first` on out of the log, which ends at `offset`; durable when it returns."""
+    if len(loaded.segments) <= first:
+        return
+    disk, directory = loaded.segments[0].disk, loaded.segments[0].directory
     while len(loaded.segments) > first:
-        segment = loaded.segments.pop()
-        dropped += segment.file.size()
-        _remove_segment(segment)
-    return dropped
+        loaded.cuts.append(set_aside(loaded.segments.pop(), offset))
+    disk.flush_directory(directory)
 
 
 def _remove_segment(segment: Segment) -> None:

@@ -27,6 +27,7 @@ from moldau.types import BrokerId
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
+    from moldau.core.log.log import Log
     from moldau.core.log.settings import LogSettings
     from moldau.core.metadata.image import MetadataImage
     from moldau.shell.broker.housekeeping import Housekeeping
@@ -235,8 +236,8 @@ class Node:
             recovered[directory.path] = recovered.get(directory.path, 0) + (log is not None)
             if log is None:
                 self.log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
-            elif log.cut_bytes:
-                self.log.warn("recovery", f"{log.topic_partition}: recovery cut a torn tail of {log.cut_bytes} bytes")
+            else:
+                self._tell_cuts(log)
             await asyncio.sleep(0)
         for directory in logs:
             self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
@@ -245,6 +246,11 @@ class Node:
             partial(image.directory_of, self.node_id), image.topic_id, self.doors.random, self.doors.clock.now_ms()
         ):
             self.log.warn("moved partition", f"{path} was moved to another log directory and is removed")
+
+    def _tell_cuts(self, log: Log) -> None:
+        """What recovery took out of a log, one line for each place."""
+        for cut in log.cuts:
+            self.log.warn(f"recovery of {cut.path}", f"{log.topic_partition}: recovery {cut.describe()}")
 
     def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
         """One line: how the last run of this directory ended, and what that cost now."""

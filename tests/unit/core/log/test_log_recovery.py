@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from moldau.errors import KafkaError, StorageFailedError
+from moldau.errors import DamagedLogError, KafkaError, StorageFailedError
 
 LOG = "t-0/00000000000000000000.log"
 
@@ -20,7 +20,7 @@ def test_after_kill_9_nothing_is_missing(make_harness) -> None:
     recovery_point = harness.log.recovery_point
     harness.disk.crash_process()
     log = harness.open(recovery_point=recovery_point)
-    assert (log.log_end_offset, log.cut_bytes) == (40, 0)
+    assert (log.log_end_offset, len(log.cuts)) == (40, 0)
     assert harness.offsets() == list(range(0, 40, 2))
     assert harness.append(2, producer_id=1, producer_epoch=0, base_sequence=38).is_duplicate
     assert not harness.append(2, producer_id=1, producer_epoch=0, base_sequence=40).is_duplicate
@@ -42,10 +42,11 @@ def test_a_tail_torn_at_any_byte_is_cut_to_the_last_whole_batch(make_harness) ->
                 continue
             harness.disk.replace_file(LOG, whole[:cut] + tail)
             log = harness.open()
+            size = cut + len(tail)
             # a tail may happen to be what was torn off
             kept = max(end for end in ends if (whole[:cut] + tail).startswith(whole[:end]))
             assert log.size_bytes == kept
-            assert log.cut_bytes == cut + len(tail) - kept
+            assert sum(cut.byte_count for cut in log.cuts) == size - kept
             assert harness.disk.read_file(LOG) == whole[:kept]
             assert log.log_end_offset == {0: 0, 1: 1, 2: 3, 3: 6}[ends.index(kept)]
             log.release()
@@ -145,9 +146,9 @@ def test_a_clean_stop_that_was_none_is_found_out(make_harness) -> None:
     harness.log.close(harness.now_ms)
     whole = harness.disk.read_file(LOG)
     harness.disk.replace_file(LOG, whole[:-10])
-    log = harness.open(is_clean=True)
-    assert log.log_end_offset == 4
-    assert log.cut_bytes > 0
+    with pytest.raises(DamagedLogError, match=rf"{LOG} is damaged from byte \d+ on, offset 4"):
+        harness.open(is_clean=True)
+    assert harness.disk.read_file(LOG) == whole[:-10]
 
 
 def test_indexes_left_by_a_clean_stop_are_not_trusted_once_the_segment_grew(make_harness) -> None:
