@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,27 @@ def write(address, topic, value=b"v"):
     assert producer.flush(30) == 0
 """
 
+MISTAKES = {
+    "c.lag('nobody')": "moldau.errors.GroupIdNotFoundError: group 'nobody' has no member",
+    "c.records('absent')": "moldau.errors.UnknownTopicOrPartitionError: there is no topic 'absent'",
+    "c.create_topic('t'), c.create_topic('t')": "moldau.errors.TopicAlreadyExistsError: ",
+    "c.produce('t', 3)": "TypeError: a record is made of bytes, text or None",
+    "c.faults.drop('Prodcue')": "ValueError: the broker serves no request of the name 'Prodcue'",
+    "c.faults.error('Produce', 'NOT_COORD')": "ValueError: Kafka has no error 'NOT_COORD'",
+    "c.wait_for(topic='t', records=9, timeout=0)": "moldau.testing.NotReachedError: waited for 0 s",
+    "c.pause(), c.lag('g')": "moldau.errors.MoldauError: the cluster is paused",
+    "c.stop(), c.bootstrap_servers": "moldau.errors.MoldauError: the cluster is not running",
+    "type(c)(settings={'num.partition': 1})": "moldau.errors.InvalidConfigError: num.partition is not a setting",
+    "type(c)(settings={'num.partitions': 0})": "moldau.errors.InvalidConfigError: Invalid value 0",
+    "type(c)(data_dir='.').start(), type(c)(data_dir='.').start()": "moldau.errors.MoldauError: ",
+}
+"""A mistaken line of a test, and the sentence that the test shows."""
+
 SUITES = {
+    "mistaken": "\n".join(
+        f"def test_mistake_{number}(moldau_own_cluster):\n    c = moldau_own_cluster\n    {line}\n"
+        for number, line in enumerate(MISTAKES)
+    ),
     "plain": """
 import pytest
 from moldau.errors import MoldauError
@@ -186,6 +207,17 @@ def test_unittest_in_pytest_and_alone(tmp_path: Path) -> None:
 
 def test_forks(tmp_path: Path) -> None:
     passes(tmp_path, "forked", 2)
+
+
+def test_a_mistaken_test_shows_its_own_line_and_the_sentence(tmp_path: Path) -> None:
+    """And no frame of the kit, of the broker or of the standard library."""
+    shown = run_suite(tmp_path, "mistaken").stdout
+    assert f"{len(MISTAKES)} failed" in shown, shown
+    for line, sentence in MISTAKES.items():
+        assert re.search(rf"^> +{re.escape(line)}$", shown, re.MULTILINE), shown
+        assert re.search(rf"^E +{re.escape(sentence)}", shown, re.MULTILINE), shown
+    frames = re.findall(r"^(\S+\.py):\d+: ", shown, re.MULTILINE)
+    assert set(frames) == {"test_mistaken.py"}, shown
 
 
 def test_a_broker_that_breaks_a_rule_fails_the_test_and_serves_the_next(tmp_path: Path) -> None:

@@ -33,6 +33,11 @@ _MODULES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What `help` and completion show."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     """Imported when it is asked for: every pytest loads the plugin, and a first test seldom needs more than Cluster."""
     import importlib

@@ -14,11 +14,11 @@ import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import msgspec
 
-from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.config.broker_settings import nearest_setting, parse_broker_settings
 from moldau.errors import MoldauError
 from moldau.shell.io.twins.full_disk import FillableDisk
 from moldau.shell.io.twins.time_travel import TimeTravel
@@ -26,12 +26,15 @@ from moldau.shell.node.assemble import Node
 from moldau.shell.node.main import open_disk
 from moldau.testing.ports import HeldPorts
 from moldau.testing.runtime import Runtime
+from moldau.testing.tracebacks import hides, without_inner_frames
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
     from moldau.testing.faults import Faults
     from moldau.testing.inside import GroupView, Record
     from moldau.types import TopicPartition
+
+__tracebackhide__ = hides
 
 T = TypeVar("T")
 DEFAULT_WAIT_S = 10.0
@@ -62,7 +65,8 @@ class Cluster:
 
     `data_dir`: where it keeps its files; None keeps everything in memory. A directory can be opened again later.
     `settings`: Kafka's broker settings by name; `TEST_SETTINGS` are those in which a test differs from `moldau up`.
-    Those that have no effect, say because the name is misspelt, are warned of.
+    Raises INVALID_CONFIG for a value that is wrong and for a name that is nearly a setting's; settings that have no
+    effect are warned of.
 
     Use it as a context manager (also `async with`), or call `start` and `stop`. Everything may be called from any
     thread, and takes milliseconds; in a coroutine of yours, wait with `wait_for_async`.
@@ -73,7 +77,11 @@ class Cluster:
     ) -> None:
         self._data_dir = None if data_dir is None else os.fspath(data_dir)
         given = {name: _setting_text(value) for name, value in (settings or {}).items()}
-        self._settings = parse_broker_settings({**TEST_SETTINGS, **given})
+        _check_names(given)
+        try:
+            self._settings = parse_broker_settings({**TEST_SETTINGS, **given})
+        except MoldauError as error:
+            raise without_inner_frames(error) from None
         for notice in self._settings.notices():
             warnings.warn(notice, stacklevel=2)
         self._life = threading.RLock()
@@ -246,7 +254,10 @@ class Cluster:
     def _ask(self, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
         """Runs `work` on the broker's loop."""
         runtime, broker = self._alive(), self.node.broker
-        return runtime.wait(lambda: work(broker))
+        try:
+            return runtime.wait(lambda: work(broker))
+        except MoldauError as error:
+            raise without_inner_frames(error) from error.__cause__
 
     def check(self) -> None:
         """Raises what the broker has stopped with by itself, if it has, and what it finds broken if asked now."""
@@ -389,11 +400,12 @@ class Cluster:
 
         at_ms = self.now_ms() if timestamp is None else timestamp
         all_headers, key_bytes = encoded_headers(headers), encoded(key)
+        all_values = [encoded(value) for value in values]
         return self._ask(
             lambda broker: write_values(
                 broker,
                 topic,
-                values,
+                all_values,
                 key=key_bytes,
                 headers=all_headers,
                 partition=partition,
@@ -442,7 +454,13 @@ class Cluster:
 
         return self._ask(lambda broker: view_group(broker, group_id))
 
-    def lag(self, group_id: str, *, by_partition: bool = False) -> Any:
+    @overload
+    def lag(self, group_id: str, *, by_partition: Literal[False] = False) -> int: ...
+
+    @overload
+    def lag(self, group_id: str, *, by_partition: Literal[True]) -> dict[tuple[str, int], int]: ...
+
+    def lag(self, group_id: str, *, by_partition: bool = False) -> int | dict[tuple[str, int], int]:
         """How many records a group has not committed yet: the total, or with `by_partition` {(topic, partition): lag}.
 
         Counted are the partitions of all topics that it has committed offsets of or is subscribed to; one without an
@@ -545,6 +563,16 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _check_names(settings: Iterable[str]) -> None:
+    """Raises INVALID_CONFIG for a misspelt setting: the test would not test what it was written for."""
+    for name in settings:
+        near = nearest_setting(name)
+        if near is not None:
+            from moldau.errors import InvalidConfigError
+
+            raise InvalidConfigError(f"{name} is not a setting of Kafka 4.3 or of Moldau; did you mean {near}?")
 
 
 def _setting_text(value: object) -> str:

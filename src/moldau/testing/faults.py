@@ -14,7 +14,10 @@ from typing import Literal
 import msgspec
 
 from moldau.errors import ERROR_CODES, ERROR_NAMES
+from moldau.testing.tracebacks import hides
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+
+__tracebackhide__ = hides
 
 When = Literal["before", "after"]
 Kind = Literal["pass", "drop", "delay", "error", "disconnect", "disk_full"]
@@ -502,15 +505,16 @@ def _one_key(known: dict[str, ApiKey], name: str) -> ApiKey:
     key = known.get(wanted)
     if key is None:
         hint = _hint(wanted, {written: api_name(one) for written, one in known.items()})
+        hint = hint or "; docs/reference/compatibility.md lists what it serves"
         raise ValueError(f"the broker serves no request of the name {name!r}{hint}")
     return key
 
 
-def _hint(wanted: str, known: Mapping[str, str]) -> str:
+def _hint(wanted: str, known: Mapping[str, str], cutoff: float = 0.7) -> str:
     """`; did you mean ...?` with the value of the nearest key, where one is near."""
     import difflib
 
-    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=cutoff)
     return f"; did you mean {known[near[0]]}?" if near else ""
 
 
@@ -527,9 +531,18 @@ def _check_selectors(keys: tuple[ApiKey, ...] | None, topic: str | None, group: 
 
 
 def _error_name(code: str | int) -> str:
-    if isinstance(code, int) and ERROR_NAMES.get(code, "NONE") != "NONE":
-        return ERROR_NAMES[code]
-    if isinstance(code, str) and ERROR_CODES.get(code.upper(), 0):
+    """Kafka's name of an error. Raises ValueError for what is none, with a hint."""
+    if isinstance(code, int):
+        if ERROR_NAMES.get(code, "NONE") != "NONE":
+            return ERROR_NAMES[code]
+        raise ValueError(f"Kafka has no error {code}: its errors are -1 and 1 to {max(ERROR_NAMES)}")
+    if ERROR_CODES.get(code.upper(), 0):
         return code.upper()
-    hint = _hint(code.upper(), {name: name for name in ERROR_CODES}) if isinstance(code, str) else ""
+    names = {_plain(name): name for name, number in ERROR_CODES.items() if number}
+    hint = _hint(_plain(code), names, cutoff=0.6) or "; docs/reference/errors.md lists Kafka's errors"
     raise ValueError(f"Kafka has no error {code!r}{hint}")
+
+
+def _plain(name: str) -> str:
+    """However it is written: NOT_COORDINATOR, NotCoordinatorError and NotCoordinatorException are one."""
+    return "".join(filter(str.isalnum, name.upper())).removesuffix("ERROR").removesuffix("EXCEPTION")

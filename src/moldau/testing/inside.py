@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import msgspec
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, kafka_error
 from moldau.types import Offset, TopicPartition
+from moldau.wire.protocol.consumer_protocol import assigned_partitions, subscribed_topics
 from moldau.wire.records.batch import read_header
 from moldau.wire.records.builder import RecordTuple, build_batch
 from moldau.wire.records.record import RecordHeader, read_records
@@ -26,7 +26,11 @@ MAX_COLD_READS = 8
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A record as it lies in the log, decompressed. `timestamp` in ms since the epoch."""
+    """A record as it lies in the log, decompressed. `timestamp` in ms since the epoch.
+
+    `headers` are (name, value) pairs in a list, as confluent-kafka and kafka-python give them; no headers: an empty
+    list, where confluent-kafka gives None.
+    """
 
     topic: str
     partition: int
@@ -34,15 +38,24 @@ class Record(msgspec.Struct, frozen=True):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[RecordHeader, ...] = ()
+    headers: list[RecordHeader] = msgspec.field(default_factory=list)
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.partition, self.offset))
 
 
 class GroupView(msgspec.Struct, frozen=True):
-    """A consumer group: its state ("Stable", "Empty", ...), its members' client ids, and how far behind it is."""
+    """A consumer group.
+
+    `state`: "Stable", "Empty", ... `members`: their client ids. `lag`: how far behind the group is. `assignments`: by
+    member id, which a consumer of confluent-kafka gives with `memberid()`, the partitions that the member reads; empty
+    while the group rebalances.
+    """
 
     state: str
     members: tuple[str, ...]
     lag: dict[TopicPartition, int]
+    assignments: dict[str, tuple[TopicPartition, ...]]
 
 
 def hosted_partitions(broker: Broker, topic: str) -> list[Partition]:
@@ -107,7 +120,7 @@ async def append_records(
             value_bytes = None if value is None else bytes(value)
             at_ms = timestamp if appended.log_append_time_ms < 0 else appended.log_append_time_ms
             offset = appended.base_offset + number
-            written.append(Record(topic, index, offset, at_ms, key_bytes, value_bytes, tuple(headers)))
+            written.append(Record(topic, index, offset, at_ms, key_bytes, value_bytes, list(headers)))
     return written
 
 
@@ -136,7 +149,7 @@ def decode_slice(topic: str, index: int, data: bytes, offset: int) -> tuple[list
         if header.is_control:
             continue
         records += [
-            Record(topic, index, record.offset, record.timestamp, record.key, record.value, record.headers)
+            Record(topic, index, record.offset, record.timestamp, record.key, record.value, list(record.headers))
             for record in read_records(batch[: header.size])
             if record.offset >= offset
         ]
@@ -175,12 +188,21 @@ async def view_group(broker: Broker, group_id: str) -> GroupView:
         for index, (start, end) in (await topic_sizes(broker, topic)).items():
             one = TopicPartition(topic, index)
             lag[one] = max(0, end - max(start, committed.get(one, start)))
-    members = () if group is None else tuple(member.client_id for member in group.members.values())
-    return GroupView("Empty" if group is None else group.state.value, members, lag)
+    if group is None:
+        return GroupView("Empty", (), lag, {})
+    members = tuple(member.client_id for member in group.members.values())
+    return GroupView(group.state.value, members, lag, _assignments(group))
 
 
 def _no_such_group(group_id: str) -> KafkaError:
     return kafka_error("GROUP_ID_NOT_FOUND", f"group {group_id!r} has no member and has committed nothing yet")
+
+
+def _assignments(group: Group) -> dict[str, tuple[TopicPartition, ...]]:
+    """What a member has from the generation before says nothing while its group rebalances."""
+    if group.protocol_type != "consumer" or group.state.value != "Stable":
+        return {}
+    return {member.member_id: assigned_partitions(member.assignment) for member in group.members.values()}
 
 
 def _subscribed_topics(group: Group) -> list[str]:
@@ -190,21 +212,7 @@ def _subscribed_topics(group: Group) -> list[str]:
     topics: list[str] = []
     for member in group.members.values():
         if group.protocol_name in member.protocol_names():
-            topics += _topics_of_subscription(member.metadata(group.protocol_name))
-    return topics
-
-
-def _topics_of_subscription(metadata: bytes) -> list[str]:
-    topics: list[str] = []
-    try:
-        (count,) = struct.unpack_from(">i", metadata, 2)
-        position = 6
-        for _ in range(count):
-            (length,) = struct.unpack_from(">h", metadata, position)
-            topics.append(metadata[position + 2 : position + 2 + length].decode("utf-8", "replace"))
-            position += 2 + length
-    except struct.error:
-        return topics
+            topics += subscribed_topics(member.metadata(group.protocol_name))
     return topics
 
 

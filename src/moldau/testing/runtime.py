@@ -20,6 +20,9 @@ from moldau.shell.io.workers import ThreadWorkers
 from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
+from moldau.testing.tracebacks import hides, without_inner_frames
+
+__tracebackhide__ = hides
 
 T = TypeVar("T")
 
@@ -62,9 +65,9 @@ class Runtime:
         self._thread.start()
         try:
             self._ready.result(START_TIMEOUT_S)
-        except BaseException:
+        except BaseException as error:
             self._thread.join(STOP_TIMEOUT_S)
-            raise
+            raise without_inner_frames(error) from error.__cause__
 
     def stop(self) -> None:
         """Stops cleanly. The failure, if the node stopped by itself, is left in `failure`."""

@@ -7,11 +7,16 @@ from typing import Protocol
 
 from moldau.errors import MoldauError
 from moldau.testing.inside import GroupView, is_unknown
+from moldau.testing.tracebacks import hides
 from moldau.types import TopicPartition
+
+__tracebackhide__ = hides
 
 
 class NotReachedError(MoldauError, TimeoutError):
     """`wait_for` waited in vain; the message says what was seen last."""
+
+    __module__ = "moldau.testing"
 
 
 class Observed(Protocol):

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 from moldau.testing.inside import Record, append_records, topic_sizes
 from moldau.testing.partitioning import partition_for_key
+from moldau.testing.tracebacks import hides
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
     from moldau.wire.records.builder import RecordTuple
     from moldau.wire.records.record import RecordHeader
 
+__tracebackhide__ = hides
+
 
 async def write_values(
     broker: Broker,
     topic: str,
-    values: Sequence[object],
+    values: Sequence[bytes | None],
     *,
     key: bytes | None,
     headers: tuple[RecordHeader, ...],
@@ -36,7 +39,7 @@ async def write_values(
         if index is None:
             index = number % count if key is None else partition_for_key(key, count)
         indexes.append(index)
-        by_partition.setdefault(index, []).append((key, encoded(value), timestamp_ms, headers))
+        by_partition.setdefault(index, []).append((key, value, timestamp_ms, headers))
     written = await append_records(broker, topic, list(by_partition.items()))
     of_partition = {index: iter([one for one in written if one.partition == index]) for index in by_partition}
     return [next(of_partition[index]) for index in indexes]

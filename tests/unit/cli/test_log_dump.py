@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.dump.consumer_protocol import assignment, subscription
 from moldau.cli.main import main
 from moldau.core.log.checkpoint import encode_leader_epochs, encode_offsets
 from moldau.types import TopicPartition
+from moldau.wire.protocol.consumer_protocol import assignment, subscription
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
 from moldau.wire.protocol.record_codec import encode_group_key, encode_group_value, encode_metadata_record

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.admin.groups import decode_assignment
 from moldau.cli.admin.offsets import parse_datetime, parse_duration_ms
 from moldau.types import TopicPartition
+from moldau.wire.protocol.consumer_protocol import assigned_partitions
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 def test_bytes_of_another_form_are_no_assignment() -> None:
     whole = bytes.fromhex("0000 00000001 0001 61 00000002 00000001 00000000 ffffffff")
-    assert decode_assignment(whole) == (TopicPartition("a", 0), TopicPartition("a", 1))
-    assert decode_assignment(b"") == ()
-    assert decode_assignment(whole[:-6]) == ()
-    assert decode_assignment(b"\xff" * 40) == ()
+    assert assigned_partitions(whole) == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert assigned_partitions(b"") == ()
+    assert assigned_partitions(whole[:-6]) == ()
+    assert assigned_partitions(b"\xff" * 40) == ()

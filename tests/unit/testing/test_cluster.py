@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import pydoc
 import threading
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
+import moldau.testing
 from moldau.errors import InvariantError, MoldauError
 from moldau.testing import Cluster
 
@@ -68,6 +70,11 @@ def test_a_broker_that_breaks_a_rule_of_its_own_fails_whoever_stops_it() -> None
     with pytest.raises(InvariantError, match="offsets out of order"):
         cluster.stop()
     cluster.stop()  # it is over
+
+
+def test_help_lists_the_classes_of_the_kit() -> None:
+    page = pydoc.plain(pydoc.render_doc(moldau.testing))
+    assert [name for name in moldau.testing.__all__ if f"class {name}(" not in page] == []
 
 
 def test_settings_are_kafkas_and_checked() -> None:

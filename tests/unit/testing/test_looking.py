@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer
 from moldau.errors import KafkaError, MoldauError
 from moldau.testing import Cluster, NotReachedError
 from moldau.testing.partitioning import partition_for_key
+from moldau.types import TopicPartition
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +34,26 @@ def test_records_are_those_that_clients_wrote(cluster: Cluster) -> None:
         for record in records:
             number = record.offset * 3 + record.partition
             assert (record.key, record.value) == (b"k", b"v%d" % number)
-            assert record.headers == (("h", b"%d" % number), ("n", None))
+            assert record.headers == [("h", b"%d" % number), ("n", None)]
             assert abs(record.timestamp - cluster.now_ms()) < 60_000
         assert list(cluster.records(topic, partition=1)) == records[100:200]
+
+
+def test_headers_equal_those_that_clients_give(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.produce(topic, "with", headers={"waiter": "Ada", "empty": None})
+    cluster.produce(topic, "without")
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    read = consumer.consume(2, 30)
+    consumer.close()
+    with_headers, without = cluster.records(topic)
+    assert with_headers.headers == read[0].headers() == [("waiter", b"Ada"), ("empty", None)]
+    assert without.headers == []
+    assert read[1].headers() is None
+    assert len({with_headers, without, *cluster.records(topic)}) == 2
 
 
 def test_many_records_come_in_slices(cluster: Cluster) -> None:
@@ -55,7 +73,7 @@ def test_produce_is_terse_and_puts_keys_where_kafka_does(cluster: Cluster) -> No
         (b"d", 0, 1),
     ]
     (record,) = cluster.produce(topic, "text", key="k", headers={"h": "v"}, timestamp=5)
-    assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"text", (("h", b"v"),), 5)
+    assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"text", [("h", b"v")], 5)
     assert record in list(cluster.records(topic, partition=record.partition))
     (record,) = cluster.produce(topic, None, key=b"k", partition=2)
     assert (record.partition, record.value) == (2, None)
@@ -102,6 +120,8 @@ def test_lag_counts_what_is_not_committed(cluster: Cluster) -> None:
     consumer.subscribe([topic])
     first = consumer.poll(30)
     cluster.wait_for(group=topic, members=1)
+    both = (TopicPartition(topic, 0), TopicPartition(topic, 1))
+    assert cluster.group(topic).assignments == {consumer.memberid(): both}
     assert cluster.lag(topic) == 14  # nothing is committed: all of it
     consumer.commit(first, asynchronous=False)
     assert cluster.lag(topic) == 13
@@ -114,7 +134,7 @@ def test_lag_counts_what_is_not_committed(cluster: Cluster) -> None:
     cluster.wait_for(group=topic, lag=0, members=1)
     consumer.close()
     cluster.wait_for(group=topic, lag=0, members=0)
-    assert cluster.group(topic).state == "Empty"
+    assert (cluster.group(topic).state, cluster.group(topic).assignments) == ("Empty", {})
 
 
 def test_waiting_in_vain_says_what_was_seen(cluster: Cluster) -> None:

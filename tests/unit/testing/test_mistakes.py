@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Consumer
 
-from moldau.errors import KafkaError
+from moldau.errors import InvalidConfigError, KafkaError
 from moldau.testing import Cluster, NotReachedError
 from moldau.testing.faults import Faults
 
@@ -23,9 +23,20 @@ def cluster() -> Iterator[Cluster]:
     ("ask", "told"),
     [
         (lambda faults: faults.error("OffsetCommit", "NOT_COORD"), "did you mean NOT_COORDINATOR"),
-        (lambda faults: faults.error("Produce", "Produce"), "Kafka has no error 'Produce'$"),
+        (
+            lambda faults: faults.error("Produce", "bogus"),
+            "Kafka has no error 'bogus'; docs/reference/errors.md lists",
+        ),
+        (lambda faults: faults.error("Produce", "NotCoordinatorError"), "did you mean NOT_COORDINATOR"),
+        (lambda faults: faults.error("Produce", "NotCoordinatorException"), "did you mean NOT_COORDINATOR"),
+        (lambda faults: faults.error("Produce", "not-leader"), "did you mean NOT_LEADER_OR_FOLLOWER"),
+        (lambda faults: faults.error("Produce", "InvalidTopic"), "did you mean INVALID_TOPIC_EXCEPTION"),
+        (lambda faults: faults.error("Produce", "kafka_storage"), "did you mean KAFKA_STORAGE_ERROR"),
+        (lambda faults: faults.error("Produce", "NONE"), "Kafka has no error 'NONE'; "),
+        (lambda faults: faults.error("Produce", 0), "Kafka has no error 0: its errors are -1 and 1 to 133"),
+        (lambda faults: faults.error("Produce", 999), "Kafka has no error 999: its errors are -1 and 1 to 133"),
         (lambda faults: faults.drop("Prodcue"), "did you mean Produce"),
-        (lambda faults: faults.drop("AddPartitionsToTxn"), "no request of the name 'AddPartitionsToTxn'$"),
+        (lambda faults: faults.drop("AddPartitionsToTxn"), "no request of the name 'AddPartitionsToTxn'; docs/"),
         (lambda faults: faults.drop("Produce", when="later"), "before or after the work"),
         (lambda faults: faults.script().delay("Fetch", ms=-1), "at least 0 ms"),
         (lambda faults: faults.drop("Heartbeat", topic="orders"), "a request of Heartbeat names no topic"),
@@ -69,11 +80,17 @@ def test_settings_may_be_numbers_truths_and_lists() -> None:
 
 
 def test_a_setting_that_does_nothing_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match=r"num\.partition is not a setting"):
-        Cluster(settings={"num.partition": "3"})
+    with pytest.warns(UserWarning, match=r"super\.users is not a setting"):
+        Cluster(settings={"super.users": "ada"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Cluster(settings={"num.partitions": "3"})
+
+
+def test_a_misspelt_setting_is_an_error_with_the_nearest_name() -> None:
+    for wrong, right in (("num.partition", "num.partitions"), ("retention.ms", "log.retention.ms")):
+        with pytest.raises(InvalidConfigError, match=rf"^{wrong} is not a setting .*; did you mean {right}\?$"):
+            Cluster(settings={wrong: 3})
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from moldau.errors import KafkaError
 from moldau.shell.network.client_offsets import CommittedOffset, by_topic, commit_offsets, committed_offsets
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.consumer_protocol import assigned_partitions
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest, FindCoordinatorResponse
 from moldau.wire.protocol.messages.group_admin import (
     DeleteGroupsRequest,
@@ -106,37 +107,10 @@ def _members(row: DescribedGroup) -> tuple[GroupMember, ...]:
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            decode_assignment(member.member_assignment) if row.protocol_type == CONSUMER_PROTOCOL_TYPE else (),
+            assigned_partitions(member.member_assignment) if row.protocol_type == CONSUMER_PROTOCOL_TYPE else (),
         )
         for member in row.members
     )
-
-
-def decode_assignment(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions of a ConsumerProtocolAssignment (version, then topics with their partitions); sorted.
-
-    What members give each other is theirs: bytes of another form are no partitions, and no error.
-    """
-    found: list[TopicPartition] = []
-    try:
-        position = 6
-        for _ in range(_int32(data, 2)):
-            length = int.from_bytes(data[position : position + 2], "big")
-            topic = data[position + 2 : position + 2 + length].decode()
-            position += 2 + length
-            count = _int32(data, position)
-            position += 4
-            found.extend(TopicPartition(topic, _int32(data, position + 4 * number)) for number in range(count))
-            position += 4 * count
-    except ValueError:
-        return ()
-    return tuple(sorted(found))
-
-
-def _int32(data: bytes, position: int) -> int:
-    if position + 4 > len(data):
-        raise ValueError("too short")
-    return int.from_bytes(data[position : position + 4], "big")
 
 
 def read_committed(admin: ClusterAdmin, group_id: str) -> dict[TopicPartition, CommittedOffset]:

@@ -7,9 +7,9 @@ from base64 import b64encode
 
 import msgspec
 
-from moldau.cli.dump import consumer_protocol
 from moldau.errors import MoldauError
 from moldau.types import Uuid, uuid_to_text
+from moldau.wire.protocol import consumer_protocol
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages import group_records, raft_records
 from moldau.wire.protocol.record_codec import decode_group_key, decode_group_value, decode_metadata_record
@@ -69,7 +69,7 @@ def offsets_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
 
 
 def _with_protocol(member: dict[str, object], subscription: bytes, assignment: bytes) -> dict[str, object]:
-    """What members of a group of consumers told each other, where it can be read."""
+    """What members of a group of consumers write to each other, where it can be read."""
     try:
         member["subscription"] = consumer_protocol.subscription(subscription)
         member["assignment"] = consumer_protocol.assignment(assignment)

@@ -211,10 +211,22 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def nearest_setting(name: str) -> str | None:
+    """The setting whose name an unknown `name` is nearly: most likely a slip. None for a known name, and where none is
+    near: plugins for Kafka have settings of their own."""
+    if name in ROWS_BY_NAME:
+        return None
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, ROWS_BY_NAME, n=1, cutoff=0.8)), None)
+
+
 def _notice(name: str) -> str | None:
     row = ROWS_BY_NAME.get(name)
     if row is None:
-        return f"{name} is not a setting of Kafka 4.3 or of Moldau: it is kept, without effect"
+        near = nearest_setting(name)
+        hint = f"; did you mean {near}?" if near else ""
+        return f"{name} is not a setting of Kafka 4.3 or of Moldau: it is kept, without effect{hint}"
     served, note = row[5], row[6]
     if served == IGNORED:
         return f"{name} has no effect: {note}"

@@ -1,11 +1,13 @@
-"""What members of a group of consumers tell each other, as JSON with Kafka's names of fields.
+"""What members of a group of consumers write to each other: the broker keeps it as bytes, tools and tests read it.
 
-Kafka's ConsumerProtocolSubscription v0 to v3 and ConsumerProtocolAssignment: the broker keeps them as bytes.
+Kafka's ConsumerProtocolSubscription v0 to v3 and ConsumerProtocolAssignment, with Kafka's names of fields.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
+
+from moldau.types import TopicPartition
 
 
 class _Reader:
@@ -66,3 +68,28 @@ def assignment(data: bytes) -> dict[str, object]:
     reader = _Reader(data)
     reader.integer(2)
     return {"assignedPartitions": reader.partitions(), "userData": reader.data()}
+
+
+def subscribed_topics(data: bytes) -> tuple[str, ...]:
+    """The topics of a subscription. What members write is theirs: bytes of another form are no topics, and no error."""
+    try:
+        reader = _Reader(data)
+        reader.integer(2)
+        return tuple(topic for _ in range(reader.count()) if (topic := reader.text()) is not None)
+    except ValueError:
+        return ()
+
+
+def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions of an assignment, sorted. Bytes of another form are no partitions, and no error."""
+    try:
+        reader = _Reader(data)
+        reader.integer(2)
+        found = [
+            TopicPartition(topic or "", reader.integer(4))
+            for topic in (reader.text() for _ in range(reader.count()))
+            for _ in range(reader.count())
+        ]
+    except ValueError:
+        return ()
+    return tuple(sorted(found))

@@ -1,0 +1,77 @@
+"""The roots of all errors that Moldau raises. Tracebacks show them as users import them, from `moldau.errors`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MoldauError(Exception):
+    """The root of every error that Moldau raises on purpose."""
+
+    __module__ = "moldau.errors"
+
+
+class ProtocolError(MoldauError):
+    """The bytes are not the message that they claim to be."""
+
+    __module__ = "moldau.errors"
+
+
+class InvariantError(MoldauError):
+    """A rule that our own code must keep was broken."""
+
+    __module__ = "moldau.errors"
+
+
+class StorageFullError(MoldauError):
+    """ENOSPC: nothing of the write is left behind; the next append may try again."""
+
+    __module__ = "moldau.errors"
+
+
+class StorageFailedError(MoldauError):
+    """EIO, or a failed fsync: the log directory is offline until a restart."""
+
+    __module__ = "moldau.errors"
+
+
+class DamagedLogError(StorageFailedError):
+    """Records that were on the disk cannot be read any more: the message names the file and the place."""
+
+    __module__ = "moldau.errors"
+
+
+def invariant(condition: object, message: str) -> None:
+    """Raises InvariantError unless `condition` holds. Unlike `assert`, `-O` does not remove it."""
+    if not condition:
+        raise InvariantError(message)
+
+
+class KafkaError(MoldauError):
+    """An error with a code of the Kafka protocol; `message` may be sent to the client, so it holds no internals."""
+
+    __module__ = "moldau.errors"
+
+    code: ClassVar[int] = -1
+    name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
+    is_retriable: ClassVar[bool] = False
+    """Whether a client may send the same request again."""
+    record_errors: tuple[tuple[int, str], ...] = ()
+    """Where single records are to blame: their indexes in the batch, and what is wrong with each (KIP-467)."""
+
+    def __init_subclass__(cls, *, code: int | None = None, name: str = "", is_retriable: bool = False) -> None:
+        """With a code: one of Kafka's errors, which a traceback shows under the name that it is imported by. Without:
+        a user's own error below one of those."""
+        if code is None:
+            return
+        cls.code, cls.name, cls.is_retriable = code, name, is_retriable
+        cls.__module__ = "moldau.errors"
+        ERROR_CLASSES[code] = cls
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or self.name)
+        self.message = message
+
+
+ERROR_CLASSES: dict[int, type[KafkaError]] = {}
+"""By code. Code 0 means that nothing failed, and has no class."""
