@@ -33,17 +33,17 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """0 if everything that was sent came out, 1 with the difference if not, 2 if the demo cannot start."""
-    from importlib.util import find_spec
+    from moldau.errors import MoldauError
+    from moldau.extras import MissingExtraError, require_extra
 
-    needed = ("pyspark", "pyarrow", "numpy", "pandas", "matplotlib", "psutil", "yaml")
-    missing = ", ".join(name for name in needed if find_spec(name) is None)
-    if missing:
-        print(f"moldau demo needs {missing}: pip install 'moldau[spark]'", file=sys.stderr)
+    try:
+        require_extra("moldau demo", "spark")
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
         return 2
     if arguments.file is not None and not arguments.file.is_file():
         print(f"moldau demo: there is no file {arguments.file}", file=sys.stderr)
         return 2
-    from moldau.errors import MoldauError
     from moldau.products.demo.job import DemoSettings, run
 
     settings = DemoSettings(

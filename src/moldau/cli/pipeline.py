@@ -28,11 +28,14 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 def run_page(arguments: argparse.Namespace) -> int:
     """The exit code: 0 after a clean end, 1 when the pipeline failed, 2 for a page that cannot be run."""
-    missing = _missing_packages()
-    if missing:
-        print(f"moldau pipeline needs {missing}: pip install 'moldau[spark]'", file=sys.stderr)
-        return 2
     from moldau.errors import MoldauError
+    from moldau.extras import MissingExtraError, require_extra
+
+    try:
+        require_extra("moldau pipeline", "spark", ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich"))
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        return 2
     from moldau.products.pipelines.page import PageError, load_page
     from moldau.products.pipelines.runner import run_pipeline
 
@@ -45,9 +48,3 @@ def run_page(arguments: argparse.Namespace) -> int:
         print(f"moldau pipeline: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _missing_packages() -> str:
-    from importlib.util import find_spec
-
-    return ", ".join(name for name in ("pyspark", "pyarrow", "numpy", "yaml") if find_spec(name) is None)

@@ -8,8 +8,9 @@ Works alike on Moldau and on Apache Kafka 2.8 and later.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from moldau.columnar.decode import AbortedTransaction, DecodeSettings, decode_records, next_fetch_offset
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.network.client_cluster import Backoff, ClusterClient
+from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, Backoff, ClusterClient
 from moldau.shell.network.client_connection import ClientConnection
 from moldau.shell.network.client_offsets import (
     EARLIEST_TIMESTAMP,
@@ -37,7 +38,10 @@ _SLACK_BYTES = 64 * 1024
 _FETCH_BY_NAME = 12
 _OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 
+logger = logging.getLogger("moldau.columnar")
+
 Isolation = Literal["read_committed", "read_uncommitted"]
+OnDataLoss = Literal["fail", "skip"]
 OffsetsSpec = Literal["earliest", "latest"] | Mapping[int, int]
 """Where to start or to end: one word for all partitions, or an offset for each; in a mapping -2 is the earliest offset
 and -1 the latest, and partitions that it leaves out are not read."""
@@ -71,12 +75,14 @@ class ReaderSettings(msgspec.Struct, frozen=True):
     """How to read. `batch_bytes` bounds one answer, so it sets the size of the Arrow batches too.
 
     `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation);
-    "skip" goes on with what is left.
+    "skip" logs them and goes on with what is left. The two times are those of a ClusterClient.
     """
 
     isolation: Isolation = "read_committed"
     batch_bytes: int = DEFAULT_BATCH_BYTES
-    on_data_loss: Literal["fail", "skip"] = "fail"
+    on_data_loss: OnDataLoss = "fail"
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS
     decode: DecodeSettings = DecodeSettings()
 
 
@@ -94,19 +100,27 @@ def read_topic(
     partitions: Iterable[int] | None = None,
     include_headers: bool = True,
     check_crcs: bool = True,
-) -> Iterator[pa.RecordBatch]:
+    on_data_loss: OnDataLoss = "fail",
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+) -> Generator[pa.RecordBatch, None, None]:
     """Reads a topic up to the end offsets taken at this call, as Arrow batches of `decode.TOPIC_SCHEMA`.
 
     Records of one partition come in order; partitions are mixed batch by batch. `partitions` picks some of them.
-    Raises UNKNOWN_TOPIC_OR_PARTITION for what does not exist, ValueError for a wrong argument, both at the call;
-    the iterator raises KafkaError for a cluster that stays away and ProtocolError for a malformed batch.
+    `on_data_loss`: what happens when records are deleted after this call and before they are read (ReaderSettings).
+    Raises UNKNOWN_TOPIC_OR_PARTITION for what does not exist, ValueError for a wrong argument, and KafkaError if no
+    broker answers within `first_contact_timeout_ms`, all at the call. The iterator raises KafkaError for a broker that
+    is lost for longer than `retry_timeout_ms`, and ProtocolError for a malformed batch.
     """
     settings = ReaderSettings(
         isolation=isolation,
         batch_bytes=batch_bytes,
+        on_data_loss=on_data_loss,
+        first_contact_timeout_ms=first_contact_timeout_ms,
+        retry_timeout_ms=retry_timeout_ms,
         decode=DecodeSettings(include_headers=include_headers, check_crcs=check_crcs),
     )
-    client = ClusterClient(bootstrap_servers)
+    client = _client(bootstrap_servers, settings)
     try:
         ranges = resolve_ranges(client, topic, start=start, end=end, isolation=isolation, partitions=partitions)
         reader = RangeReader(client, ranges, settings)
@@ -116,7 +130,15 @@ def read_topic(
     return _close_after(client, reader)
 
 
-def _close_after(client: ClusterClient, reader: RangeReader) -> Iterator[pa.RecordBatch]:
+def _client(bootstrap_servers: str | Sequence[str], settings: ReaderSettings) -> ClusterClient:
+    return ClusterClient(
+        bootstrap_servers,
+        first_contact_timeout_ms=settings.first_contact_timeout_ms,
+        retry_timeout_ms=settings.retry_timeout_ms,
+    )
+
+
+def _close_after(client: ClusterClient, reader: RangeReader) -> Generator[pa.RecordBatch, None, None]:
     with client, reader:
         for _, batch in reader:
             yield batch
@@ -129,7 +151,7 @@ def read_range(
 ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
     """Reads known ranges, of one topic or of several, with a client of its own: what a Spark task calls."""
     with (
-        ClusterClient(bootstrap_servers) as client,
+        _client(bootstrap_servers, settings) as client,
         RangeReader(client, [ranges] if isinstance(ranges, PartitionRange) else ranges, settings) as reader,
     ):
         yield from reader
@@ -222,7 +244,7 @@ class RangeReader:
         self._connections: dict[int, ClientConnection] = {}
         self._in_flight: dict[int, _Fetch] = {}
         self._buffers: dict[int, bytearray] = {}
-        self._backoff = Backoff(client.retry_timeout_ms)
+        self._backoff = Backoff(client)
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -237,7 +259,7 @@ class RangeReader:
         self.close()
 
     def __iter__(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Ends when every range is read. Raises KafkaError after `retry_timeout_ms` without progress."""
+        """Ends when every range is read. Raises KafkaError when the client's times are up without progress."""
         while self._unfinished:
             try:
                 self._send_fetches()
@@ -372,17 +394,21 @@ class RangeReader:
                 position = end
         if position is not None:
             self.positions[partition] = max(position, self.positions[partition])
-            self._backoff.reset(self._client.retry_timeout_ms)
+            self._backoff.reset()
         if self.positions[partition] >= end:
             self._unfinished.remove(partition)
 
     def _skip_lost(self, partition: TopicPartition) -> None:
         position, end = self.positions[partition], self._ends[partition]
-        if self._settings.on_data_loss == "fail":
-            raise kafka_error("OFFSET_OUT_OF_RANGE", f"{partition}: offset {position} is gone, or not there yet")
         earliest = list_offsets(self._client, {partition: EARLIEST_TIMESTAMP})[partition].offset
         # behind the log's end (it was truncated) nothing of the range is left either
-        self.positions[partition] = earliest if position < earliest < end else end
+        behind = earliest if position < earliest < end else end
+        offsets = f"offsets {position} to {behind - 1} are" if behind - position > 1 else f"offset {position} is"
+        if self._settings.on_data_loss == "fail":
+            reason = "gone: deleted before they were read" if position < earliest else "not there: the log ends before"
+            raise kafka_error("OFFSET_OUT_OF_RANGE", f"{partition}: {offsets} {reason}")
+        logger.warning("%s: %s gone and left out", partition, offsets)
+        self.positions[partition] = behind
         if self.positions[partition] >= end:
             self._unfinished.remove(partition)
 

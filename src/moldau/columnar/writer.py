@@ -32,7 +32,7 @@ from moldau.columnar.encode import (
 from moldau.columnar.partitioner import StickyPartitions, partitions_of_keys
 from moldau.columnar.varints import IntArray
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.client_cluster import RETRY_TIMEOUT_MS, Backoff, ClusterClient
+from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, Backoff, ClusterClient
 from moldau.shell.network.client_connection import ClientConnection
 from moldau.shell.network.client_offsets import init_producer_id
 from moldau.types import ZERO_UUID, TopicPartition
@@ -113,8 +113,10 @@ class TopicWriter:
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         client_id: str = "moldau",
         request_timeout_ms: int = 30_000,
+        first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
     ) -> None:
+        """Raises KafkaError if no broker answers within `first_contact_timeout_ms`."""
         self._topic = topic
         self._compression: Compression = compression_from_name(compression)
         self._compression_level = compression_level
@@ -124,13 +126,14 @@ class TopicWriter:
             bootstrap_servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
+            first_contact_timeout_ms=first_contact_timeout_ms,
             retry_timeout_ms=retry_timeout_ms,
         )
         self._queues: dict[TopicPartition, _PartitionQueue] = {}
         self._sticky: dict[str, StickyPartitions] = {}
         self._connections: dict[int, ClientConnection] = {}
         self._requests: dict[int, deque[list[_PartitionQueue]]] = {}
-        self._backoff = Backoff(retry_timeout_ms)
+        self._backoff = Backoff(self._client)
         self._failure: KafkaError | None = None
         try:
             self.producer_id, self.producer_epoch = init_producer_id(self._client)
@@ -237,7 +240,7 @@ class TopicWriter:
         """Sends what is unsent, receiving where a broker has all it may have in flight; then, if asked, all answers."""
         if self._failure is not None:
             raise self._failure
-        self._backoff.reset(self._client.retry_timeout_ms)
+        self._backoff.reset()
         while True:
             try:
                 while self._send_ready():
@@ -352,7 +355,7 @@ class TopicWriter:
             message = f"write to {queue.topic_partition}: {row.error_message or 'refused'}"
             raise kafka_error(row.error_code, message)
         queue.acknowledge(row.base_offset)
-        self._backoff.reset(self._client.retry_timeout_ms)
+        self._backoff.reset()
 
 
 def _slices(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -370,8 +373,17 @@ def write_table(
     *,
     compression: str = "none",
     batch_bytes: int = DEFAULT_BATCH_BYTES,
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS,
 ) -> Mapping[TopicPartition, Written]:
     """Writes a table and waits until it is acknowledged: the offsets that each partition got. Raises as TopicWriter."""
-    with TopicWriter(bootstrap_servers, topic, compression=compression, batch_bytes=batch_bytes) as writer:
+    with TopicWriter(
+        bootstrap_servers,
+        topic,
+        compression=compression,
+        batch_bytes=batch_bytes,
+        first_contact_timeout_ms=first_contact_timeout_ms,
+        retry_timeout_ms=retry_timeout_ms,
+    ) as writer:
         writer.write(data)
         return writer.flush()

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
     from pyspark.sql.streaming.query import StreamingQuery as StreamingQuery
 
+from moldau.extras import require_extra
+
+require_extra("moldau.spark", "spark", ("numpy", "pyarrow", "pyspark", "pandas"))
+
 from moldau.spark.session import open_session
 
 __all__ = ["open_session", "register", "spark_error"]

@@ -14,6 +14,7 @@ from typing import NoReturn
 import msgspec
 
 from moldau.errors import MoldauError
+from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, parse_bootstrap_servers
 from moldau.types import TopicPartition
 
 LATEST = -1
@@ -38,8 +39,10 @@ SOURCE_OPTIONS = (
     "minPartitions",
     "failOnDataLoss",
     "includeHeaders",
+    "firstContactTimeoutMs",
+    "retryTimeoutMs",
 )
-SINK_OPTIONS = ("kafka.bootstrap.servers", "topic", "kafka.compression.type")
+SINK_OPTIONS = ("kafka.bootstrap.servers", "topic", "kafka.compression.type", "firstContactTimeoutMs", "retryTimeoutMs")
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # Spark itself adds these to what the user gave: they are not the user's words, and say nothing to us.
@@ -72,7 +75,7 @@ class Subscription(msgspec.Struct, frozen=True):
 
 class SourceOptions(msgspec.Struct, frozen=True):
     """A source's options after checking. `use_latest_after_last_timestamp`: a starting time after the last record
-    means the end of the partition instead of an error."""
+    means the end of the partition instead of an error. The two times are those of a ClusterClient."""
 
     bootstrap_servers: str
     subscription: Subscription
@@ -84,12 +87,16 @@ class SourceOptions(msgspec.Struct, frozen=True):
     min_partitions: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
     bootstrap_servers: str
     topic: str | None = None
     compression_type: str = "none"
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
 
 def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
@@ -106,7 +113,7 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
     if not is_streaming:
         _check_batch_bounds(start, end)
     return SourceOptions(
-        bootstrap_servers=_required(given, "kafka.bootstrap.servers"),
+        bootstrap_servers=_bootstrap_servers(given),
         subscription=_parse_subscription(given),
         start=start,
         end=end,
@@ -117,6 +124,8 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
         min_partitions=_positive(given, "minPartitions"),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
         include_headers=_boolean(given, "includeHeaders", default=False),
+        first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
+        retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
     )
 
 
@@ -129,9 +138,11 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Raises OptionError. Without `topic` every row must name its own in a column `topic`."""
     given = _known_options(options, SINK_OPTIONS)
     return SinkOptions(
-        bootstrap_servers=_required(given, "kafka.bootstrap.servers"),
+        bootstrap_servers=_bootstrap_servers(given),
         topic=given.get("topic"),
         compression_type=_choice(given, "kafka.compression.type", COMPRESSION_TYPES),
+        first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
+        retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
     )
 
 
@@ -163,6 +174,15 @@ def _required(given: Mapping[str, str], name: str) -> str:
     if not value:
         _refuse(name, "must be set")
     return value
+
+
+def _bootstrap_servers(given: Mapping[str, str]) -> str:
+    servers = _required(given, "kafka.bootstrap.servers")
+    try:
+        parse_bootstrap_servers(servers)
+    except ValueError as error:
+        _refuse("kafka.bootstrap.servers", f"must be host:port,...: {error}")
+    return servers
 
 
 def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:

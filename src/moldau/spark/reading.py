@@ -42,6 +42,8 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
     settings = ReaderSettings(
         batch_bytes=BATCH_BYTES,
         on_data_loss="fail" if options.fail_on_data_loss else "skip",
+        first_contact_timeout_ms=options.first_contact_timeout_ms,
+        retry_timeout_ms=options.retry_timeout_ms,
         decode=DecodeSettings(include_headers=options.include_headers, include_timestamp_type=True),
     )
     try:

@@ -62,7 +62,12 @@ def write_records(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Re
 
     records = 0
     with TopicWriter(
-        options.bootstrap_servers, options.topic, compression=options.compression_type, client_id=DEFAULT_CLIENT_ID
+        options.bootstrap_servers,
+        options.topic,
+        compression=options.compression_type,
+        client_id=DEFAULT_CLIENT_ID,
+        first_contact_timeout_ms=options.first_contact_timeout_ms,
+        retry_timeout_ms=options.retry_timeout_ms,
     ) as writer:
         for batch in batches:
             writer.write(batch)

@@ -20,7 +20,12 @@ class SubscribedTopics:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._client = ClusterClient(options.bootstrap_servers, client_id=DEFAULT_CLIENT_ID)
+        self._client = ClusterClient(
+            options.bootstrap_servers,
+            client_id=DEFAULT_CLIENT_ID,
+            first_contact_timeout_ms=options.first_contact_timeout_ms,
+            retry_timeout_ms=options.retry_timeout_ms,
+        )
 
     def __enter__(self) -> SubscribedTopics:
         return self

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.testing import Cluster
@@ -81,6 +82,10 @@ class Broker:
         name = name or f"topic-{self._made}"
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
         return name
+
+    def delete_records(self, topic: str, before_offset: int) -> None:
+        asked = [TopicPartition(topic, 0, before_offset)]
+        next(iter(self._admin.delete_records(asked).values())).result(30)
 
     def delete_topic(self, name: str) -> None:
         self._admin.delete_topics([name])[name].result(30)

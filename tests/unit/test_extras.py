@@ -1,0 +1,52 @@
+"""An import that lacks an extra names the extra, and the line that installs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from moldau.extras import PACKAGES
+
+WITHOUT = """
+import importlib.util, sys
+hidden, real = sys.argv[1].split(","), importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name in hidden else real(name, package)
+"""
+
+
+def run_without(hidden: str, program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT + program, hidden]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "program", "said"),
+    [
+        ("numpy", "import moldau.columnar", "moldau.columnar needs numpy: pip install '.[columnar]' from a clone"),
+        ("pyspark,pandas", "import moldau.spark", "moldau.spark needs pyspark, pandas: pip install '.[spark]' from a"),
+    ],
+)
+def test_an_import_names_its_extra(hidden: str, program: str, said: str):
+    done = run_without(hidden, program)
+    assert done.returncode == 1
+    assert said in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", [["demo"], ["pipeline", "run", "page.yaml"]])
+def test_a_command_names_its_extra_in_one_line(command: list[str]):
+    done = run_without("rich", f"from moldau.cli.main import main; sys.exit(main({command!r}))")
+    said = f"moldau {command[0]} needs rich: pip install '.[spark]' from a clone of Moldau"
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", said)
+
+
+def test_the_packages_of_an_extra_are_those_of_the_project_file():
+    import tomllib
+    from pathlib import Path
+
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    for extra, modules in PACKAGES.items():
+        wanted = " ".join(extras[extra] + (extras["columnar"] if "moldau[columnar]" in extras[extra] else []))
+        assert all({"yaml": "pyyaml"}.get(module, module) in wanted for module in modules)
