@@ -15,8 +15,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from moldau.errors import ERROR_CODES
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.groups_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+)
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from tests.cluster.running_broker import RunningBroker
@@ -25,6 +34,8 @@ from tests.conformance.bad_input.test_produce import batch, idempotent, produce
 from tests.conformance.bad_input.wire import Closed, RawConnection, request_bytes
 
 MIB = 1 << 20
+INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
+GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 FRAME_BYTES = 100 * MIB
 
 StartBroker = Callable[..., "WatchedBroker"]
@@ -274,3 +285,37 @@ def test_long_polls_that_are_pipelined_wait_in_order_within_a_bound(start_broker
     for correlation_id in range(1, 5_001):
         assert struct.unpack(">i", connection.receive_frame()[:4])[0] == correlation_id
     assert broker.peak_bytes() - before < 16 * MIB
+
+
+def join_group(group_id: str, metadata: bytes, instance_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id="",
+        group_instance_id=instance_id,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol("range", metadata),),
+    )
+
+
+def test_members_of_groups_hold_a_bounded_amount_of_memory(start_broker: StartBroker) -> None:
+    broker = start_broker("moldau.group.memory.bytes=8388608", "group.initial.rebalance.delay.ms=0")
+    connection = broker.connect()
+    connection.ask(FindCoordinatorRequest(coordinator_keys=("g0",)), 4)
+    first = connection.ask(join_group("g0", b"", "i"), 9)
+    assert first.error_code == 0
+    # one member's bound
+    for _ in range(8):
+        assert connection.ask(join_group("large", bytes(40 * MIB), "i"), 9).error_code == INVALID_REQUEST
+    before = broker.peak_bytes()
+    # the node's
+    codes = [connection.ask(join_group(f"g{n}", bytes(MIB // 2), "i"), 9).error_code for n in range(1, 60)]
+    assert codes == [0] * 15 + [GROUP_MAX_SIZE_REACHED] * 44
+    assert broker.peak_bytes() - before < 40 * MIB
+    # whoever is in a group stays in it, and what members give up is there for others
+    alive = connection.ask(HeartbeatRequest("g0", first.generation_id, first.member_id, "i"), 4)
+    assert alive.error_code == 0
+    gone = connection.ask(LeaveGroupRequest("g1", members=(MemberIdentity("", "i"),)), 3)
+    assert [one.error_code for one in gone.members] == [0]
+    assert connection.ask(join_group("late", bytes(MIB // 2), "i"), 9).error_code == 0

@@ -150,6 +150,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     moldau_fetch_session_memory_bytes: int
     moldau_producer_ids: int
     moldau_groups: int
+    moldau_group_member_bytes: int
+    moldau_group_bytes: int
+    moldau_group_memory_bytes: int
     moldau_open_files: int
     moldau_metric_series: int
     moldau_metric_partitions: int

@@ -16,8 +16,9 @@ from typing import assert_never
 from moldau.core.groups.classic.group import Parked
 from moldau.core.groups.classic.join import join
 from moldau.core.groups.classic.membership import heartbeat, leave, session_expired
+from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.classic.rebalance import join_phase_over, prepare
-from moldau.core.groups.classic.sync import sync, sync_phase_over
+from moldau.core.groups.classic.sync import group_not_written, sync, sync_phase_over
 from moldau.core.groups.describe import describe_group, list_groups
 from moldau.core.groups.expiry import continue_deletion, delete_group, delete_offsets, expire, forget_topics
 from moldau.core.groups.offsets import commit_offsets, fetch_offsets
@@ -30,6 +31,7 @@ from moldau.core.groups.requests import (
     ExpireOffsets,
     FetchOffsets,
     ForgetTopics,
+    GroupNotWritten,
     GroupRequest,
     GroupSettings,
     JoinPhaseOver,
@@ -54,14 +56,15 @@ from moldau.wire.protocol.messages.offsets import OffsetCommitRequest
 class GroupMachine:
     """`Machine[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]`. Holds no state of the groups."""
 
-    def __init__(self, settings: GroupSettings, random: Random) -> None:
+    def __init__(self, settings: GroupSettings, random: Random, memory: MemberMemory) -> None:
         self._settings = settings
         self._random = random
+        self._memory = memory
         self.wall_ahead_ms = 0
         """People's time minus the `now_ms` of the next call."""
 
     def new_state(self) -> GroupsState:
-        return GroupsState()
+        return GroupsState(memory=self._memory)
 
     def decide(self, state: GroupsState, request_id: int, request: AnyGroupRequest, now_ms: int) -> GroupDecision:
         turn = Turn(state, self._settings, self._random, now_ms, now_ms + self.wall_ahead_ms)
@@ -79,6 +82,8 @@ class GroupMachine:
             expire(turn, request)
         elif isinstance(request, ContinueDeletion):
             continue_deletion(turn, request)
+        elif isinstance(request, GroupNotWritten):
+            group_not_written(turn, request)
         else:
             assert_never(request)
         return turn.decision()

@@ -154,8 +154,22 @@ class ContinueDeletion(msgspec.Struct, frozen=True):
     parked: Parked
 
 
+class GroupNotWritten(msgspec.Struct, frozen=True):
+    """The record of the group's members could not be appended: it was larger than `max.message.bytes`, or the disk
+    refused it."""
+
+    group_id: str
+
+
 AnyGroupRequest = (
-    GroupRequest | SessionExpired | JoinPhaseOver | SyncPhaseOver | ForgetTopics | ExpireOffsets | ContinueDeletion
+    GroupRequest
+    | SessionExpired
+    | JoinPhaseOver
+    | SyncPhaseOver
+    | ForgetTopics
+    | ExpireOffsets
+    | ContinueDeletion
+    | GroupNotWritten
 )
 
 
@@ -168,6 +182,8 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     max_groups: int = 100_000
+    member_max_bytes: int = 1_048_576
+    group_max_bytes: int = 16_777_216
     offsets_retention_ms: int = 604_800_000
     offsets_check_interval_ms: int = 600_000
 
@@ -180,6 +196,8 @@ class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
             max_size=settings.group_max_size,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             max_groups=settings.moldau_groups,
+            member_max_bytes=settings.moldau_group_member_bytes,
+            group_max_bytes=settings.moldau_group_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
             offsets_check_interval_ms=settings.offsets_retention_check_interval_ms,
         )

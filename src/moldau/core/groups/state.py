@@ -1,8 +1,8 @@
 """What one partition of `__consumer_offsets` says, and what lives on top of it.
 
-*Durable*, changed by `fold_record` and `fold_transaction_end` only: `metadata`, `offsets`, `pending_offsets`,
-`other_kinds`. Folding the log gives exactly these. *Volatile*, made from `metadata` at the end of a load and changed by
-decisions: `groups`. Where a record settles what a decision began (the assignments of a generation, a static member's
+*Durable*, changed by `fold_record` and `fold_transaction_end` only: `offsets`, `pending_offsets`, `other_kinds`.
+Folding the log gives exactly these. *Volatile*, made from the last metadata record of each group by a load and changed
+by decisions: `groups`. Where a record settles what a decision began (the assignments of a generation, a static member's
 successor), the fold carries it over into the living group, so that a failed append leaves the group as it was.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from moldau.core.groups.classic.group import Group, GroupState, group_from_record
+from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, OffsetRecord, OtherKindRecord
 from moldau.types import NO_PRODUCER_ID, ZERO_UUID, Offset, ProducerId, Uuid
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
@@ -36,7 +37,6 @@ OffsetsByPartition = dict[str, dict[int, CommittedOffset]]
 class GroupsState(msgspec.Struct):
     """See the module."""
 
-    metadata: dict[str, GroupMetadataValue] = msgspec.field(default_factory=dict)
     offsets: dict[str, OffsetsByPartition] = msgspec.field(default_factory=dict)
     pending_offsets: dict[ProducerId, dict[str, OffsetsByPartition]] = msgspec.field(default_factory=dict)
     """Transactional commits whose marker has not come, by producer, then group."""
@@ -44,6 +44,7 @@ class GroupsState(msgspec.Struct):
     """Group id to the kind of a group that is not classic."""
     groups: dict[str, Group] = msgspec.field(default_factory=dict)
     is_loaded: bool = False
+    memory: MemberMemory = msgspec.field(default_factory=MemberMemory)
 
 
 def fold_record(state: GroupsState, offset: Offset, producer_id: ProducerId, record: GroupRecord) -> None:
@@ -77,7 +78,7 @@ def _fold_offset(
         record_offset=offset,
     )
     if key.group not in state.groups:
-        state.groups[key.group] = Group(group_id=key.group)
+        state.groups[key.group] = Group(group_id=key.group, memory=state.memory)
     target = state.offsets if producer_id == NO_PRODUCER_ID else state.pending_offsets.setdefault(producer_id, {})
     target.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
 
@@ -95,15 +96,17 @@ def remove_offset(offsets: dict[str, OffsetsByPartition], key: OffsetCommitKey) 
 
 def _fold_metadata(state: GroupsState, group_id: str, value: GroupMetadataValue | None) -> None:
     if value is None:
-        state.metadata.pop(group_id, None)
-        state.groups.pop(group_id, None)
+        ended = state.groups.pop(group_id, None)
+        if ended is not None:
+            ended.dissolve()
         return
-    state.metadata[group_id] = value
     # a classic group takes the place of one of another kind that had the name
     state.other_kinds.pop(group_id, None)
     group = state.groups.get(group_id)
     if not state.is_loaded or group is None:
-        state.groups[group_id] = group_from_record(group_id, value)
+        if group is not None:
+            group.dissolve()
+        state.groups[group_id] = group_from_record(group_id, value, state.memory)
     else:
         _settle(group, value)
 
@@ -117,7 +120,7 @@ def _settle(group: Group, value: GroupMetadataValue) -> None:
         for recorded in value.members:
             member = group.members.get(recorded.member_id)
             if member is not None:
-                member.assignment = recorded.assignment
+                group.assign(member, recorded.assignment)
         group.transition_to(GroupState.STABLE, value.current_state_timestamp)
     elif replacement is not None and replacement.instance_id is not None:
         old_member_id = group.static_members.get(replacement.instance_id)

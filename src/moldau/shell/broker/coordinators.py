@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRecord, LoadedTransactionEnd
 from moldau.core.coordination.machine import NO_REQUEST_ID
+from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.group_partitions import partition_for_group
 from moldau.core.groups.machine import GroupMachine
 from moldau.core.groups.records import (
@@ -27,13 +28,19 @@ from moldau.core.groups.records import (
     encode_group_record,
 )
 from moldau.core.groups.refusals import append_error, refusal
-from moldau.core.groups.requests import AnyGroupRequest, ForgetTopics, GroupRequest, GroupResponse, GroupSettings
+from moldau.core.groups.requests import (
+    AnyGroupRequest,
+    ForgetTopics,
+    GroupNotWritten,
+    GroupRequest,
+    GroupResponse,
+    GroupSettings,
+)
 from moldau.core.groups.state import GroupsState, topics_with_offsets
 from moldau.core.log.log import AppendOrigin
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
 from moldau.errors import (
-    ERROR_CODES,
     InvariantError,
     KafkaError,
     MoldauError,
@@ -43,7 +50,6 @@ from moldau.errors import (
 )
 from moldau.telemetry import BOUND_REACHED
 from moldau.types import Offset, ProducerEpoch, ProducerId
-from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.compression import Compression
@@ -60,7 +66,6 @@ LOAD_SLICE_SEEN = 500
 """Read between two turns of the loop."""
 MAX_COLD_READS = 8
 CREATE_TIMEOUT_S = 15.0
-GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 
 OFFSET_COMMITS = "moldau.group:type=GroupCoordinator,name=OffsetCommits"
 OFFSET_EXPIRATIONS = "moldau.group:type=GroupCoordinator,name=OffsetExpirations"
@@ -78,7 +83,8 @@ class GroupShard:
         self.partition = partition
         self.loading: asyncio.Future[None] | None = broker.loop.create_future()
         """Done when the log is folded; None from then on."""
-        self._machine = GroupMachine(GroupSettings.from_broker(broker.settings), broker.random)
+        settings = GroupSettings.from_broker(broker.settings)
+        self._machine = GroupMachine(settings, broker.random, broker.coordinators.member_memory)
         self.host: CoordinatorHost[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord] = CoordinatorHost(
             self._machine, partition.topic_partition
         )
@@ -210,8 +216,6 @@ class GroupShard:
             finally:
                 # else the error and this frame hold each other, and with them the caller's view of the receive buffer
                 del reply
-        if isinstance(reply, JoinGroupResponse) and reply.error_code == GROUP_MAX_SIZE_REACHED:
-            self._broker.telemetry.count(BOUND_REACHED, "groups")
         return reply
 
     def _perform(self, output: HostOutput[GroupResponse, GroupRecord]) -> None:
@@ -229,12 +233,12 @@ class GroupShard:
             self._broker.directory_failed()
         except (KafkaError, ProtocolError) as error:
             # also a record that cannot be written, which would be our own mistake, is refused, and the shard lives on
-            self._deliver(self.host.append_failed(error))
+            self._refuse(output.records, error)
         except InvariantError:
             raise
         except Exception as error:
             # unforeseen, and nothing is in the log: the next decision must not find this one still pending
-            self._deliver(self.host.append_failed(kafka_error("UNKNOWN_SERVER_ERROR")))
+            self._refuse(output.records, kafka_error("UNKNOWN_SERVER_ERROR"))
             self._broker.log.unforeseen(
                 f"coordinator {type(error).__name__}", f"{partition.topic_partition}: a decision failed", error
             )
@@ -245,6 +249,13 @@ class GroupShard:
                 self._broker.flusher.request(partition)
             else:
                 self._broker.partition_appended(partition)
+
+    def _refuse(self, records: tuple[GroupRecord, ...], error: MoldauError) -> None:
+        """Nothing of `records` is in the log: the machine takes back what it has begun for them."""
+        self._deliver(self.host.append_failed(error))
+        for record in records:
+            if isinstance(record, GroupMetadataRecord) and _is_generation(record):
+                self._perform(self.host.submit(NO_REQUEST_ID, GroupNotWritten(record.key.group), self._now_ms()))
 
     def _count(self, records: tuple[GroupRecord, ...]) -> None:
         telemetry = self._broker.telemetry
@@ -310,6 +321,9 @@ class GroupShard:
 
     def close(self, error: KafkaError) -> None:
         """The partition is gone or offline: whoever waits gets `error`."""
+        if not self.is_closed:
+            for group in self.host.state.groups.values():
+                group.dissolve()
         self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -331,6 +345,10 @@ class Coordinators:
         self._shards: dict[int, GroupShard] = {}
         self._by_number: dict[int, GroupShard] = {}
         self._creating: asyncio.Task[None] | None = None
+        self.member_memory = MemberMemory(
+            limit_bytes=broker.group_memory_bytes,
+            bound_reached=lambda setting: broker.telemetry.count(BOUND_REACHED, setting),
+        )
         self.load_turn = asyncio.Lock()
         """Held by the shard that folds its log."""
 

@@ -92,6 +92,7 @@ class Broker:
         log: EventLog,
         logs: LogDirectories,
         controller: Controller,
+        physical_memory_bytes: int,
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
         self.settings = settings
@@ -136,6 +137,8 @@ class Broker:
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.is_checkpoint_due = False
+        self.group_memory_bytes = min(settings.moldau_group_memory_bytes, physical_memory_bytes // 20)
+        """What the members of all groups may hold."""
         self._coordinators: Coordinators | None = None
         self._first_group_check: asyncio.TimerHandle | None = None
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
@@ -148,6 +151,10 @@ class Broker:
 
             self._coordinators = Coordinators(self)
         return self._coordinators
+
+    @property
+    def group_memory_used_bytes(self) -> int:
+        return 0 if self._coordinators is None else self._coordinators.member_memory.used_bytes
 
     # -- metadata
 

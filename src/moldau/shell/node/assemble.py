@@ -208,6 +208,7 @@ class Node:
             log=self.log,
             logs=logs,
             controller=quorum,
+            physical_memory_bytes=doors.physical_memory_bytes,
             on_invariant_broken=self._invariant_broken,
         )
         quorum.subscribe(broker.metadata_changed)

@@ -23,7 +23,7 @@ class Doors(msgspec.Struct, frozen=True):
     timer_ns: Callable[[], int] | None = None
     """For short measurements: what requests take, where a client has a quota of that. None: nothing is measured."""
     physical_memory_bytes: int = 4 * MAX_REQUEST_MEMORY_BYTES
-    """What a quarter is taken of for requests in memory, at most 512 MiB."""
+    """What a quarter is taken of for requests in memory, at most 512 MiB, and a twentieth for members of groups."""
     max_open_connections: int | None = None
     """As many as there are descriptors for: one more is closed at once, whatever the settings say. None: no bound."""
     further_disks: tuple[Disk, ...] = ()

@@ -8,13 +8,21 @@ import pytest
 
 from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRecord
 from moldau.core.coordination.machine import NO_REQUEST_ID
+from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.machine import GroupMachine
-from moldau.core.groups.records import GroupRecord, decode_group_record, encode_group_record
-from moldau.core.groups.requests import AnyGroupRequest, GroupMessage, GroupRequest, GroupResponse, GroupSettings
+from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, decode_group_record, encode_group_record
+from moldau.core.groups.requests import (
+    AnyGroupRequest,
+    GroupMessage,
+    GroupNotWritten,
+    GroupRequest,
+    GroupResponse,
+    GroupSettings,
+)
 from moldau.core.groups.state import GroupsState
 from moldau.errors import MoldauError, kafka_error
 from moldau.types import Offset, TopicPartition
-from moldau.wire.protocol.messages.group_records import GroupMetadataValue
+from moldau.wire.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -32,6 +40,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from moldau.wire.protocol.record_codec import encode_group_key
 
 TOPIC_PARTITION = TopicPartition("__consumer_offsets", 0)
 Host = CoordinatorHost[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]
@@ -62,11 +71,16 @@ class Shard:
         """Requests without a reply, with the time at which they came."""
         self.is_append_failing = False
         self.last_request_id = 0
+        self.max_message_bytes = 1 << 30
+        """Of the log: a larger value of a record is refused."""
+        self.memory_limit_bytes = 1 << 40
+        self.bounds_reached: list[str] = []
         self.host = self._new_host()
         self._take(self.host.loaded(self.now_ms))
 
     def _new_host(self) -> Host:
-        return CoordinatorHost(GroupMachine(self.settings, self.random), TOPIC_PARTITION)
+        self.memory = MemberMemory(self.memory_limit_bytes, bound_reached=self.bounds_reached.append)
+        return CoordinatorHost(GroupMachine(self.settings, self.random, self.memory), TOPIC_PARTITION)
 
     def reload(self) -> None:
         """As after a crash: what was parked is gone, the log is folded anew."""
@@ -122,12 +136,22 @@ class Shard:
         self._deliver(output.replies)
         if not output.records:
             return
+        written = [encode_group_record(record) for record in output.records]
         if self.is_append_failing:
-            self._deliver(self.host.append_failed(kafka_error("KAFKA_STORAGE_ERROR")))
+            self._refuse(output.records, kafka_error("KAFKA_STORAGE_ERROR"))
             return
-        self.log.extend(encode_group_record(record) for record in output.records)
+        if sum(len(value or b"") for _, value in written) > self.max_message_bytes:
+            self._refuse(output.records, kafka_error("MESSAGE_TOO_LARGE"))
+            return
+        self.log.extend(written)
         self._deliver(self.host.appended(len(self.log) - 1))
         self._deliver(self.host.committed(len(self.log)))
+
+    def _refuse(self, records: tuple[GroupRecord, ...], error: MoldauError) -> None:
+        self._deliver(self.host.append_failed(error))
+        for record in records:
+            if isinstance(record, GroupMetadataRecord) and record.value is not None and record.value.members:
+                self._take(self.host.submit(NO_REQUEST_ID, GroupNotWritten(record.key.group), self.now_ms))
 
     def _deliver(self, replies: tuple[tuple[int, Reply], ...]) -> None:
         for request_id, reply in replies:
@@ -279,7 +303,13 @@ class Shard:
         return member_id
 
     def recorded(self, group_id: str = "g") -> GroupMetadataValue:
-        return self.state.metadata[group_id]
+        """What the log says of the group's members at last."""
+        key = encode_group_key(GroupMetadataKey(group=group_id))
+        value = next(value for present, value in reversed(self.log) if present == key)
+        record = decode_group_record(key, value)
+        assert isinstance(record, GroupMetadataRecord)
+        assert record.value is not None
+        return record.value
 
 
 @pytest.fixture

@@ -203,5 +203,4 @@ def test_tombstones_end_offsets_and_groups(shard) -> None:
         ]
     )
     assert fetch_all(shard, "h") == ()
-    assert shard.state.metadata == {}
     assert list(shard.state.groups) == ["h"]

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from moldau.core.groups.classic.group import GroupState
+from moldau.core.groups.classic.group import GroupState, pending_member_bytes
 from moldau.core.groups.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS
 from moldau.core.groups.records import decode_group_record
 from moldau.core.groups.requests import DeleteGroup
@@ -174,8 +174,8 @@ class GroupLife(RuleBasedStateMachine):
         self.shard.reload()
         self.requests.clear()
         # a generation that never was recorded may come again, with others in it
-        recorded = self.shard.state.metadata.get("g")
-        last = recorded.generation if recorded else 0
+        group = self.shard.state.groups.get("g")
+        last = group.generation if group else 0
         self.generations = {key: value for key, value in self.generations.items() if key <= last}
         self.assigned = {key: value for key, value in self.assigned.items() if key[0] <= last}
 
@@ -239,7 +239,12 @@ class GroupLife(RuleBasedStateMachine):
             assert record is not None
             fold_record(folded, Offset(offset), NO_PRODUCER_ID, record)
         state = self.shard.state
-        assert (folded.metadata, folded.offsets) == (state.metadata, state.offsets)
+        assert folded.offsets == state.offsets
+        for group_id, group in state.groups.items():
+            if group.state is GroupState.STABLE:
+                assert {one.member_id: one.assignment for one in folded.groups[group_id].members.values()} == {
+                    one.member_id: one.assignment for one in group.members.values()
+                }
 
     @invariant()
     def nobody_waits_for_ever(self) -> None:
@@ -271,11 +276,16 @@ class GroupLife(RuleBasedStateMachine):
             for name in member.protocol_names():
                 counts[name] = counts.get(name, 0) + 1
         assert group.protocol_counts == counts
+        held = sum(member.held_bytes() for member in group.members.values())
+        held += sum(map(pending_member_bytes, group.pending_members))
+        assert group.held_bytes == held + group.former_bytes
+        assert group.former_bytes >= 0
+        assert self.shard.memory.used_bytes == sum(one.held_bytes for one in self.shard.state.groups.values())
         if group.state in (GroupState.STABLE, GroupState.EMPTY):
             assert not waiting
             assert bool(group.members) == (group.state is GroupState.STABLE)
         if group.state is GroupState.STABLE:
-            recorded = self.shard.state.metadata["g"]
+            recorded = self.shard.recorded("g")
             assert recorded.generation == group.generation
             assert {member.member_id: member.assignment for member in recorded.members} == {
                 member.member_id: member.assignment for member in group.members.values()

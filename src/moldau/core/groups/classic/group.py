@@ -16,6 +16,7 @@ import enum
 
 import msgspec
 
+from moldau.core.groups.classic.memory import MEMBER_BYTES, MemberMemory, protocols_bytes
 from moldau.core.groups.classic.subscription import subscribed_topics
 from moldau.errors import invariant, kafka_error
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue
@@ -58,6 +59,15 @@ class Member(msgspec.Struct):
     """Never yet in a generation: it has no member id to send heartbeats with, so its parked join can time out."""
     session_deadline_ms: int = 0
 
+    def held_bytes(self) -> int:
+        """See memory.py."""
+        ids = len(self.member_id) + len(self.instance_id or "") + len(self.client_id) + len(self.client_host)
+        return MEMBER_BYTES + ids + protocols_bytes(self.protocols) + len(self.assignment)
+
+    def shares(self, metadata: bytes) -> bool:
+        """Whether these very bytes in memory are metadata of the member."""
+        return any(protocol.metadata is metadata for protocol in self.protocols)
+
     def protocol_names(self) -> tuple[str, ...]:
         """Each name once."""
         return tuple(dict.fromkeys(protocol.name for protocol in self.protocols))
@@ -94,10 +104,15 @@ class Group(msgspec.Struct):
     awaiting_join_count: int = 0
     was_member_added: bool = False
     """A member came during the initial delay, which may therefore be prolonged."""
-    subscriptions: tuple[bytes, ...] | None = None
-    """What the members of the present generation said under its protocol; None before the first one."""
+    subscriptions: dict[str, bytes] | None = None
+    """What the consumers of the present generation said under its protocol, by member id; None before the first one."""
     replacement: Member | None = None
     """A static member's successor, taken in once the record that names it is in the log."""
+    memory: MemberMemory = msgspec.field(default_factory=MemberMemory)
+    held_bytes: int = 0
+    """This group's share of `memory`."""
+    former_bytes: int = 0
+    """Of these, subscriptions of the present generation that no member holds any more."""
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
         self.previous_state, self.state = self.state, state
@@ -114,30 +129,44 @@ class Group(msgspec.Struct):
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._count_protocols(member, 1)
+        self._hold(member.held_bytes())
         self.awaiting_join_count += member.awaiting_join is not None
-        self.pending_members.pop(member.member_id, None)
+        self._remove_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Also of a pending member. A leader that goes is followed by the oldest member."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
+            self._let_go(member)
             self.awaiting_join_count -= member.awaiting_join is not None
             if member.instance_id is not None:
                 self.static_members.pop(member.instance_id, None)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
-        self.pending_members.pop(member_id, None)
+        self._remove_pending(member_id)
         self.pending_sync.pop(member_id, None)
+
+    def add_pending(self, member_id: str, until_ms: int) -> None:
+        self.pending_members[member_id] = until_ms
+        self._hold(pending_member_bytes(member_id))
+
+    def _remove_pending(self, member_id: str) -> None:
+        if self.pending_members.pop(member_id, None) is not None:
+            self._hold(-pending_member_bytes(member_id))
 
     def replace_static(self, old_member_id: str, new: Member) -> None:
         """`new` takes the place of the member with the same instance id, its leadership included."""
         old = self.members.pop(old_member_id)
         invariant(old.instance_id == new.instance_id, "a static member was replaced by another instance")
         self._count_protocols(old, -1)
+        self._let_go(old, successor=new)
+        if self.subscriptions is not None and old_member_id in self.subscriptions:
+            self.subscriptions[new.member_id] = self.subscriptions.pop(old_member_id)
         self.awaiting_join_count -= old.awaiting_join is not None
         self.members[new.member_id] = new
         self._count_protocols(new, 1)
+        self._hold(new.held_bytes())
         self.awaiting_join_count += new.awaiting_join is not None
         if self.leader_id == old_member_id:
             self.leader_id = new.member_id
@@ -151,11 +180,37 @@ class Group(msgspec.Struct):
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        self._count_protocols(member, -1)
-        member.protocols = protocols
-        self._count_protocols(member, 1)
+        if protocols != member.protocols:
+            self._count_protocols(member, -1)
+            self._let_go(member)
+            member.protocols = protocols
+            self._count_protocols(member, 1)
+            self._hold(member.held_bytes())
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        self._hold(len(assignment) - len(member.assignment))
+        member.assignment = assignment
+
+    def dissolve(self) -> None:
+        """The group goes, and all that it holds."""
+        self._hold(-self.held_bytes)
+
+    def _let_go(self, member: Member, successor: Member | None = None) -> None:
+        """To be called before the member's protocols change or it goes."""
+        self._hold(-member.held_bytes())
+        subscribed = None if self.subscriptions is None else self.subscriptions.get(member.member_id)
+        if subscribed is None or (successor is not None and successor.shares(subscribed)):
+            return
+        if member.shares(subscribed):
+            # the next generation forgets it
+            self.former_bytes += len(subscribed)
+            self._hold(len(subscribed))
+
+    def _hold(self, change_bytes: int) -> None:
+        self.held_bytes += change_bytes
+        self.memory.used_bytes += change_bytes
 
     def park_join(self, member: Member, parked: Parked) -> Parked | None:
         """Gives the member's earlier parked join, if there is one."""
@@ -193,7 +248,7 @@ class Group(msgspec.Struct):
         if self.subscriptions is None:
             return None
         topics: dict[str, None] = {}
-        for metadata in self.subscriptions:
+        for metadata in self.subscriptions.values():
             names = subscribed_topics(metadata)
             if names is None:
                 return None
@@ -245,14 +300,25 @@ class Group(msgspec.Struct):
         """The next generation, with the members that are in the group now."""
         self.generation += 1
         self.pending_sync.clear()
+        self._hold(-self.former_bytes)
+        self.former_bytes = 0
         if self.members:
             name = self.protocol_name = select_protocol(tuple(self.members.values()))
-            self.subscriptions = tuple(member.metadata(name) for member in self.members.values())
+            self.subscriptions = self._present_subscriptions(name)
             self.transition_to(GroupState.COMPLETING_REBALANCE, now_ms)
         else:
             self.protocol_name = None
-            self.subscriptions = ()
+            self.subscriptions = {}
             self.transition_to(GroupState.EMPTY, now_ms)
+
+    def _present_subscriptions(self, protocol_name: str) -> dict[str, bytes]:
+        if not self.is_of_consumers():
+            return {}
+        return {member_id: member.metadata(protocol_name) for member_id, member in self.members.items()}
+
+
+def pending_member_bytes(member_id: str) -> int:
+    return MEMBER_BYTES + len(member_id)
 
 
 def select_protocol(members: tuple[Member, ...]) -> str:
@@ -282,8 +348,8 @@ def members_for_leader(protocol_name: str, members: tuple[Member, ...]) -> tuple
     )
 
 
-def group_from_record(group_id: str, value: GroupMetadataValue) -> Group:
-    """The group that a metadata record describes, as after a reload."""
+def group_from_record(group_id: str, value: GroupMetadataValue, memory: MemberMemory) -> Group:
+    """The group that a metadata record describes, as after a reload. It is taken in however much it holds."""
     group = Group(
         group_id=group_id,
         state=GroupState.STABLE if value.members else GroupState.EMPTY,
@@ -292,7 +358,7 @@ def group_from_record(group_id: str, value: GroupMetadataValue) -> Group:
         protocol_type=value.protocol_type or None,
         protocol_name=value.protocol,
         leader_id=value.leader,
-        subscriptions=tuple(recorded.subscription for recorded in value.members),
+        memory=memory,
     )
     for recorded in value.members:
         timeout_ms = recorded.session_timeout if recorded.rebalance_timeout == -1 else recorded.rebalance_timeout
@@ -308,4 +374,5 @@ def group_from_record(group_id: str, value: GroupMetadataValue) -> Group:
                 assignment=recorded.assignment,
             )
         )
+    group.subscriptions = {recorded.member_id: recorded.subscription for recorded in value.members}
     return group

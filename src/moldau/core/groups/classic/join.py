@@ -7,10 +7,12 @@ and name in the answer (KIP-559). v9: a restarted static leader may skip its ass
 from __future__ import annotations
 
 from moldau.core.groups.classic.group import Group, GroupState, Member, Parked, members_for_leader, select_protocol
+from moldau.core.groups.classic.memory import MEMBER_BYTES, protocols_bytes
 from moldau.core.groups.classic.rebalance import (
     REBALANCE_IN_PROGRESS,
     complete_join_if_all_joined,
     generation_reply,
+    has_memory,
     prepare_or_complete_join,
 )
 from moldau.core.groups.records import group_metadata_record, new_group_record
@@ -41,9 +43,10 @@ def join(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRe
             _refuse(turn, parked, message.member_id, "UNKNOWN_MEMBER_ID")
             return
         if len(turn.state.groups) >= turn.settings.max_groups:
+            turn.state.memory.bound_reached("groups")
             _refuse(turn, parked, "", "GROUP_MAX_SIZE_REACHED")
             return
-        group = Group(group_id=message.group_id, state_timestamp_ms=turn.wall_ms)
+        group = Group(group_id=message.group_id, state_timestamp_ms=turn.wall_ms, memory=turn.state.memory)
         _join_group(turn, parked, request, message, group)
         if group.members or group.pending_members:
             # Kafka makes the group for a refused member too
@@ -61,7 +64,16 @@ def _refusal_before_group(turn: Turn, message: JoinGroupRequest) -> str | None:
         return "INVALID_SESSION_TIMEOUT"
     if turn.state.other_kinds.get(message.group_id, "consumer") != "consumer":
         return "INCONSISTENT_GROUP_PROTOCOL"
+    if _asked_bytes(message) > settings.member_max_bytes:
+        turn.state.memory.bound_reached("group.member.bytes")
+        return "INVALID_REQUEST"
     return None
+
+
+def _asked_bytes(message: JoinGroupRequest) -> int:
+    """What the member is going to hold, without the names that the connection gives it."""
+    ids = len(message.member_id) + len(message.group_instance_id or "")
+    return MEMBER_BYTES + ids + protocols_bytes(message.protocols)
 
 
 def _refuse(turn: Turn, parked: Parked, member_id: str, error: str) -> None:
@@ -72,6 +84,9 @@ def _join_group(turn: Turn, parked: Parked, request: GroupRequest, message: Join
     if not _has_room(turn, group, message.member_id):
         group.remove(message.member_id)
         _refuse(turn, parked, "", "GROUP_MAX_SIZE_REACHED")
+    elif not _has_memory(turn, request, message, group):
+        # a member that was in the group before stays in it as it was
+        _refuse(turn, parked, message.member_id, "GROUP_MAX_SIZE_REACHED")
     elif not group.supports(message.protocol_type, message.protocols):
         _refuse(turn, parked, message.member_id, "INCONSISTENT_GROUP_PROTOCOL")
     elif message.member_id != "":
@@ -80,7 +95,7 @@ def _join_group(turn: Turn, parked: Parked, request: GroupRequest, message: Join
         _join_static_member(turn, parked, request, message, group)
     elif parked.api_version >= 4:
         member_id = _new_member_id(turn.random, request.client_id or "")
-        group.pending_members[member_id] = turn.now_ms + message.session_timeout_ms
+        group.add_pending(member_id, turn.now_ms + message.session_timeout_ms)
         turn.arm_pending_session(group, member_id, message.session_timeout_ms)
         _refuse(turn, parked, member_id, "MEMBER_ID_REQUIRED")
     else:
@@ -98,6 +113,16 @@ def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
         is_waiting = member is not None and member.awaiting_join is not None
         return is_waiting or group.awaiting_join_count < turn.settings.max_size
     return member_id in group.members or len(group.members) < turn.settings.max_size
+
+
+def _has_memory(turn: Turn, request: GroupRequest, message: JoinGroupRequest, group: Group) -> bool:
+    member_id = message.member_id or group.static_members.get(message.group_instance_id or "", "")
+    member = group.members.get(member_id)
+    if member is not None and member.protocols == message.protocols:
+        return True  # whoever comes again with what it said before is never out
+    # a static member's id begins with its instance id, a dynamic member's with the client's
+    grown_bytes = _asked_bytes(message) + 2 * max(len(request.client_id or ""), len(message.group_instance_id or ""))
+    return has_memory(turn, group, grown_bytes)
 
 
 def _new_member_id(random: Random, prefix: str) -> str:
@@ -198,6 +223,8 @@ def _join_static_member(
     new = _new_member(parked, request, message, member_id)
     new.client_id, new.client_host = old.client_id, old.client_host
     new.assignment, new.is_new = old.assignment, False
+    if new.protocols == old.protocols:
+        new.protocols = old.protocols  # one copy of the metadata
     _fence(turn, group, old)
     turn.cancel_session(group, old.member_id)
     turn.arm_session(group, new)

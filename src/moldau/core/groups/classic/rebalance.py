@@ -45,7 +45,7 @@ def prepare(turn: Turn, group: Group) -> None:
 def _give_up_assignment(turn: Turn, group: Group) -> None:
     """Members that wait for their assignment are told to join again."""
     for member in group.members.values():
-        member.assignment = b""
+        group.assign(member, b"")
         answer_sync(turn, group, member, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
 
 
@@ -127,3 +127,15 @@ def generation_reply(group: Group, member: Member) -> JoinGroupResponse:
         member_id=member.member_id,
         members=members_for_leader(name, tuple(group.members.values())) if is_leader else (),
     )
+
+
+def has_memory(turn: Turn, group: Group, grown_bytes: int) -> bool:
+    """May the group hold so much more? What the log held at a load was taken in without asking."""
+    memory = turn.state.memory
+    if group.held_bytes + grown_bytes > turn.settings.group_max_bytes:
+        memory.bound_reached("group.bytes")
+        return False
+    if memory.used_bytes + grown_bytes > memory.limit_bytes:
+        memory.bound_reached("group.memory.bytes")
+        return False
+    return True

@@ -6,12 +6,15 @@ v0-5; v5 checks protocol type and name (KIP-559). The assignments count once the
 from __future__ import annotations
 
 from moldau.core.groups.classic.group import Group, GroupState, Parked
-from moldau.core.groups.classic.rebalance import REBALANCE_IN_PROGRESS, answer_sync, prepare
+from moldau.core.groups.classic.rebalance import REBALANCE_IN_PROGRESS, answer_sync, has_memory, prepare
 from moldau.core.groups.records import group_metadata_record
-from moldau.core.groups.requests import SyncPhaseOver
+from moldau.core.groups.requests import GroupNotWritten, SyncPhaseOver
 from moldau.core.groups.turn import Turn
-from moldau.errors import KafkaError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.wire.protocol.messages.groups_classic import SyncGroupRequest, SyncGroupResponse
+
+_INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
+_GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 
 
 def sync(turn: Turn, parked: Parked, message: SyncGroupRequest) -> None:
@@ -61,9 +64,44 @@ def _differs(asked: str | None, present: str | None) -> bool:
 def _hand_out(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
     given = {assignment.member_id: assignment.assignment for assignment in message.assignments}
     members = tuple(group.members.values())
+    fault = _fault_of(turn, group, given)
+    if fault:
+        # as Kafka answers assignments that cannot be written: all that wait for theirs get the error, and begin anew
+        for member in members:
+            answer_sync(turn, group, member, SyncGroupResponse(error_code=fault))
+        prepare(turn, group)
+        return
     turn.records.append(group_metadata_record(group, members, group.leader_id, given))
     for member in members:
         answer_sync(turn, group, member, _assignment_reply(group, given.get(member.member_id, b"")))
+
+
+def _fault_of(turn: Turn, group: Group, given: dict[str, bytes]) -> int:
+    """42 where a member would hold too much with its assignment, 81 where the group or the node would; 0: none."""
+    grown_bytes = 0
+    for member in group.members.values():
+        change_bytes = len(given.get(member.member_id, b"")) - len(member.assignment)
+        if change_bytes > 0 and member.held_bytes() + change_bytes > turn.settings.member_max_bytes:
+            turn.state.memory.bound_reached("group.member.bytes")
+            return _INVALID_REQUEST
+        grown_bytes += change_bytes
+    return 0 if grown_bytes <= 0 or has_memory(turn, group, grown_bytes) else _GROUP_MAX_SIZE_REACHED
+
+
+def group_not_written(turn: Turn, failed: GroupNotWritten) -> None:
+    """The generation whose assignments are not in the log begins anew; a static member's successor is forgotten, and
+    the member that it was to follow has its session again."""
+    group = turn.state.groups.get(failed.group_id)
+    if group is None:
+        return
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        prepare(turn, group)
+    replacement, group.replacement = group.replacement, None
+    if replacement is not None:
+        turn.cancel_session(group, replacement.member_id)
+        old = group.members.get(group.static_members.get(replacement.instance_id or "", ""))
+        if old is not None:
+            turn.arm_session(group, old)
 
 
 def _assignment_reply(group: Group, assignment: bytes) -> SyncGroupResponse:

@@ -322,6 +322,7 @@ class _Partitions:
         broker, out = self.broker, self.out
         _bound(out, "parked_fetches", broker.parked_fetches, broker.max_parked_fetches)
         sessions = broker.fetch_sessions
+        _bound(out, "group_memory_bytes", broker.group_memory_used_bytes, broker.group_memory_bytes)
         _bound(out, "fetch_sessions", sessions.count, sessions.limit)
         _bound(out, "fetch_session_memory_bytes", sessions.memory_bytes, sessions.memory_limit_bytes)
         out.add("kafka_server_fetchsessioncache_numincrementalfetchsessions", sessions.count)
@@ -331,6 +332,8 @@ class _Partitions:
             out.add("moldau_throttled_answers_total", count, labels_text(quota=quota))
         out.add("moldau_producer_ids_per_partition_limit", broker.settings.moldau_producer_ids)
         out.add("moldau_groups_per_coordinator_limit", broker.settings.moldau_groups)
+        out.add("moldau_group_bytes_limit", broker.settings.moldau_group_bytes)
+        out.add("moldau_group_member_bytes_limit", broker.settings.moldau_group_member_bytes)
 
     def _add_directory(self) -> None:
         broker, out = self.broker, self.out

@@ -1,0 +1,36 @@
+"""How much memory the members of classic groups hold, and how much they may: `moldau.group.memory.bytes`.
+
+Counted is what clients choose the size of: the ids of a member, its metadata under each protocol, its assignment, and
+the subscription of the present generation where the member has sent another one since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from moldau.wire.protocol.messages.groups_classic import JoinGroupRequestProtocol
+
+MEMBER_BYTES = 1_024
+"""What a member takes beside its bytes, and what a member id takes that was handed out and has not come back."""
+PROTOCOL_BYTES = 256
+"""What a protocol of a member takes beside its bytes."""
+UNBOUNDED = 1 << 62
+
+
+def _nobody_counts(setting: str) -> None:
+    """Outside of a node."""
+
+
+class MemberMemory(msgspec.Struct):
+    """One for all coordinators of a node."""
+
+    limit_bytes: int = UNBOUNDED
+    used_bytes: int = 0
+    bound_reached: Callable[[str], None] = _nobody_counts
+    """Called with the setting, without `moldau.`, whose bound refused a request."""
+
+
+def protocols_bytes(protocols: tuple[JoinGroupRequestProtocol, ...]) -> int:
+    return sum(PROTOCOL_BYTES + len(protocol.name) + len(protocol.metadata) for protocol in protocols)
