@@ -79,8 +79,8 @@ def _hand_out(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
 def _fault_of(turn: Turn, group: Group, given: dict[str, bytes]) -> int:
     """42 where a member would hold too much with its assignment, 81 where the group or the node would; 0: none."""
     grown_bytes = 0
-    for member in group.members.values():
-        change_bytes = len(given.get(member.member_id, b"")) - len(member.assignment)
+    for member_id, member in group.members.items():
+        change_bytes = len(given.get(member_id, b"")) - len(member.assignment)
         if change_bytes > 0 and member.held_bytes() + change_bytes > turn.settings.member_max_bytes:
             turn.state.memory.bound_reached("group.member.bytes")
             return _INVALID_REQUEST
