@@ -124,10 +124,15 @@ class Disk(Protocol):
 
 
 class Workers(Protocol):
-    """Threads for work that releases the GIL: fsync, compression, cold reads. Bounded; simulated: run in place."""
+    """Threads for work that releases the GIL: fsync, compression, cold reads. Bounded; simulated: in virtual time."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Runs `work` off the loop and gives its result or raises its error."""
+        """Runs `work` off the loop and gives its result or raises its error. Work that was begun is done even if its
+        caller is cancelled."""
+        ...
+
+    async def drain(self) -> None:
+        """Returns when no work is under way any more, also none whose caller was cancelled."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The doors of one simulated process: its clock, disk, random and workers. Each refuses a process that is dead.
+"""The clock and the disk of one simulated process. Each refuses a process that is dead.
 
 A crash may be planned for the nth change that the process makes on its disk: it dies inside that call, after none, all,
 or the first pages of what it was writing. That is where the interesting crashes are: between a segment and its index,
@@ -7,19 +7,16 @@ between a file and its name.
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from collections.abc import Callable
 from random import Random
-from typing import Any, TypeVar
 
+from moldau.errors import StorageFullError
 from moldau.ports import Disk, File
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
 from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
 from moldau.simulation.trace import Trace
 from moldau.types import Buffer
-
-T = TypeVar("T")
 
 PAGE_BYTES = 4096
 
@@ -38,56 +35,6 @@ class SimulatedClock:
 
     def monotonic_ms(self) -> int:
         return int(self._loop.time() * 1000)
-
-
-class WorkerWeather:
-    """How long work takes, in seconds: a scenario may let the disk stall."""
-
-    __slots__ = ("delay_max",)
-
-    def __init__(self) -> None:
-        self.delay_max = 0.01
-
-
-class SimulatedWorkers:
-    """Work is done at one instant, somewhere between the call and the answer, in any order among the calls.
-
-    As with threads, work that was begun is done even if nobody waits for it any more.
-    """
-
-    def __init__(self, loop: VirtualLoop, process: SimulatedProcess, random: Random, weather: WorkerWeather) -> None:
-        self._loop = loop
-        self._process = process
-        self._random = random
-        self._weather = weather
-
-    async def run(self, work: Callable[[], T]) -> T:
-        self._process.check_alive()
-        done: asyncio.Future[T] = self._loop.create_future()
-        self._loop.call_later(self._random.uniform(0, self._weather.delay_max), self._perform, work, done)
-        return await done
-
-    def _perform(self, work: Callable[[], T], done: asyncio.Future[T]) -> None:
-        delay = self._random.uniform(0, self._weather.delay_max)
-        try:
-            result = work()
-        except Exception as error:
-            self._loop.call_later(delay, _set_error, done, error)
-        else:
-            self._loop.call_later(delay, _set_result, done, result)
-
-    def close(self) -> None:
-        """There are no threads to end."""
-
-
-def _set_result(done: asyncio.Future[T], result: T) -> None:
-    if not done.done():
-        done.set_result(result)
-
-
-def _set_error(done: asyncio.Future[Any], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)
 
 
 class CrashPlan:
@@ -113,11 +60,14 @@ class ProcessDisk:
         self.is_aborted = False
         """The node said that it writes nothing more."""
         self.on_write_after_abort: Callable[[str], None] = lambda path: None
+        self.before_call: Callable[[], None] = lambda: None
+        """Where work in a thread may stop for a while."""
 
     def changing(
         self, what: str, path: str, data: Buffer = b"", write: Callable[[Buffer], object] | None = None
     ) -> None:
         """Called before each change. `write` takes the part of `data` that a dying process still gets written."""
+        self.before_call()
         if self._process.is_dead:
             raise ProcessKilledError(self._process.name)
         self._trace.note(what, path, len(data), zlib.crc32(data))
@@ -140,11 +90,16 @@ class ProcessDisk:
         plan.kill(plan.kind)
         raise ProcessKilledError(self._process.name)
 
+    def check_alive(self) -> None:
+        """Called before each call that only looks."""
+        self.before_call()
+        self._process.check_alive()
+
     def open(self, path: str, *, create: bool = True) -> ProcessFile:
         if create and not self._disk.exists(path):
             self.changing("create", path)
-        self._process.check_alive()
-        return ProcessFile(self, self._process, self._disk.open(path, create=create))
+        self.check_alive()
+        return ProcessFile(self, self._disk.open(path, create=create))
 
     def exists(self, path: str) -> bool:
         return self._disk.exists(path)
@@ -176,7 +131,7 @@ class ProcessDisk:
         self._disk.flush_directory(path)
 
     def read_file(self, path: str) -> bytes:
-        self._process.check_alive()
+        self.check_alive()
         return self._disk.read_file(path)
 
     def lock(self, path: str) -> Callable[[], None]:
@@ -185,18 +140,29 @@ class ProcessDisk:
         return self._disk.lock(path)
 
     def replace_file(self, path: str, data: bytes) -> None:
-        self.changing("replace", path, data)
-        self._disk.replace_file(path, data)
+        """In the steps of the real disk, for others may run between them."""
+        temporary = path + ".tmp"
+        file = self.open(temporary)
+        try:
+            file.truncate(0)
+            file.write_at(0, data)
+            file.flush()
+        except StorageFullError:
+            self.remove(temporary)
+            raise
+        finally:
+            file.close()
+        self.rename(temporary, path)
+        self.flush_directory(path.rpartition("/")[0])
 
 
 class ProcessFile:
     """A handle of a ProcessDisk."""
 
-    __slots__ = ("_disk", "_file", "_process", "path")
+    __slots__ = ("_disk", "_file", "path")
 
-    def __init__(self, disk: ProcessDisk, process: SimulatedProcess, file: File) -> None:
+    def __init__(self, disk: ProcessDisk, file: File) -> None:
         self._disk = disk
-        self._process = process
         self._file = file
         self.path = file.path
 
@@ -212,11 +178,11 @@ class ProcessFile:
         self._file.write_at(position, data)
 
     def read(self, position: int, length: int) -> bytes:
-        self._process.check_alive()
+        self._disk.check_alive()
         return self._file.read(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        self._process.check_alive()
+        self._disk.check_alive()
         return self._file.read_cached(position, length)
 
     def truncate(self, size: int) -> None:

@@ -75,6 +75,13 @@ class End(asyncio.Transport):
         self.is_vanished = False
         """Its machine lost power: nothing of it arrives any more, not even what was under way."""
 
+    def begin(self) -> None:
+        """The protocol learns of the connection, and is given what arrives from now on. As uvloop does and asyncio does
+        not: whoever pauses reading inside of `connection_made` is not heard, for reading has not begun yet."""
+        if not self.is_lost:
+            cast(asyncio.BaseProtocol, self.protocol).connection_made(self)
+            self.is_read_paused = False
+
     # -- what the protocol calls
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -351,13 +358,9 @@ class SimulatedNetwork:
         client.protocol = protocol
         server.protocol = listener.factory()
         self.trace.note("connect", connection.number, name)
-        protocol.connection_made(client)
-        self.loop.call_soon(self._accept, server, context=server.context)
+        client.begin()
+        self.loop.call_soon(server.begin, context=server.context)
         return client
-
-    def _accept(self, server: End) -> None:
-        if not server.is_lost:
-            cast(asyncio.BaseProtocol, server.protocol).connection_made(server)
 
     # -- delivery
 

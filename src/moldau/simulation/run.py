@@ -72,7 +72,10 @@ def _run_world(
         asyncio.set_event_loop(loop)
         world = World(seed, loop, settings_of(Random(f"{seed}/settings").randrange), write_line)
         world.trace.is_every_event_told = is_every_event_told
-        violation = _run(world, Scenario(world, seconds))
+        try:
+            violation = _run(world, Scenario(world, seconds))
+        finally:
+            world.end_work()
         return Outcome(
             seed=seed,
             digest=world.trace.digest,

@@ -24,11 +24,12 @@ from moldau.shell.node.doors import Doors
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import Ledger, PartitionLedger
 from moldau.simulation.checkers.survivors import log_end_on_disk
-from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock, SimulatedWorkers, WorkerWeather
+from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock
 from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
 from moldau.simulation.violation import ViolationError
+from moldau.simulation.workers import SimulatedWorkers, WorkerWeather
 from moldau.types import Uuid
 
 BOOT_PATIENCE_S = 120.0
@@ -85,6 +86,7 @@ class World:
         self.boots = 0
         self.process: SimulatedProcess | None = None
         self.process_disk: ProcessDisk | None = None
+        self.workers: SimulatedWorkers | None = None
         self.node: Node | None = None
         self.is_draining = False
         self.is_disk_troubled = False
@@ -146,7 +148,8 @@ class World:
         disk = ProcessDisk(self.disk, process, self.trace)
         workers = SimulatedWorkers(self.loop, process, Random(f"{self.seed}/workers/{self.boots}"), self.worker_weather)
         random = SeededRandom(Random(f"{self.seed}/node/{self.boots}").getrandbits(64))
-        self.process, self.process_disk = process, disk
+        self.process, self.process_disk, self.workers = process, disk, workers
+        disk.before_call = workers.rest
         self.died.clear()
         self.trace.tell(f"boot {self.boots}")
         disk.on_write_after_abort = self.written_after_abort
@@ -240,6 +243,7 @@ class World:
         if self.node is not None:
             self.loop.graveyard.append(self.node)
         self.node = None
+        self.end_work()
         is_power_lost = kind == "machine"
         self.network.drop_process(process, is_silent=is_power_lost and self.random.random() < 0.3)
         if is_power_lost:
@@ -251,6 +255,12 @@ class World:
             self.check_survivors(is_power_lost=is_power_lost)
         except ViolationError as violation:
             self.violate(violation)
+
+    def end_work(self) -> None:
+        """The threads of the broker's work end with its process, or with the world."""
+        if self.workers is not None:
+            self.workers.close()
+            self.workers = None
 
     def check_survivors(self, *, is_power_lost: bool) -> None:
         """What the disk holds now, against what was promised."""

@@ -115,6 +115,7 @@ class Client:
         self._asked: list[tuple[ApiKey, int]] = []
         self._read = 0
         connection.connection_made(self.wire)
+        self.wire.is_read_paused = False  # as uvloop: reading begins after `connection_made`, whatever that asked for
 
     def feed(self, data: bytes) -> int:
         """Gives bytes as the kernel would, until the connection reads no more; how many were read.

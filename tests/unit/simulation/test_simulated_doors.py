@@ -9,9 +9,10 @@ import pytest
 
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
 from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock, SimulatedWorkers, WorkerWeather
+from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock
 from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
 from moldau.simulation.trace import Trace
+from moldau.simulation.workers import SimulatedWorkers, WorkerWeather
 
 
 @pytest.fixture
@@ -78,6 +79,89 @@ def test_work_that_was_begun_is_done_although_nobody_waits_and_not_after_a_crash
 
     loop.run_until_complete(run())
     assert done == ["abandoned"]
+
+
+def interrupted(loop, process, seed=1):
+    """Workers whose work stops at each call of the disk, and a disk that they work on."""
+    weather = WorkerWeather()
+    weather.interrupted_share = weather.stop_share = 1.0
+    workers = SimulatedWorkers(loop, process, Random(seed), weather)
+    disk = ProcessDisk(MemoryDisk(), process, Trace(loop.time))
+    disk.before_call = workers.rest
+    return workers, disk
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_other_events_happen_between_two_calls_that_work_makes_of_the_disk(loop, seed):
+    workers, disk = interrupted(loop, SimulatedProcess("broker"), seed)
+    seen = []
+
+    def work(name):
+        file = disk.open(name)
+        for number in range(5):
+            seen.append((name, number))
+            file.append(b"x")
+
+    async def run():
+        await asyncio.gather(workers.run(lambda: work("a")), workers.run(lambda: work("b")))
+        return loop.time()
+
+    took_s = loop.run_until_complete(run())
+    assert sorted(seen) == [(name, number) for name in "ab" for number in range(5)]
+    assert seen not in (sorted(seen), sorted(seen, key=lambda step: (step[0] == "a", step)))
+    assert took_s > 0.02
+
+
+def test_two_writers_of_one_file_meet_in_its_temporary_name(loop):
+    workers, disk = interrupted(loop, SimulatedProcess("broker"), 1)
+
+    async def run():
+        writers = (workers.run(lambda: disk.replace_file("checkpoint", b"x")) for _ in range(20))
+        return await asyncio.gather(*writers, return_exceptions=True)
+
+    assert FileNotFoundError in map(type, loop.run_until_complete(run()))
+
+
+def test_a_killed_process_does_nothing_more_in_the_middle_of_its_work(loop):
+    process = SimulatedProcess("broker")
+    workers, disk = interrupted(loop, process)
+    steps, ended = [], []
+
+    def work():
+        try:
+            for number in range(1_000):
+                disk.open("file").append(b"x")
+                steps.append(number)
+        finally:
+            ended.append(disk.exists("file"))
+
+    async def run():
+        task = loop.run_in_process(process, workers.run(work))
+        await asyncio.sleep(1)
+        loop.kill(process)
+        workers.close()
+        count = len(steps)
+        await asyncio.sleep(100)
+        return task.done(), count
+
+    is_told, count = loop.run_until_complete(run())
+    assert not is_told
+    assert 0 < len(steps) == count < 1_000
+    assert ended == [True]
+
+
+def test_drained_workers_have_done_also_what_nobody_waits_for_any_more(loop):
+    process = SimulatedProcess("broker")
+    workers, disk = interrupted(loop, process)
+
+    async def run():
+        abandoned = loop.run_in_process(process, workers.run(lambda: disk.replace_file("file", b"x")))
+        await asyncio.sleep(0.001)
+        abandoned.cancel()
+        await workers.drain()
+        return disk.read_file("file")
+
+    assert loop.run_until_complete(run()) == b"x"
 
 
 def test_an_error_of_the_work_is_the_callers(loop):

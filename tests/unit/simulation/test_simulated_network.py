@@ -114,6 +114,29 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another():
     assert digests[0] == digests[1] != digests[2]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_who_pauses_before_reading_has_begun_is_not_heard_as_on_uvloop(seed):
+    class Shy(EchoServer):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            transport.pause_reading()
+
+    async def scenario(network, servers):
+        await network.listen("shy", 9093, lambda: servers.append(Shy()) or servers[-1])
+        end = await network.connect("client", 9093, Collector())
+        end.write(frames(10))
+        await asyncio.sleep(5)
+        received = bytes(end.protocol.received)
+        servers[0].transport.pause_reading()
+        end.write(frames(10))
+        await asyncio.sleep(5)
+        return received, len(end.protocol.received)
+
+    (received, length), _ = world(scenario, seed)
+    assert received == frames(10)
+    assert length == len(frames(10))
+
+
 def test_a_closed_connection_ends_after_its_last_byte():
     async def scenario(network, servers):
         collector = Collector()

@@ -276,6 +276,11 @@ class Broker:
         if self._coordinators is not None:
             self._coordinators.close(kafka_error("NOT_COORDINATOR"))
 
+    async def wait_ended(self) -> None:
+        """After `stop`: until nothing that was begun still runs, on the loop or in a thread, and writes files."""
+        await self._tasks.wait()
+        await self.workers.drain()
+
     def check(self) -> None:
         """The cheap invariants, for the simulator: after every event."""
         for partition in self.partitions:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -20,16 +20,24 @@ class ThreadWorkers:
     disk grows a queue of coroutines that their own bounds (requests in memory) already limit.
     """
 
-    __slots__ = ("_executor", "_slots")
+    __slots__ = ("_executor", "_slots", "_under_way")
 
     def __init__(self, *, threads: int = DEFAULT_THREADS, max_pending: int = DEFAULT_MAX_PENDING) -> None:
         self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="moldau-worker")
         self._slots = asyncio.Semaphore(max_pending)
+        self._under_way: dict[Future[Any], None] = {}
 
     async def run(self, work: Callable[[], T]) -> T:
         """Runs `work` in a thread. A cancelled caller does not stop work that has begun."""
         async with self._slots:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            future = self._executor.submit(work)
+            self._under_way[future] = None
+            future.add_done_callback(self._under_way.pop)
+            return await asyncio.wrap_future(future)
+
+    async def drain(self) -> None:
+        while self._under_way:
+            await asyncio.wait([asyncio.wrap_future(future) for future in list(self._under_way)])
 
     def close(self) -> None:
         """Waits for what runs, drops what has not begun. No thread of ours outlives this call."""

@@ -37,6 +37,11 @@ class BackgroundTasks:
         for task in list(self._tasks):
             task.cancel()
 
+    async def wait(self) -> None:
+        """Until none runs any more; after `cancel`."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from moldau.shell.network.server_connection import ServerConnection
 
 RECEIVE_BUFFER_BYTES = 256 << 10
+EARLY_BYTES = 4 << 10
+"""What a connection that comes before the node serves may send before it is read no further."""
 
 
 class FrameHandler(Protocol):
@@ -38,12 +40,12 @@ class ConnectionGroup:
         self.telemetry = telemetry
         self.loop = loop
         self.dispatcher: FrameHandler | None = None
-        """None until `open`: connections that come earlier wait, unread."""
+        """None until `open`: connections that come earlier wait, and are hardly read."""
         self.limits = limits
         self.request_memory = request_memory
         self.response_memory = response_memory
         self.log = log
-        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.receive_buffer = bytearray(EARLY_BYTES)
         self.spares: list[bytearray] = []
         """Private buffers given back by connections, for the next long frame."""
         self.connections: dict[int, ServerConnection] = {}
@@ -73,6 +75,7 @@ class ConnectionGroup:
     def open(self, dispatcher: FrameHandler) -> None:
         """Begins to serve, also those who came while the node was starting."""
         self.dispatcher = dispatcher
+        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         for connection in list(self.connections.values()):
             connection.begin()
 

@@ -9,8 +9,8 @@ what arrived, so announcing a size costs nothing.
 Answering. A request that is answered at once while nothing is owed adds to the batch of this read event, which is one
 write. Any other reserves its place (`PendingResponse`) and completes later; responses leave in request order.
 
-Holding. While the transport is above its high water, too many responses are owed, or a handler prepares, no further
-frame is begun: the rest is kept and reading stops.
+Holding. While the node starts, the transport is above its high water, too many responses are owed, or a handler
+prepares, no further frame is begun: the rest is kept and reading stops.
 """
 
 from __future__ import annotations
@@ -132,8 +132,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.id = self.group.add(self)
         if self.group.admission is not None:
             self.group.admission.arrived(self)
-        if self.group.dispatcher is None:
-            self._pause_reading()
+        # nobody serves yet? What comes is held (see `_receive`): uvloop ignores `pause_reading` in this callback
 
     def begin(self) -> None:
         """The node serves from now on."""
@@ -222,7 +221,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if position == end or self.is_closed:
             return
         if self._stopped:
-            if self.is_holding() and not self._preparing and self._muted is None:
+            is_serving = self.group.dispatcher is not None
+            if is_serving and self.is_holding() and not self._preparing and self._muted is None:
                 is_unread = self.is_write_paused
                 self.group.telemetry.count(BOUND_REACHED, HIGH_WATER if is_unread else PENDING_RESPONSES)
             self._set_held(bytearray(view[position:end]))

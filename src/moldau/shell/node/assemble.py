@@ -336,6 +336,7 @@ class Node:
                 async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
                     await quorum.shut_down_broker(broker.broker_epoch)
         if broker is not None:
+            await broker.wait_ended()
             await broker.partitions.close_logs()
         if quorum is not None:
             await quorum.stop()

@@ -40,6 +40,9 @@ class GatedWorkers:
         self.runs += 1
         return work()
 
+    async def drain(self) -> None:
+        """No caller of a test is cancelled."""
+
     def close(self) -> None:
         """Nothing runs beside the loop."""
 

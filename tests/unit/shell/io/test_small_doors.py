@@ -67,6 +67,32 @@ def test_thread_workers_run_off_the_loop_and_pass_errors_on() -> None:
     assert threading.active_count() == before
 
 
+def test_drained_workers_have_done_also_what_nobody_waits_for_any_more() -> None:
+    gate, began = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def work() -> None:
+        began.set()
+        gate.wait(60)
+        done.append("abandoned")
+
+    async def scenario() -> None:
+        workers = ThreadWorkers(threads=1)
+        await workers.drain()
+        abandoned = asyncio.ensure_future(workers.run(work))
+        await asyncio.to_thread(began.wait, 60)
+        abandoned.cancel()
+        draining = asyncio.ensure_future(workers.drain())
+        await asyncio.wait((draining, asyncio.ensure_future(asyncio.sleep(0))), return_when=asyncio.FIRST_COMPLETED)
+        assert not draining.done()
+        gate.set()
+        await draining
+        assert done == ["abandoned"]
+        workers.close()
+
+    asyncio.run(scenario())
+
+
 def test_at_most_max_pending_pieces_of_work_are_in_the_pool() -> None:
     gate = threading.Event()
     started: list[int] = []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
-from moldau.shell.network.connection_group import RECEIVE_BUFFER_BYTES
+from moldau.shell.network.connection_group import EARLY_BYTES, RECEIVE_BUFFER_BYTES
 from moldau.shell.network.server_connection import CARRY_BYTES, FIRST_FRAME_BYTES
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
@@ -246,12 +246,25 @@ async def test_connections_that_come_before_the_node_is_ready_wait(start_node: A
     group = node.connect().connection.group
     dispatcher, group.dispatcher = group.dispatcher, None
     early = node.connect()
+    early.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     assert early.wire.is_read_paused
+    assert early.answers() == []
     group.open(dispatcher)
     await node.turns(1)
     assert not early.wire.is_read_paused
+    assert len(early.answers()) == 1
     early.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     assert len(early.answers()) == 1
+
+
+async def test_early_connections_together_may_send_little(start_node: Any) -> None:
+    node = await start_node()
+    group = node.connect().connection.group
+    group.dispatcher, group.receive_buffer = None, bytearray(EARLY_BYTES)
+    for _ in range(100):
+        client = node.connect()
+        assert client.feed(bytes(1 << 20)) == EARLY_BYTES
+    assert group.request_memory.used_bytes == 100 * EARLY_BYTES
 
 
 async def test_what_was_answered_before_a_bad_frame_still_leaves(start_node: Any) -> None:

@@ -326,6 +326,9 @@ class HeldWorkers:
             await self.release
         return work()
 
+    async def drain(self) -> None:
+        """Nothing is under way when a test stops its node."""
+
     def close(self) -> None:
         """Nothing is to be stopped."""
 

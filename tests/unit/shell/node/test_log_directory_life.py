@@ -210,6 +210,9 @@ class Noting:
         self.functions.append(getattr(work, "func", work))
         return work()
 
+    async def drain(self) -> None:
+        """Nothing is under way when a test stops its node."""
+
     def close(self) -> None:
         """Nothing is to be stopped."""
 

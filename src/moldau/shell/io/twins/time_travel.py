@@ -146,6 +146,9 @@ class CountingWorkers:
         finally:
             self.pending -= 1
 
+    async def drain(self) -> None:
+        await self._workers.drain()
+
     def is_busy(self) -> bool:
         return self.pending > 0
 

@@ -1,4 +1,4 @@
-"""Workers without threads: the work runs in place, so that a simulation stays one sequence of events."""
+"""Workers without threads, for tests of one decision: the work runs in place. The simulator has workers of its own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ class InlineWorkers:
 
     async def run(self, work: Callable[[], T]) -> T:
         return work()
+
+    async def drain(self) -> None:
+        """Nothing is ever under way."""
 
     def close(self) -> None:
         """Nothing waits, so nothing is to be stopped."""
