@@ -2,18 +2,20 @@
 PYTHON ?= python3
 SECONDS ?= 60
 FILE ?=
-MINUTES ?= 10
+MINUTES ?=
 JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench fuzz seeds planted lint ci oracle clients differential clean
+.PHONY: help demo test slow bench fuzz seeds planted lint ci oracle clients differential bench-against torture clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
 	@echo "make test      unit, property, client and Spark tests       make slow    kill -9, recovery, all fixed seeds"
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
+	@echo "make bench-against REV=COMMIT   an older commit beside this one, in one run"
+	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
@@ -68,8 +70,18 @@ differential: .venv/.test
 bench: .venv/.test
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
+# An older commit and this one, interleaved in one run: has anything become slower?
+REV ?= HEAD~1
+bench-against: .venv/.test
+	$(BIN)/python -m benchmarks.against $(REV) $(ARGS)
+
+# kill -9, SIGTERM and SIGSTOP under load; SEED=N repeats the order of the acts.
+SEED ?=
+torture: .venv/.test
+	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
+
 fuzz: .venv/.test
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)
 
 FROM ?= 1000
 TO ?= 2000

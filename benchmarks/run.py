@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loaders import columns, latency, one_record, produce, python_start
+from benchmarks.loaders import canned, columns, latency, one_record, produce, python_start
 from benchmarks.micro import compaction, many_topics, recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.workload import Workload, read_workload
@@ -31,7 +31,7 @@ Figures = dict[str, float]
 ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
 ORDER += ["latency-100", "latency-1000", "latency-3000", "latency-10000"]
 ORDER += ["one-record-1", "one-record-50", "one-record-500", "one-record-8-in-flight"]
-ORDER += ["memory", "start", "arrow-100b", "spark-100b", "spark-1k"]
+ORDER += ["canned", "memory", "start", "arrow-100b", "spark-100b", "spark-1k"]
 ORDER += ["python-start", "recovery", "compaction", "many-topics"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
@@ -40,16 +40,13 @@ GIB = 1 << 30
 class Bench:
     """One run: the peers that are up, the folder they live in, and the figures of each workload, peer and round."""
 
-    def __init__(self, arguments: argparse.Namespace, folder: Path, cache: Path) -> None:
-        self.rounds: int = arguments.rounds
+    def __init__(self, make: dict[str, Callable[[str], Peer]], rounds: int, folder: Path, cache: Path) -> None:
+        self.make = make
+        self.rounds = rounds
         self.folder = folder
         self.cache = cache
         self.peers: list[Peer] = []
         self.topics = 0
-        self.make: dict[str, Callable[[str], Peer]] = {"moldau": lambda name: Moldau("moldau", folder / name)}
-        if not arguments.without_apache:
-            libraries = fetch_kafka(cache)
-            self.make["apache"] = lambda name: ApacheKafka("apache", folder / name, libraries=libraries)
 
     def start_peers(self) -> None:
         self.peers = [make(name) for name, make in self.make.items()]
@@ -111,6 +108,10 @@ def run_one_record(bench: Bench, workload: Workload, peer: Peer) -> Figures:
     )
 
 
+def run_canned(bench: Bench, workload: Workload, peer: Peer) -> Figures:
+    return canned.measure(peer, bench.new_topic(peer), requests=workload.requests)
+
+
 def start(bench: Bench, workload: Workload, peer: Peer) -> Figures:
     """A second process of the same kind, from launch to the first acknowledged record."""
     name = f"start-{peer.name}-{bench.topics}"
@@ -133,6 +134,7 @@ KINDS: dict[str, Callable[[Bench, Workload, Peer], Figures]] = {
     "throughput": throughput,
     "latency": run_latency,
     "one_record": run_one_record,
+    "canned": run_canned,
     "memory": lambda bench, workload, peer: {"pss_mib": peer.pss_mib()},
     "start": start,
 }
@@ -268,6 +270,15 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def makers(folder: Path, cache: Path, *, has_apache: bool) -> dict[str, Callable[[str], Peer]]:
+    """What starts each peer in a folder of the given name. Raises PeerError where Apache Kafka cannot be fetched."""
+    make: dict[str, Callable[[str], Peer]] = {"moldau": lambda name: Moldau("moldau", folder / name)}
+    if has_apache:
+        libraries = fetch_kafka(cache)
+        make["apache"] = lambda name: ApacheKafka("apache", folder / name, libraries=libraries)
+    return make
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", default=[], help="only workloads whose file name holds this word")
@@ -279,7 +290,8 @@ def main() -> int:
     rows: list[dict[str, object]] = []
     rounds: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder:
-        bench = Bench(arguments, Path(folder), CACHE)
+        make = makers(Path(folder), CACHE, has_apache=not arguments.without_apache)
+        bench = Bench(make, arguments.rounds, Path(folder), CACHE)
         try:
             workloads = {name: read_workload(name) for name in names}
             if any(workload.needs_peers for workload in workloads.values()):

@@ -24,6 +24,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "throughput",
         "latency",
         "one_record",
+        "canned",
         "memory",
         "start",
         "readers",

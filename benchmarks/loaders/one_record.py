@@ -36,43 +36,64 @@ def measure(
 ) -> dict[str, float]:
     """Gives requests/s, broker CPU microseconds for each, and the loader's own ceiling in requests/s."""
     request = produce_frame(topic, value_bytes)
-    poller = select.epoll()
     sockets: dict[int, socket.socket] = {}
     for _ in range(connections):
         client = socket.create_connection(("127.0.0.1", peer.port))
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sockets[client.fileno()] = client
-        poller.register(client.fileno(), select.EPOLLIN)
     response_bytes = _response_bytes(next(iter(sockets.values())), request)
     cpu_before, own_before, begin = peer.cpu_seconds(), time.process_time(), time.perf_counter()
-    for client in sockets.values():
-        client.sendall(request * in_flight)
-    sent, answered = connections * in_flight, 0
-    pending = dict.fromkeys(sockets, 0)
-    while answered < requests:
-        for descriptor, _ in poller.poll():
-            client = sockets[descriptor]
-            received = pending[descriptor] + len(client.recv(65536))
-            complete, pending[descriptor] = divmod(received, response_bytes)
-            answered += complete
-            again = min(complete, max(0, requests - sent))
-            if again:
-                client.send(request if again == 1 else request * again)
-                sent += again
+    answered = drive(sockets, request, response_bytes, requests=requests, in_flight=in_flight)
     seconds, own = time.perf_counter() - begin, time.process_time() - own_before
     cpu = peer.cpu_seconds() - cpu_before
-    poller.close()
     for client in sockets.values():
         client.close()
     return {"rate": answered / seconds, "cpu_us_per_request": cpu / answered * 1e6, "loader_ceiling": answered / own}
 
 
-def _response_bytes(client: socket.socket, request: bytes) -> int:
-    """The size of an answer frame, which is the same for each, and the check that it is no error."""
+def drive(
+    sockets: dict[int, socket.socket], request: bytes, response_bytes: int, *, requests: int, in_flight: int
+) -> int:
+    """Keeps `in_flight` requests on their way on each connection until `requests` are answered; gives how many were.
+
+    Raises OSError where the broker closes a connection or is silent for 30 s.
+    """
+    with select.epoll() as poller:
+        for descriptor, client in sockets.items():
+            poller.register(descriptor, select.EPOLLIN)
+            client.sendall(request * in_flight)
+        sent, answered = len(sockets) * in_flight, 0
+        pending = dict.fromkeys(sockets, 0)
+        while answered < requests:
+            events = poller.poll(30)
+            if not events:
+                raise TimeoutError("the broker has not answered for 30 s")
+            for descriptor, _ in events:
+                client = sockets[descriptor]
+                read = len(client.recv(65536))
+                if not read:
+                    raise ConnectionError("the broker closed a connection")
+                complete, pending[descriptor] = divmod(pending[descriptor] + read, response_bytes)
+                answered += complete
+                again = min(complete, max(0, requests - sent))
+                if again:
+                    client.send(request if again == 1 else request * again)
+                    sent += again
+    return answered
+
+
+def receive_answer(client: socket.socket, request: bytes) -> bytes:
+    """Sends one request; gives the whole frame of its answer."""
     client.sendall(request)
     answer = b""
     while len(answer) < 4 or len(answer) < 4 + struct.unpack_from(">i", answer)[0]:
         answer += client.recv(65536)
+    return answer
+
+
+def _response_bytes(client: socket.socket, request: bytes) -> int:
+    """The size of an answer frame, which is the same for each, and the check that it is no error."""
+    answer = receive_answer(client, request)
     # size, correlation id, tags | topics, name, partitions, index | error code
     at = 4 + 4 + 1 + 1
     at += 1 + answer[at] - 1 + 1 + 4

@@ -1,0 +1,137 @@
+"""`make bench-against REV=COMMIT`: an older commit of Moldau beside the checked-out one, interleaved in one run.
+
+    python -m benchmarks.against REV [--rounds 7] [--only WORD] [--output FILE]
+
+Three brokers are up at once: the old commit, the new one, and the old one again. Each round runs each of them once, in
+alternating order. A pair is one round's new figure divided by the old one; the verdict looks at the median of the
+pairs. The old commit beside itself shows the noise of the machine. Broker CPU may cost at most 3 % more; any other
+figure has to lie within the spread of old against old.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+
+from benchmarks.peers import CACHE, Moldau
+from benchmarks.run import ORDER, Bench, Figures, number, run_beside_peers, say
+from benchmarks.workload import read_workload
+
+ROOT = Path(__file__).parent.parent
+OLD, NEW, AGAIN = "old", "new", "old again"
+KINDS = ("throughput", "latency", "one_record", "canned", "start", "memory")
+CPU_LIMIT = 1.03
+NOT_OF_THE_BROKER = ("loader_ceiling",)
+
+
+@dataclass
+class MoldauOf(Moldau):
+    """`moldau up` from the sources in `source`, with the packages of this environment."""
+
+    source: Path = Path()
+
+    def prepare(self) -> None:
+        self.environment = {"PYTHONPATH": str(self.source)}
+
+
+def source_of(revision: str, folder: Path) -> Path:
+    """The folder `src` as that commit had it. Raises CalledProcessError for a commit that is not known."""
+    archive = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
+    return folder / "src"
+
+
+def judge(workload: str, seen: dict[str, list[Figures]]) -> list[dict[str, object]]:
+    """One row for each figure: medians, the median of the pairs, and the spread of the old commit beside itself."""
+    rows: list[dict[str, object]] = []
+    for figure in seen[OLD][0]:
+        old, new, again = ([each[figure] for each in seen[name]] for name in (OLD, NEW, AGAIN))
+        if figure in NOT_OF_THE_BROKER or not all(old):
+            continue
+        # The mean of both runs of the old commit in a round: what the machine gave that round.
+        pairs = [2 * b / (a + c) for a, b, c in zip(old, new, again, strict=True)]
+        noise = [c / a for a, c in zip(old, again, strict=True)]
+        ratio = statistics.median(pairs)
+        is_better_when_more = figure.endswith("rate")
+        if "cpu" in figure:
+            is_met = ratio <= CPU_LIMIT
+        else:
+            worst = min([*noise, *(1 / each for each in noise)])
+            is_met = ratio >= worst if is_better_when_more else ratio <= 1 / worst
+        row = {"workload": workload, "figure": figure, "old": statistics.median(old), "new": statistics.median(new)}
+        spread = (min(noise), statistics.median(noise), max(noise))
+        rows.append({**row, "ratio": ratio, "pairs": pairs, "old_against_old": spread, "met": is_met})
+    return rows
+
+
+def print_table(rows: list[dict[str, object]], revision: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=f"{revision} beside the checked-out commit")
+    for column in ("workload", "figure", "old", "new", "new / old", "old / old: least, median, most", "ok"):
+        table.add_column(column, justify="left" if column in ("workload", "figure") else "right")
+    last = None
+    for row in rows:
+        name = str(row["workload"]) if row["workload"] != last else ""
+        last = row["workload"]
+        spread = ", ".join(f"{each:.3f}" for each in row["old_against_old"])  # type: ignore[attr-defined]
+        ratio = f"{row['ratio']:.3f}"
+        table.add_row(
+            name,
+            str(row["figure"]),
+            number(row["old"]),
+            number(row["new"]),
+            ratio,
+            spread,
+            "yes" if row["met"] else "NO",
+        )
+    Console(width=max(140, Console().width)).print(table)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.against", description=__doc__.splitlines()[0])
+    parser.add_argument("revision", help="the older commit")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", action="append", default=[], help="only workloads whose file name holds this word")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "against.json")
+    arguments = parser.parse_args()
+    names = [name for name in ORDER if not arguments.only or any(word in name for word in arguments.only)]
+    workloads = [workload for workload in map(read_workload, names) if workload.kind in KINDS]
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory(prefix="moldau-against-") as name:
+        folder = Path(name)
+        old = source_of(arguments.revision, folder / "source")
+        sources = {OLD: old, NEW: ROOT / "src", AGAIN: old}
+        make = {
+            peer: partial(lambda peer, source, place: MoldauOf(peer, folder / place, source=source), peer, source)
+            for peer, source in sources.items()
+        }
+        bench = Bench(make, arguments.rounds, folder, CACHE)
+        try:
+            bench.start_peers()
+            for workload in workloads:
+                say(workload.name)
+                rows += judge(workload.name, run_beside_peers(bench, workload))
+        finally:
+            bench.stop_peers()
+    print_table(rows, arguments.revision)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps({"revision": arguments.revision, "rows": rows}, indent=1))
+    say(f"all figures: {arguments.output}")
+    return 0 if all(row["met"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
