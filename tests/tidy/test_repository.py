@@ -98,10 +98,14 @@ def is_on_the_virtual_loop(tree: ast.AST) -> bool:
 
 
 WAITS_FOR_APACHE_KAFKA = ROOT / "tests/differential/brokers.py"
+# No test but a program with real processes: the pause between two acts is what it is about.
+TORTURE = ROOT / "tests" / "torture"
 """It answers a change before it acts by it, and tells nobody when it does."""
 
 
-@pytest.mark.parametrize("path", [path for path in TESTS if path != WAITS_FOR_APACHE_KAFKA], ids=name_of)
+@pytest.mark.parametrize(
+    "path", [path for path in TESTS if path != WAITS_FOR_APACHE_KAFKA and TORTURE not in path.parents], ids=name_of
+)
 def test_no_test_lets_real_time_pass(path: Path) -> None:
     """`asyncio.sleep(0)` is a turn of the loop and no time; any other wait is for a condition, or on virtual time."""
     tree = ast.parse(path.read_text())
