@@ -288,6 +288,10 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
 
     # stopping
 
+    def stop(self, reason: str) -> None:
+        """The log cannot be read: nothing is decided any more. `reason` names the place."""
+        self.stopped = reason
+
     def _stop(self, offset: int, record: object, error: Exception) -> None:
         kind = type(getattr(record, "record", record)).__name__
         self.stopped = f"{self.topic_partition} stopped at offset {offset}: {kind} cannot be applied: {error!r}"

@@ -37,12 +37,13 @@ FUTURE_SUFFIX = "-future"
 _SET_ASIDE = re.compile(r"-\d+\.[0-9a-f]{32}(-delete|-future)$", re.ASCII)
 """As `deleted_directory_name` and Apache Kafka name them: what is somebody else's is not removed."""
 _MAX_NAME_LENGTH = 255
-_CHECKPOINTS = (
-    RECOVERY_POINT_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    CLEANER_OFFSET_CHECKPOINT,
-)
+_CHECKPOINTS = {
+    RECOVERY_POINT_CHECKPOINT: "after a crash every log is read whole",
+    HIGH_WATERMARK_CHECKPOINT: "nothing depends on it with one replica",
+    LOG_START_OFFSET_CHECKPOINT: "records that DeleteRecords took may be readable again",
+    CLEANER_OFFSET_CHECKPOINT: "compacted logs are cleaned from their start",
+}
+"""What follows where one of them cannot be read."""
 
 
 class LogDirectory:
@@ -75,6 +76,8 @@ class LogDirectory:
         """As the checkpoint had them at the start."""
         self.cleaned_offsets: dict[TopicPartition, int] = {}
         """How far the cleaner has come with each log; it goes with the log."""
+        self._is_cleaning_unknown = False
+        """Nobody can tell which logs were compacted once."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
@@ -98,16 +101,16 @@ class LogDirectory:
         Removes partitions whose deletion was under way."""
         directory = cls(disk, health=health, index_cache=index_cache, directory_id=directory_id, path=path)
         names = disk.list_directory("")
-        directory.is_new = RECOVERY_POINT_CHECKPOINT not in names
+        present = {found: None for name in names if (found := parse_directory_name(name)) is not None}
+        directory.is_new = not present and not any(name in names for name in _CHECKPOINTS)
         if CLEAN_SHUTDOWN_MARK in names:
             try:
                 directory.previous_broker_epoch = decode_clean_shutdown(
                     disk.read_file(CLEAN_SHUTDOWN_MARK)
                 ).broker_epoch
                 directory.is_clean = True
-            except ValueError:
-                directory.is_clean = False
-        present = {found: None for name in names if (found := parse_directory_name(name)) is not None}
+            except ValueError as error:
+                directory.health.found(CLEAN_SHUTDOWN_MARK, f"{error}: the logs are recovered as after a crash")
         directory._recovery_points = directory._load_checkpoint(RECOVERY_POINT_CHECKPOINT, present)
         directory._log_start_offsets = directory._load_checkpoint(LOG_START_OFFSET_CHECKPOINT, present)
         directory.high_watermarks = directory._load_checkpoint(HIGH_WATERMARK_CHECKPOINT, present)
@@ -152,6 +155,7 @@ class LogDirectory:
             is_clean=self.is_clean,
             recovery_point=self._recovery_points.get(topic_partition, 0),
             log_start_offset=self._log_start_offsets.get(topic_partition, 0),
+            may_have_holes=topic_partition in self.cleaned_offsets or self._is_cleaning_unknown,
             health=self.health,
             index_cache=self.index_cache,
         )
@@ -315,9 +319,17 @@ class LogDirectory:
     def _load_checkpoint(self, name: str, present: Mapping[TopicPartition, None]) -> dict[TopicPartition, int]:
         """What it says of the partitions that are here; one that is made later begins without."""
         try:
-            offsets = decode_offsets(self.disk.read_file(name))
-        except (FileNotFoundError, ValueError):
+            data = self.disk.read_file(name)
+            offsets = decode_offsets(data)
+        except (FileNotFoundError, ValueError) as error:
+            if not self.is_new:
+                state = "the file is missing" if isinstance(error, FileNotFoundError) else f"damaged: {error}"
+                self.health.found(name, f"{state}; {_CHECKPOINTS[name]}")
+                self._is_cleaning_unknown = self._is_cleaning_unknown or name == CLEANER_OFFSET_CHECKPOINT
             return {}
+        if not data and present and self.is_clean and name != CLEANER_OFFSET_CHECKPOINT:
+            # a first start makes empty files, and a clean stop leaves none
+            self.health.found(name, f"the file is empty; {_CHECKPOINTS[name]}")
         self._checkpointed.update(dict.fromkeys(offsets))
         found = {key: offset for key, offset in offsets.items() if key in present}
         if name == CLEANER_OFFSET_CHECKPOINT and len(found) == len(offsets):

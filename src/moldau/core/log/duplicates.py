@@ -58,6 +58,9 @@ def _last_offsets(log: Log, start_offset: int) -> Iterator[int]:
         data = log.read(offset, max_bytes=_READ_BYTES, end_offset=log.log_end_offset, may_wait=True).records
         if not data:
             return
+        begin = offset
         for _, header in iterate_batches(data):
             yield header.last_offset
             offset = header.next_offset
+        if offset == begin:
+            return

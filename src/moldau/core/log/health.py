@@ -1,21 +1,26 @@
-"""Whether a log directory may still be used."""
+"""Whether a log directory may still be used, and what was found damaged in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from moldau.errors import StorageFailedError
+
+MAX_FINDINGS = 1_000
+"""Damaged files of one directory that are named; a directory with more of them has failed as a whole."""
 
 
 class DirectoryHealth:
     """Shared by all logs of a directory. Once failed it stays failed until a restart: after a failed fsync the page
     cache says that pages are clean which the disk does not have, so that trying again would only hide the loss."""
 
-    __slots__ = ("failure",)
+    __slots__ = ("_findings", "_reporter", "failure")
 
     def __init__(self) -> None:
         self.failure: str | None = None
+        self._findings: dict[str, None] = {}
+        self._reporter: Callable[[str], None] | None = None
 
     @property
     def is_offline(self) -> bool:
@@ -39,6 +44,27 @@ class DirectoryHealth:
         except StorageFailedError as error:
             self.fail(error)
             raise
+
+    # -- damaged files
+
+    def found(self, path: str, sentence: str) -> None:
+        """The file at `path` is damaged, or was built anew: reported once, however often it is found. Any thread."""
+        finding = f"{path}: {sentence}"
+        if finding in self._findings or len(self._findings) >= MAX_FINDINGS:
+            return
+        self._findings[finding] = None
+        if self._reporter is not None:
+            self._reporter(finding)
+
+    def report_to(self, reporter: Callable[[str], None]) -> None:
+        """Gives `reporter` each finding: those so far now, the others as they come."""
+        self._reporter = reporter
+        for finding in list(self._findings):
+            reporter(finding)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        return tuple(self._findings)
 
 
 def _closed() -> DirectoryHealth:

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 
 from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size, patch_own, writable
 from moldau.core.log.cut import Cut
+from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.health import CLOSED, DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import ProducerState
-from moldau.core.log.reading import NOTHING, Read, SegmentReader
+from moldau.core.log.reading import NOTHING, Read, RepairRead, SegmentReader
 from moldau.core.log.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
 from moldau.core.log.retention import DeletedSegment, count_deletable, segment_facts
-from moldau.core.log.segment import MAX_RELATIVE_OFFSET, IndexCache, Segment
+from moldau.core.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, IndexCache, Segment
 from moldau.core.log.segments import RECENT_BATCHES, Segments, base_offset_of
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.timestamp_search import (
@@ -81,6 +82,8 @@ class Log:
         """Everything below is durable."""
         self.cuts: Sequence[Cut] = ()
         """What recovery took out of the log."""
+        self.may_have_holes = False
+        """Compaction has run over the log, or may: offsets need not follow each other."""
         self.leader_epochs = LeaderEpochs()
         self.producer_state = ProducerState(settings.max_producer_ids)
         self._segments = Segments(disk, directory, self.index_cache)
@@ -102,6 +105,7 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         is_read_whole: bool = False,
+        may_have_holes: bool = False,
         health: DirectoryHealth | None = None,
         index_cache: IndexCache | None = None,
     ) -> Log:
@@ -109,9 +113,11 @@ class Log:
 
         Waits for the disk: for start-up only, but for a new partition it is a few system calls. `recovery_point` and
         `log_start_offset` come from the directory's checkpoints (0: unknown); `is_read_whole` reads and checks also
-        what lies below the recovery point. Raises DamagedLogError, StorageFailedError.
+        what lies below the recovery point; `may_have_holes`: the checkpoints say that the log was compacted once.
+        Raises DamagedLogError, StorageFailedError.
         """
         log = cls(disk, directory, topic_partition, topic_id, settings, health=health, index_cache=index_cache)
+        log.may_have_holes = log.may_have_holes or may_have_holes
         disk.make_directory(directory)
         loaded = load_log(
             disk,
@@ -122,6 +128,8 @@ class Log:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             is_read_whole=is_read_whole,
+            may_have_holes=log.may_have_holes,
+            health=log.health,
         )
         first = loaded.segments[0].base_offset if loaded.segments else loaded.next_offset
         log.log_start_offset = max(log_start_offset, first)
@@ -150,6 +158,7 @@ class Log:
         self.settings = settings
         self._limits = settings.batch_limits
         self._is_log_append_time = settings.is_log_append_time
+        self.may_have_holes = self.may_have_holes or settings.is_compacted
         self._walks_records = settings.is_record_validation_full or "compact" in settings.cleanup_policy
         self.producer_state.max_producer_ids = settings.max_producer_ids
         active = self._segments.active
@@ -339,6 +348,8 @@ class Log:
                 recovery_point=self.recovery_point,
                 log_start_offset=self.log_start_offset,
                 leader_epochs=self.leader_epochs,
+                may_have_holes=self.may_have_holes,
+                health=self.health,
             )
         self._adopt(loaded, now_ms)
 
@@ -384,6 +395,7 @@ class Log:
     def replace_segments(self, plan: CompactionPlan, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Puts a cleaned segment, flushed already, in the place of those it was made from. False, and nothing changes,
         where they are not all there any more: retention or a truncation was first. Raises StorageFailedError."""
+        self.may_have_holes = True
         with self.health.watched():
             return self._segments.replace(plan, cleaned, now_ms + self.settings.file_delete_delay_ms)
 
@@ -401,7 +413,8 @@ class Log:
         """Whole batches, from the one that holds `offset`, none that reaches beyond `end_offset`, at most `max_bytes`
         in all; but the first one also if it is larger, with `at_least_one_batch`. May give less than there is.
 
-        Never waits for the disk unless `may_wait`: see Read. Raises OFFSET_OUT_OF_RANGE, StorageFailedError.
+        Never waits for the disk unless `may_wait`: see Read. Raises OFFSET_OUT_OF_RANGE, StorageFailedError,
+        DamagedBatchError (CORRUPT_MESSAGE) for bytes that are no batches, KAFKA_STORAGE_ERROR for a file that is gone.
         """
         if self.health.failure is not None:
             self.health.check()
@@ -416,27 +429,55 @@ class Log:
             index = bisect_right(segments, offset, key=base_offset_of) - 1
         while index < len(segments) and segments[index].base_offset < end_offset:
             segment = segments[index]
-            reader = SegmentReader(segment, self.index_cache, may_wait=may_wait)
             recent = self._segments.recent if segment is self._segments.active else _NO_POSITIONS
             try:
-                result = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent)
+                reader = SegmentReader(segment, self.index_cache, may_wait=may_wait, may_have_holes=self.may_have_holes)
+                result: Read | None = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent)
             except StorageFailedError as error:
                 self.health.fail(error)
                 raise
+            except (DamagedBatchError, FileNotFoundError) as error:
+                result = self._damaged(segment, error, may_wait)
+            if result is None:
+                continue
             if result is not NOTHING:
                 return result
             index += 1  # compaction left nothing at or behind the offset in this one
         return NOTHING
 
+    def _damaged(self, segment: Segment, error: Exception, may_wait: bool) -> Read | None:
+        """What a read gives that met damage: the first time in a sealed segment, work that looks for what can still be
+        read; None if that is done. Raises CORRUPT_MESSAGE from then on, KAFKA_STORAGE_ERROR where the file is gone."""
+        if isinstance(error, FileNotFoundError):
+            self.health.found(segment.path(LOG_SUFFIX), "the file is gone: readers get KAFKA_STORAGE_ERROR")
+            raise kafka_error("KAFKA_STORAGE_ERROR", str(error)) from None
+        if segment.is_inspected or segment is self._segments.active:
+            if isinstance(error, DamagedBatchError) and not segment.damages:
+                self.health.found(error.path, f"position {error.position}: {error.reason}")
+            raise error
+        self.index_cache.drop(segment)
+        repair = RepairRead(segment, self.settings.index_interval_bytes, self.health, self.may_have_holes)
+        if not may_wait:
+            return Read(None, repair)
+        repair.run()
+        return None
+
     def plan_timestamp_search(self, timestamp_ms: int) -> TimestampSearch:
         """`run()` it in Workers: the first record whose timestamp is at least `timestamp_ms`, or None."""
         self.health.check()
-        return plan_timestamp_search(self.segments, timestamp_ms, self.log_start_offset)
+        return plan_timestamp_search(self.segments, timestamp_ms, self.log_start_offset, self._repair)
 
     def plan_max_timestamp_search(self) -> TimestampSearch:
         """`run()` it in Workers: the first record with the largest timestamp (KIP-734), or None."""
         self.health.check()
-        return plan_max_timestamp_search(self.segments, self.log_start_offset)
+        return plan_max_timestamp_search(self.segments, self.log_start_offset, self._repair)
+
+    def _repair(self, segment: Segment) -> bool:
+        """As `_damaged`, for a search in Workers: whether a second look may find more than the first."""
+        if segment.is_inspected or segment is self._segments.active:
+            return False
+        RepairRead(segment, self.settings.index_interval_bytes, self.health, self.may_have_holes).run()
+        return True
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Those with records in [start, end), for readers of committed records; reads small files, each once."""
@@ -493,7 +534,8 @@ class Log:
         """
         try:
             active = self._segments.active
-            if not self.health.is_offline and active is not None and not self._segments.is_clean:
+            is_changed = not self._segments.is_clean or self._segments.unsaved or self.leader_epochs.is_dirty
+            if not self.health.is_offline and active is not None and is_changed:
                 self._segments.save_snapshot(self.log_end_offset, self.producer_state)
                 active.seal()
                 remove_stray_snapshots(self._segments.in_order, self.log_end_offset)

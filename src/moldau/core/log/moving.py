@@ -14,7 +14,7 @@ from moldau.core.log.directory import LogDirectory, future_directory_name
 from moldau.core.log.log import Log
 from moldau.core.log.segment import MAX_RELATIVE_OFFSET, save_transactions
 from moldau.core.log.transaction_index import AbortedTransaction
-from moldau.errors import invariant
+from moldau.errors import ProtocolError, invariant
 from moldau.types import Buffer, TopicPartition, Uuid
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 
@@ -46,6 +46,7 @@ class MovedLog(Log):
         self.producer_state = source.producer_state
         self.leader_epochs = source.leader_epochs
         self.leader_epochs.is_dirty = True
+        self.may_have_holes = source.may_have_holes
         self.update_settings(source.settings)
 
     def move_to(self, directory: str) -> None:
@@ -90,7 +91,7 @@ class FutureLog:
         """Takes in whole batches from `next_offset` on, the first of which may begin before it."""
         headers = list(iterate_batches(batches))
         if not headers:
-            return
+            raise ProtocolError(f"{self.topic_partition}: no whole record batch at offset {self.next_offset}")
         with self.target.health.watched():
             log = self._log
             if log is None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import msgspec
 
+from moldau.core.log.damage import DamagedBatchError
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.inspection import repair_indexes
 from moldau.core.log.offset_index import OffsetIndex
-from moldau.core.log.segment import INDEX_SUFFIX, IndexCache, Segment
+from moldau.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, IndexCache, Segment
 from moldau.ports import Disk, File
 from moldau.types import Buffer
 from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
@@ -46,6 +49,26 @@ class ColdRead:
             return
 
 
+class RepairRead(ColdRead):
+    """A read that met damage in a sealed segment: `run()` finds out what can still be read, see inspection."""
+
+    __slots__ = ("_health", "_interval", "_may_have_holes", "_segment")
+
+    def __init__(self, segment: Segment, interval: int, health: DirectoryHealth, may_have_holes: bool) -> None:
+        self._segment = segment
+        self._interval = interval
+        self._health = health
+        self._may_have_holes = may_have_holes
+
+    def run(self) -> None:
+        """Silent if the segment was deleted meanwhile. Raises StorageFailedError, and the directory is offline."""
+        try:
+            with self._health.watched():
+                repair_indexes(self._segment, self._interval, self._health, self._may_have_holes)
+        except (FileNotFoundError, ValueError):
+            self._segment.is_inspected = True
+
+
 class Read(msgspec.Struct, frozen=True):
     """`records`: whole batches, the first one holding the offset asked for; empty if there is nothing to read.
 
@@ -72,31 +95,41 @@ class _WouldWaitError(Exception):
 
 class SegmentReader:
     """Reads one segment. With `may_wait` nothing is ever cold: for tests, loading, and after cold reads that the page
-    cache did not keep."""
+    cache did not keep. `may_have_holes`: compaction may have taken batches out of it.
 
-    __slots__ = ("_cache", "_file", "_may_wait", "_segment")
+    Headers are checked where they are followed, never between two positions that are known: a fetch of undamaged
+    batches is one `pread`. What is sent on unseen is checked by its reader, who then asks for the offset that failed.
+    """
 
-    def __init__(self, segment: Segment, cache: IndexCache, *, may_wait: bool) -> None:
+    __slots__ = ("_cache", "_file", "_may_have_holes", "_may_wait", "_segment")
+
+    def __init__(self, segment: Segment, cache: IndexCache, *, may_wait: bool, may_have_holes: bool) -> None:
         self._segment = segment
         self._file = segment.file
         self._cache = cache
         self._may_wait = may_wait
+        self._may_have_holes = may_have_holes
 
     def read(
         self, offset: int, end_offset: int, max_bytes: int, at_least_one_batch: bool, recent: dict[int, int]
     ) -> Read:
         """Batches from the one that holds `offset` on, those that end at or before `end_offset`. Empty if this segment
-        has none. `recent`: known positions by base offset."""
+        has none. `recent`: known positions by base offset. Raises DamagedBatchError, see Segment.locate."""
+        segment = self._segment
         try:
             start = recent.get(offset)
             if start is None:
                 start = self._locate(offset)
-            end = self._segment.size
-            if end_offset < self._segment.next_offset:
+            end = segment.size
+            if end_offset < segment.next_offset:
                 known = recent.get(end_offset)
                 end = self._locate(end_offset) if known is None else known
             if start >= end:
+                if start == segment.size and offset < segment.next_offset and not self._may_have_holes:
+                    raise DamagedBatchError(self._file.path, start, f"the file ends before offset {offset}")
                 return NOTHING
+            if segment.damages:
+                end = _end_of_sound_bytes(segment, start, end)
             if end - start > max_bytes:
                 return self._read_limited(start, end, max_bytes, at_least_one_batch)
             return Read(self._bytes(start, end - start))
@@ -106,7 +139,12 @@ class SegmentReader:
     def _read_limited(self, start: int, end: int, max_bytes: int, at_least_one_batch: bool) -> Read:
         boundary = self._index().floor_position(start + max_bytes)
         if boundary > start:
-            return Read(self._bytes(start, boundary - start))
+            data = self._bytes(start, boundary - start)
+            if _unpack_header(data)[1] + LENGTH_OVERHEAD <= boundary - start:
+                return Read(data)
+            raise DamagedBatchError(
+                self._file.path, start, f"the index names a batch at byte {boundary} inside another"
+            )
         length = min(max(max_bytes, HEADER_SIZE), end - start)
         data = self._bytes(start, length)
         whole = _whole_batches(data, max_bytes)
@@ -115,12 +153,16 @@ class SegmentReader:
         if not at_least_one_batch:
             return TOO_LARGE
         first_size = _unpack_header(data)[1] + LENGTH_OVERHEAD
+        if not HEADER_SIZE <= first_size <= end - start:
+            raise DamagedBatchError(self._file.path, start, f"a record batch of {first_size} bytes cannot be here")
         return Read(self._bytes(start, first_size))
 
     def _locate(self, offset: int) -> int:
         segment = self._segment
         start = self._index().lookup(offset - segment.base_offset)
-        position = segment.locate(offset, start, is_cached_only=not self._may_wait)
+        # the end of a range may be asked for, which is in no batch yet
+        may_have_holes = self._may_have_holes or offset >= segment.next_offset
+        position = segment.locate(offset, start, is_cached_only=not self._may_wait, may_have_holes=may_have_holes)
         if position < 0:
             raise _WouldWaitError(ColdRead(segment.disk, self._file.path, self._file, ~position, COLD_READ_BYTES))
         return position
@@ -141,7 +183,9 @@ class SegmentReader:
         try:
             file = segment.disk.open(path, create=False)
         except FileNotFoundError:
-            return OffsetIndex()
+            if segment.is_inspected:
+                return OffsetIndex()
+            raise DamagedBatchError(path, 0, "the index is missing") from None
         try:
             size = file.size()
             data = file.read(0, size) if self._may_wait else file.read_cached(0, size)
@@ -149,14 +193,29 @@ class SegmentReader:
             file.close()
         if data is None:
             raise _WouldWaitError(ColdRead(segment.disk, path, None, 0, size))
-        return OffsetIndex.decode(bytes(data), segment.size) or OffsetIndex()
+        index = OffsetIndex.decode(bytes(data), segment.size)
+        if index is None:
+            raise DamagedBatchError(path, 0, "the index is damaged")
+        return index
 
     def _bytes(self, position: int, length: int) -> bytes | bytearray:
         data = self._file.read(position, length) if self._may_wait else self._file.read_cached(position, length)
         if data is None:
             segment = self._segment
             raise _WouldWaitError(ColdRead(segment.disk, self._file.path, self._file, position, length))
+        if len(data) < length:
+            raise DamagedBatchError(self._file.path, position + len(data), "the file ends here, and was longer before")
         return data
+
+
+def _end_of_sound_bytes(segment: Segment, start: int, end: int) -> int:
+    """The end of the bytes from `start` on that are not known to be damaged. Raises DamagedBatchError."""
+    for begin, damage_end in segment.damages:
+        if begin <= start < damage_end:
+            raise DamagedBatchError(segment.path(LOG_SUFFIX), begin, f"{damage_end - begin} bytes are damaged")
+        if start < begin < end:
+            return begin
+    return end
 
 
 def _whole_batches(data: Buffer, limit: int) -> int:
@@ -164,7 +223,7 @@ def _whole_batches(data: Buffer, limit: int) -> int:
     end = 0
     while end + HEADER_SIZE <= len(data):
         next_end = end + _unpack_header(data, end)[1] + LENGTH_OVERHEAD
-        if next_end > limit or next_end > len(data):
+        if next_end > limit or next_end > len(data) or next_end < end + HEADER_SIZE:
             break
         end = next_end
     return end

@@ -7,9 +7,12 @@ idempotent producer of librdkafka for good. They lie near the end of the log, so
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from moldau.core.log.damage import DamagedBatchError, follow_batches
 from moldau.core.log.producer_state import KEPT_BATCHES, ProducedBatch, ProducerState
 from moldau.core.log.segment import Segment, load_offset_index
-from moldau.wire.records.batch import CONTROL_FLAG, HEADER, HEADER_SIZE, LENGTH_OVERHEAD
+from moldau.wire.records.batch import CONTROL_FLAG
 
 TAIL_BYTES = 4 << 20
 """How far back is looked: the answers of five requests of the usual largest size fit."""
@@ -18,8 +21,6 @@ RECENT_MS = 600_000
 """Producers that wrote nothing for longer repeat nothing (Kafka's delivery.timeout.ms is 120 s)."""
 
 _MAX_SEQUENCE = 0x7FFFFFFF
-_READ_BYTES = 512 << 10
-_unpack_header = HEADER.unpack_from
 
 
 def recall_batches(segments: list[Segment], producers: ProducerState, end_offset: int, now_ms: int) -> None:
@@ -53,21 +54,13 @@ def recall_batches(segments: list[Segment], producers: ProducerState, end_offset
 def _produced_batches(segment: Segment, start: int, end_offset: int) -> dict[tuple[int, int], list[ProducedBatch]]:
     """The batches of producers in one segment from position `start` on, by producer id and epoch, oldest first."""
     batches: dict[tuple[int, int], list[ProducedBatch]] = {}
-    position, length = start, _READ_BYTES
-    while position + HEADER_SIZE <= segment.size:
-        data = segment.file.read(position, length)
-        local = 0
-        while local + HEADER_SIZE <= len(data):
-            first, size, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = _unpack_header(
-                data, local
-            )
-            if size < HEADER_SIZE - LENGTH_OVERHEAD or first >= end_offset:
-                return batches
+    with suppress(DamagedBatchError):  # what a producer wrote behind damage can be repeated as if it were new
+        for _, fields in follow_batches(segment.file, start, segment.size):
+            first, attributes, delta, timestamp, producer_id = fields[0], fields[5], fields[6], fields[8], fields[9]
+            epoch, sequence = fields[10], fields[11]
+            if first >= end_offset:
+                break
             if producer_id >= 0 and not attributes & CONTROL_FLAG:
                 batch = (sequence, (sequence + delta) & _MAX_SEQUENCE, first + delta, delta, timestamp)
                 batches.setdefault((producer_id, epoch), []).append(batch)
-            local += size + LENGTH_OVERHEAD
-        if local == 0:
-            break
-        position += local
     return batches

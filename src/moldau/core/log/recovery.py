@@ -11,11 +11,15 @@ Indexes, leader epochs and producer state of what was read are built anew.
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 
 import msgspec
 
 from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from moldau.core.log.cut import Cut, cut_tail, set_aside
+from moldau.core.log.damage import DamagedBatchError, follow_batches
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.inspection import is_end_sound, repair_indexes
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
@@ -73,6 +77,8 @@ class LoadedLog(msgspec.Struct):
     leader_epochs: LeaderEpochs
     producers: ProducerState
     recovery_point: int
+    health: DirectoryHealth
+    may_have_holes: bool
     cuts: list[Cut] = msgspec.field(default_factory=list)
     is_clean: bool = False
     """The files are as a clean stop left them: nothing was read anew."""
@@ -87,9 +93,12 @@ def load_log(
     is_clean: bool,
     recovery_point: int,
     log_start_offset: int,
+    may_have_holes: bool,
+    health: DirectoryHealth,
     is_read_whole: bool = False,
 ) -> LoadedLog:
     """Reads the directory of a partition, which must exist; `is_read_whole`: also what lies below the recovery point.
+    `health` hears of files that are damaged, and of what is built anew.
 
     Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
     """
@@ -101,11 +110,14 @@ def load_log(
     loaded = LoadedLog(
         segments=segments,
         next_offset=max(log_start_offset, 0),
-        leader_epochs=_load_leader_epochs(disk, directory),
+        leader_epochs=LeaderEpochs(),
         producers=ProducerState(settings.max_producer_ids),
         recovery_point=recovery_point,
+        health=health,
+        may_have_holes=may_have_holes,
     )
     try:
+        _load_leader_epochs(loaded, disk, directory, is_clean)
         _load(
             loaded,
             directory,
@@ -167,9 +179,11 @@ def _load_segments(
     log_start_offset: int,
 ) -> None:
     segments = loaded.segments
-    present = set(names)
     for segment in segments[:first_unflushed]:
-        _check_index_files(segment, settings, present)
+        if is_end_sound(segment, loaded.may_have_holes):
+            segment.is_index_saved = True
+        else:
+            repair_indexes(segment, settings.index_interval_bytes, loaded.health, loaded.may_have_holes)
     snapshots = [base for name in names if (base := parse_base_offset(name, SNAPSHOT_SUFFIX)) is not None]
     if is_clean and _load_clean_tail(segments[-1], settings):
         loaded.next_offset = loaded.recovery_point = segments[-1].next_offset
@@ -413,18 +427,6 @@ def _scan_tail(segment: Segment, file: File, start: int, settings: LogSettings) 
     return position == file_size
 
 
-def _check_index_files(segment: Segment, settings: LogSettings, present: set[str]) -> None:
-    """A sealed segment must have its indexes; an absent one is built from the log, in memory until the next flush."""
-    names = (segment_file_name(segment.base_offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
-    if all(name in present for name in names):
-        segment.is_index_saved = True
-        return
-    next_offset, file_size = segment.next_offset, segment.size
-    scan_segment(segment, settings, LeaderEpochs(), ProducerState(0), segment.created_ms)
-    segment.next_offset, segment.size = next_offset, file_size
-    segment.seal()
-
-
 # --- producer state ---
 
 
@@ -442,17 +444,19 @@ def _rebuild_producers(
             producers.load(segment.disk.read_file(path), base, now_ms)
             recall_batches(segments, producers, base, now_ms)
             break
-        except ValueError:
+        except ValueError as error:
+            loaded.health.found(path, f"{error}: the producers are read from the log instead")
             segment.disk.remove(path)
             snapshots.remove(base)
     for segment in segments:
         if segment.next_offset > producers.map_end_offset and segment.base_offset < end_offset:
-            _replay(segment, producers, end_offset, now_ms)
+            _replay(loaded, segment, end_offset, now_ms)
     producers.map_end_offset = end_offset
 
 
-def _replay(segment: Segment, producers: ProducerState, end_offset: int, now_ms: int) -> None:
+def _replay(loaded: LoadedLog, segment: Segment, end_offset: int, now_ms: int) -> None:
     """Takes in the batches of one segment between the state's end and `end_offset`; CRCs were checked when written."""
+    producers = loaded.producers
     position, chunk_bytes = 0, _CHUNK_BYTES
     while position + HEADER_SIZE <= segment.size:
         data = segment.file.read(position, chunk_bytes)
@@ -460,7 +464,11 @@ def _replay(segment: Segment, producers: ProducerState, end_offset: int, now_ms:
         while local + HEADER_SIZE <= len(data):
             fields = _unpack_header(data, local)
             end = local + fields[1] + LENGTH_OVERHEAD
-            if fields[0] >= end_offset or fields[1] < _MIN_LENGTH:
+            if fields[0] >= end_offset:
+                return
+            if fields[1] < _MIN_LENGTH or fields[3] != MAGIC or position + end > segment.size:
+                reason = f"no record batch begins at {position + local}: the producers of what follows are not known"
+                loaded.health.found(segment.path(LOG_SUFFIX), reason)
                 return
             if end > len(data):
                 chunk_bytes = max(_CHUNK_BYTES, end - local)
@@ -468,7 +476,7 @@ def _replay(segment: Segment, producers: ProducerState, end_offset: int, now_ms:
             if fields[9] >= 0 and fields[0] >= producers.map_end_offset:
                 _take_in(producers, fields, data, local, end, now_ms, [])
             local = end
-        if local == 0 and (chunk_bytes == _CHUNK_BYTES or position + chunk_bytes > segment.size):
+        if local == 0 and chunk_bytes == _CHUNK_BYTES:
             return
         position += local
 
@@ -512,6 +520,8 @@ def load_truncated(
     recovery_point: int,
     log_start_offset: int,
     leader_epochs: LeaderEpochs,
+    may_have_holes: bool,
+    health: DirectoryHealth,
 ) -> LoadedLog:
     """Cuts the files at `offset` and reads the rest as after a crash. Newer leader epochs are in memory."""
     disk, directory = segments[0].disk, segments[0].directory
@@ -527,6 +537,8 @@ def load_truncated(
         # a batch that reaches beyond `offset` went too: how far is for the files to say
         recovery_point=min(recovery_point, segments[-1].base_offset),
         log_start_offset=log_start_offset,
+        may_have_holes=may_have_holes,
+        health=health,
     )
     loaded.leader_epochs = leader_epochs
     loaded.leader_epochs.truncate_from_end(loaded.next_offset)
@@ -557,11 +569,28 @@ def _remove_segment(segment: Segment) -> None:
         segment.disk.remove(segment.path(suffix))
 
 
-def _load_leader_epochs(disk: Disk, directory: str) -> LeaderEpochs:
+def _load_leader_epochs(loaded: LoadedLog, disk: Disk, directory: str, is_clean: bool) -> None:
+    """From their file; where it cannot be read, from the headers of all batches."""
+    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     try:
-        return LeaderEpochs.decode(disk.read_file(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"))
-    except (FileNotFoundError, ValueError):
-        return LeaderEpochs()
+        loaded.leader_epochs = LeaderEpochs.decode(disk.read_file(path))
+        if loaded.leader_epochs.entries:
+            return
+        reason = "no leader epoch is in it"
+    except FileNotFoundError:
+        reason = "the file is missing"
+    except ValueError as error:
+        reason = f"damaged: {error}"
+    # a flush writes the file before the recovery point moves
+    flushed = [segment for segment in loaded.segments if segment.base_offset < loaded.recovery_point or is_clean]
+    if not any(segment.size for segment in flushed):
+        return
+    for segment in flushed:
+        with suppress(DamagedBatchError):
+            for _, fields in follow_batches(segment.file, 0, segment.size):
+                loaded.leader_epochs.assign(fields[2], fields[0])
+    if loaded.leader_epochs.entries:
+        loaded.health.found(path, f"{reason}; the leader epochs were read from the log")
 
 
 def _tidy(disk: Disk, directory: str, names: list[str]) -> list[str]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from moldau.core.log.time_index import TimeIndex
 from moldau.core.log.transaction_index import AbortedTransaction, decode_transactions, encode_transactions
 from moldau.ports import Disk, File
-from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
+from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 from moldau.wire.records.crc import crc32c
 
 LOG_SUFFIX = ".log"
@@ -59,12 +60,14 @@ class Segment:
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
+        "damages",
         "directory",
         "disk",
         "first_timestamp_ms",
         "index_capacity",
         "is_index_full",
         "is_index_saved",
+        "is_inspected",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "next_offset",
@@ -95,6 +98,10 @@ class Segment:
         self.is_index_saved = False
         self.aborted_transactions: Sequence[AbortedTransaction] | None = None
         """As the transaction index has them; None until somebody asks."""
+        self.is_inspected = False
+        """All of it was read because something did not fit (see inspection): the indexes are true."""
+        self.damages: Sequence[tuple[int, int]] = ()
+        """(position, end) of the bytes that are known to be damaged, in order."""
         self.replacement: Segment | None = None
         """Once this one is closed: the cleaned segment that holds what is left of it."""
         self._file: File | None = None
@@ -230,26 +237,39 @@ class Segment:
 
     # --- searching ---
 
-    def locate(self, offset: int, start: int, *, is_cached_only: bool) -> int:
+    def locate(self, offset: int, start: int, *, is_cached_only: bool, may_have_holes: bool = True) -> int:
         """The position of the first batch that reaches beyond `offset`, searched from the batch at `start`; `size` if
-        there is none. With `is_cached_only`, where it would wait for the disk at position p, ~p (negative)."""
-        position = start
+        there is none. With `is_cached_only`, where it would wait for the disk at position p, ~p (negative).
+
+        Raises DamagedBatchError where something else than the next batch lies on the way, or where the batch begins
+        beyond `offset` though there can be no hole.
+        """
+        position, size = start, self.size
+        expected, end_offset = self.base_offset, self.next_offset
         file = self.file
-        while position + HEADER_SIZE <= self.size:
-            length = min(_SCAN_BYTES, self.size - position)
+        while position < size:
+            length = min(_SCAN_BYTES, size - position)
             data = file.read_cached(position, length) if is_cached_only else file.read(position, length)
             if data is None:
                 return ~position
-            if len(data) < HEADER_SIZE:
-                break
             local = 0
             while local + HEADER_SIZE <= len(data):
                 fields = _unpack_header(data, local)
-                if fields[0] + fields[6] >= offset:
+                first, last = fields[0], fields[0] + fields[6]
+                next_local = local + fields[1] + LENGTH_OVERHEAD
+                is_batch = next_local >= local + HEADER_SIZE and fields[3] == MAGIC and position + next_local <= size
+                if not (is_batch and expected <= first <= last < end_offset):
+                    raise DamagedBatchError(file.path, position + local, "no record batch begins here")
+                if last >= offset:
+                    if first > offset and not may_have_holes:
+                        raise DamagedBatchError(file.path, position + local, f"offset {first} where {offset} must be")
                     return position + local
-                local += fields[1] + LENGTH_OVERHEAD
+                expected = last + 1
+                local = next_local
+            if local == 0:
+                raise DamagedBatchError(file.path, position, f"a record batch is cut at byte {position + len(data)}")
             position += local
-        return self.size
+        return size
 
 
 def index_capacity(settings: LogSettings) -> int:

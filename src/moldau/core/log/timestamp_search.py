@@ -6,14 +6,16 @@ run it in Workers. A search holds what it needs; a segment that is deleted meanw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from moldau.core.log.damage import DamagedBatchError, follow_batches
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.segment import Segment, load_offset_index, load_time_index
+from moldau.errors import ProtocolError
 from moldau.ports import File
-from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
+from moldau.wire.records.batch import LENGTH_OVERHEAD
 from moldau.wire.records.record import read_records
 
 
@@ -28,23 +30,31 @@ class FoundOffset(msgspec.Struct, frozen=True):
 class TimestampSearch:
     """`run()` gives the first record at or after `log_start_offset` with a timestamp of at least `timestamp_ms`."""
 
-    __slots__ = ("_log_start_offset", "_segments", "_timestamp_ms")
+    __slots__ = ("_log_start_offset", "_repair", "_segments", "_timestamp_ms")
 
-    def __init__(self, segments: list[tuple[Segment, int]], timestamp_ms: int, log_start_offset: int) -> None:
+    def __init__(
+        self,
+        segments: list[tuple[Segment, int]],
+        timestamp_ms: int,
+        log_start_offset: int,
+        repair: Callable[[Segment], bool],
+    ) -> None:
         self._segments = segments
         """With the size each had when the search was planned: later appends are not looked at."""
         self._timestamp_ms = timestamp_ms
         self._log_start_offset = log_start_offset
+        self._repair = repair
+        """Looks for what can still be read in a segment that is damaged; False if that was done before."""
 
     def run(self) -> FoundOffset | None:
-        """None if no record is that late. Raises ProtocolError for a batch whose records cannot be read."""
+        """None if no record is that late. Raises DamagedBatchError where no batch can be read, StorageFailedError."""
         searched: Segment | None = None
         for planned, planned_size in self._segments:
             segment: Segment | None = planned
             size = planned_size
             while segment is not None and segment is not searched:
                 try:
-                    found = self._search(segment.file, self._start_position(segment), size)
+                    found = self._search(segment, size)
                 except ValueError:
                     # closed since the search was planned: deleted, or replaced by a cleaned one
                     segment = segment.replacement
@@ -61,45 +71,49 @@ class TimestampSearch:
         index: OffsetIndex = load_offset_index(segment)
         return index.lookup(relative_offset)
 
-    def _search(self, file: File, start: int, size: int) -> FoundOffset | None:
-        for position, fields in _headers(file, start, size):
+    def _search(self, segment: Segment, size: int) -> FoundOffset | None:
+        try:
+            return self._search_from(segment.file, self._start_position(segment), size)
+        except (DamagedBatchError, ProtocolError):
+            if not self._repair(segment):
+                raise
+            return self._search_from(segment.file, self._start_position(segment), size)
+
+    def _search_from(self, file: File, start: int, size: int) -> FoundOffset | None:
+        for position, fields in follow_batches(file, start, size):
             leader_epoch, max_timestamp_ms = fields[2], fields[8]
             if max_timestamp_ms < self._timestamp_ms or fields[0] + fields[6] < self._log_start_offset:
                 continue
             batch = file.read(position, fields[1] + LENGTH_OVERHEAD)
-            for record in read_records(batch):
+            try:
+                records = read_records(batch)
+            except ProtocolError as error:
+                raise DamagedBatchError(file.path, position, str(error)) from None
+            for record in records:
                 if record.timestamp >= self._timestamp_ms and record.offset >= self._log_start_offset:
                     return FoundOffset(record.offset, record.timestamp, leader_epoch)
         return None
 
 
-def plan_timestamp_search(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int) -> TimestampSearch:
+def plan_timestamp_search(
+    segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int, repair: Callable[[Segment], bool]
+) -> TimestampSearch:
     """The search over the segments that may hold so late a record."""
     candidates: list[tuple[Segment, int]] = []
     for segment in segments:
         if (candidates or segment.load_max_timestamp() >= timestamp_ms) and segment.size:
             candidates.append((segment, segment.size))
-    return TimestampSearch(candidates, timestamp_ms, log_start_offset)
+    return TimestampSearch(candidates, timestamp_ms, log_start_offset, repair)
 
 
-def plan_max_timestamp_search(segments: Sequence[Segment], log_start_offset: int) -> TimestampSearch:
+def plan_max_timestamp_search(
+    segments: Sequence[Segment], log_start_offset: int, repair: Callable[[Segment], bool]
+) -> TimestampSearch:
     """The search for the first record with the largest timestamp of all."""
     best: Segment | None = None
     for segment in segments:
         if segment.size and (best is None or segment.load_max_timestamp() > best.load_max_timestamp()):
             best = segment
     if best is None or best.load_max_timestamp() < 0:
-        return TimestampSearch([], 0, 0)
-    return TimestampSearch([(best, best.size)], best.load_max_timestamp(), log_start_offset)
-
-
-def _headers(file: File, start: int, size: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(position, header fields) of the batches between two positions."""
-    position = start
-    while position + HEADER_SIZE <= size:
-        header = file.read(position, HEADER_SIZE)
-        if len(header) < HEADER_SIZE:
-            return
-        fields = HEADER.unpack(header)
-        yield position, fields
-        position += fields[1] + LENGTH_OVERHEAD
+        return TimestampSearch([], 0, 0, repair)
+    return TimestampSearch([(best, best.size)], best.load_max_timestamp(), log_start_offset, repair)

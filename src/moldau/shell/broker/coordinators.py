@@ -37,6 +37,7 @@ from moldau.core.groups.requests import (
     GroupSettings,
 )
 from moldau.core.groups.state import GroupsState, topics_with_offsets
+from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.log import AppendOrigin
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
@@ -108,7 +109,7 @@ class GroupShard:
         try:
             # one shard at a time: fifty slices in one turn of the loop would hold everybody up for fifty times as long
             async with self._broker.coordinators.load_turn:
-                await self._fold_log()
+                await self._fold_log_or_stop()
             if self.is_closed:
                 return
             if host.stopped is not None:
@@ -125,6 +126,14 @@ class GroupShard:
         if loading is not None and not loading.done():
             loading.set_result(None)
 
+    async def _fold_log_or_stop(self) -> None:
+        """A log that cannot be read stops the shard, as a record that cannot be applied does: groups whose commits lie
+        behind the damage would begin anew, and what they commit then would hide it."""
+        try:
+            await self._fold_log()
+        except (DamagedBatchError, ProtocolError) as error:
+            self.host.stop(f"{self.partition.topic_partition} stopped: {error}")
+
     async def _fold_log(self) -> None:
         """Of what one read gives, only the last record of each key is decoded and folded, as if compaction had been
         there: groups commit the same few positions again and again."""
@@ -136,6 +145,7 @@ class GroupShard:
             if not data:
                 break  # compaction left nothing up to the end
             latest: dict[bytes | None, Record] = {}
+            begin = offset
             for position, header in iterate_batches(data):
                 records = read_records(memoryview(data)[position : position + header.size])
                 if header.is_transactional or header.is_control:
@@ -153,6 +163,8 @@ class GroupShard:
                     seen = 0
                     await asyncio.sleep(0)
             await self._fold(_decode(latest.values()))
+            if offset == begin:
+                raise ProtocolError(f"{log.directory}: no whole record batch at offset {offset}")
 
     async def _fold(self, items: Iterator[Loaded]) -> None:
         while some := list(islice(items, LOAD_SLICE_RECORDS)):

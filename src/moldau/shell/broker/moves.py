@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from moldau.core.log.moving import FutureLog
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, StorageFailedError, StorageFullError
+from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError
 from moldau.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ReplicaMoves:
             future.begin()
             while self._is_wanted(partition, future) and not is_done:
                 is_done = await self._copy_piece(partition, future)
-        except (StorageFailedError, StorageFullError, KafkaError) as error:
+        except (StorageFailedError, StorageFullError, KafkaError, ProtocolError) as error:
             broker.log.error("move", f"{topic_partition} stays in its log directory: {error}")
             if isinstance(error, StorageFailedError):
                 broker.directory_failed()

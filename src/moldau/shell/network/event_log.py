@@ -66,6 +66,11 @@ class EventLog:
     def error(self, kind: str, message: str, **fields: str | int) -> None:
         self.write(logging.ERROR, kind, message, **fields)
 
+    def finding(self, level: int, kind: str, message: str) -> None:
+        """Logs `message` whatever was logged before: the caller has bounded how many there are."""
+        fields = {} if self.node_id is None else {"node": self.node_id}
+        logger.log(level, "%s", message, extra={"kind": kind, "fields": fields})
+
     def unforeseen(self, kind: str, message: str, error: BaseException) -> None:
         """Our own mistake: the message, with the trace of the error, bounded as every other kind."""
         lines = traceback.format_exception(error)

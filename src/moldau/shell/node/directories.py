@@ -6,7 +6,9 @@ and left out: its partitions are offline until a restart, the others are served.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.log.directories import LogDirectories
@@ -80,6 +82,7 @@ class NodeDirectories:
             except (StorageFailedError, OSError) as error:
                 self._leave_out(place, path, error)
                 continue
+            directory.health.report_to(partial(self._report_damage, path))
             if any(known.directory_id == directory.directory_id for known in opened):
                 raise StorageFormatError(f"{path}: another of log.dirs has the same directory.id")
             first = first or properties
@@ -87,6 +90,9 @@ class NodeDirectories:
         if first is None:
             raise StorageFormatError("none of log.dirs can be opened")
         return first, LogDirectories(opened, self._unopened)
+
+    def _report_damage(self, path: str, finding: str) -> None:
+        self._log.finding(logging.WARNING, "damaged file", f"{path}/{escape(finding)}")
 
     def _leave_out(self, place: int, path: str, error: Exception) -> None:
         if place == 0:

@@ -112,6 +112,7 @@ class LogReplay:
         while offset < end_offset:
             data = self._read(offset, end_offset)
             self.bytes_read += len(data)
+            begin = offset
             for position, header in iterate_batches(data):
                 batch = memoryview(data)[position : position + header.size]
                 for record in self._read_batch(batch, header.base_offset):
@@ -122,6 +123,8 @@ class LogReplay:
                     else:
                         yield LoadedRecord(Offset(record.offset), decode_record(record.value))
                 offset = header.next_offset
+            if offset == begin:
+                raise QuorumError(f"{METADATA_DIRECTORY}: no whole batch at offset {offset}")
 
     def _read(self, offset: int, end_offset: int) -> bytes:
         data = self._log.read(offset, max_bytes=READ_BYTES, end_offset=end_offset, may_wait=True).records

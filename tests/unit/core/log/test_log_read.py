@@ -91,7 +91,15 @@ def test_a_missing_index_file_only_makes_it_slower(make_harness) -> None:
     for name in harness.disk.list_directory("t-0"):
         if name.endswith("index"):
             harness.disk.remove(f"t-0/{name}")
-    assert harness.offsets() == list(range(80))
+    offset, offsets = 0, []
+    while offset < 80:
+        read = harness.log.read(offset, max_bytes=1 << 20, end_offset=80)
+        if read.cold is not None:
+            read.cold.run()
+            continue
+        offsets += [header.base_offset for _, header in iterate_batches(bytes(read.records))]
+        offset = offsets[-1] + 1
+    assert offsets == list(range(80))
 
 
 def test_what_would_wait_is_read_by_a_worker_first(make_harness) -> None:

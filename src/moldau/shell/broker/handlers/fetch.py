@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from moldau.core.log.reading import TOO_LARGE
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
-from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.traffic import FAILED_FETCH_REQUESTS, FETCH_ERRORS
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
@@ -108,8 +109,9 @@ def _aborted(partition: Partition, offset: int, read: Read | tuple[int, int]) ->
     if isinstance(read, tuple) or not read.records:
         return ()
     end_offset = offset
-    for _, header in iterate_batches(read.records):
-        end_offset = header.next_offset
+    with suppress(ProtocolError):  # damaged bytes: what lies behind them is of no use to the reader
+        for _, header in iterate_batches(read.records):
+            end_offset = header.next_offset
     found = partition.aborted_transactions(offset, end_offset)
     return tuple((entry.producer_id, entry.first_offset) for entry in found)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from moldau.core.coordination.slices import Sliced
+from moldau.core.log.damage import DamagedBatchError
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
-from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
 from moldau.shell.broker.handlers.slices import Later, Pace, in_turns, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.list_offsets import (
@@ -111,10 +112,13 @@ async def _search(
     for place, (partition, search) in searches:
         try:
             record = await broker.workers.run(search.run)
-        except (StorageFailedError, ProtocolError) as error:
-            if isinstance(error, StorageFailedError):
-                broker.directory_failed()
+        except StorageFailedError:
+            broker.directory_failed()
             found[place] = (KAFKA_STORAGE_ERROR, -1, -1, -1)
+            continue
+        except DamagedBatchError as error:
+            partition.log.health.found(error.path, f"position {error.position}: {error.reason}")
+            found[place] = (error.code, -1, -1, -1)
             continue
         if record is None or record.offset >= partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
             found[place] = (0, -1, -1, -1)
