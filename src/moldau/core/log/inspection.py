@@ -8,10 +8,15 @@ index names it. The segment notes which bytes are damaged, so that readers get a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
 import msgspec
 
-from moldau.core.log.damage import MIN_BATCH_LENGTH
+from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.damage import MIN_BATCH_LENGTH, DamagedBatchError, follow_batches
 from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.segment import (
     INDEX_SUFFIX,
@@ -20,9 +25,12 @@ from moldau.core.log.segment import (
     Segment,
 )
 from moldau.core.log.time_index import TimeIndex
+from moldau.ports import Disk
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 from moldau.wire.records.crc import crc32c
 
+MAX_TOLD = 10
+"""Damaged ranges of one file that are reported one by one."""
 MAX_DAMAGES = 1_000
 """Damaged ranges of one segment that are told apart; the last one of more reaches to the end of the file."""
 
@@ -145,7 +153,8 @@ def is_end_sound(segment: Segment, may_have_holes: bool) -> bool:
     `may_have_holes`: compaction may have taken the last records.
     """
     index, time_index = _load(segment)
-    if index is None or time_index is None:
+    if index is None or time_index is None or (not len(index) and len(time_index) > 1):
+        # both get their entries together, and the time index one more at the end
         return False
     position = index.positions[-1] if len(index) else 0
     expected, latest_ms = segment.base_offset, -1
@@ -169,12 +178,12 @@ def is_end_sound(segment: Segment, may_have_holes: bool) -> bool:
 
 
 def _load(segment: Segment) -> tuple[OffsetIndex | None, TimeIndex | None]:
-    disk = segment.disk
-    try:
-        index = OffsetIndex.decode(disk.read_file(segment.path(INDEX_SUFFIX)), max(1, segment.size))
-        return index, TimeIndex.decode(disk.read_file(segment.path(TIME_INDEX_SUFFIX)))
-    except FileNotFoundError:
-        return None, None
+    index, time_index = None, None
+    with suppress(FileNotFoundError):
+        index = OffsetIndex.decode(segment.disk.read_file(segment.path(INDEX_SUFFIX)), max(1, segment.size))
+    with suppress(FileNotFoundError):
+        time_index = TimeIndex.decode(segment.disk.read_file(segment.path(TIME_INDEX_SUFFIX)))
+    return index, time_index
 
 
 def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may_have_holes: bool) -> None:
@@ -192,7 +201,8 @@ def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may
         health.found(path, f"bytes {begin} to {end - 1} are damaged: readers of the records there get CORRUPT_MESSAGE")
     if len(found.damages) > MAX_TOLD:
         health.found(path, f"{len(found.damages) - MAX_TOLD} more ranges of bytes are damaged")
-    if found.next_offset < segment.next_offset and not may_have_holes:
+    is_end_damaged = bool(found.damages) and found.damages[-1][1] == segment.size
+    if found.next_offset < segment.next_offset and not is_end_damaged and not may_have_holes:
         health.found(
             path,
             f"the records from offset {found.next_offset} to {segment.next_offset - 1}, where the next segment begins, "
@@ -209,5 +219,24 @@ def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may
             health.found(segment.path(suffix), "the file does not fit the log, and was built anew")
 
 
-MAX_TOLD = 10
-"""Ranges of one file that the log names one by one."""
+def load_leader_epochs(disk: Disk, directory: str, flushed: Sequence[Segment], health: DirectoryHealth) -> LeaderEpochs:
+    """From their file; where it cannot be read, from the headers of all batches in the segments `flushed`: what lies
+    behind them is read by recovery in any case. Waits."""
+    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+    epochs = LeaderEpochs()
+    try:
+        epochs = LeaderEpochs.decode(disk.read_file(path))
+        reason = "no leader epoch is in it"
+    except FileNotFoundError:
+        reason = "the file is missing"
+    except ValueError as error:
+        reason = f"damaged: {error}"
+    if epochs.entries:
+        return epochs
+    for segment in flushed:
+        with suppress(DamagedBatchError):
+            for _, fields in follow_batches(segment.file, 0, segment.size):
+                epochs.assign(fields[2], fields[0])
+    if epochs.entries:
+        health.found(path, f"{reason}; the leader epochs were read from the log")
+    return epochs

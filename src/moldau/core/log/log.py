@@ -436,8 +436,15 @@ class Log:
             except StorageFailedError as error:
                 self.health.fail(error)
                 raise
-            except (DamagedBatchError, FileNotFoundError) as error:
-                result = self._damaged(segment, error, may_wait)
+            except FileNotFoundError:
+                self.health.found(segment.path(LOG_SUFFIX), "the file is gone: readers get KAFKA_STORAGE_ERROR")
+                raise kafka_error("KAFKA_STORAGE_ERROR") from None
+            except DamagedBatchError as error:
+                if segment.is_inspected or segment is self._segments.active:
+                    if not segment.damages:
+                        self.health.found(error.path, f"position {error.position}: {error.reason}")
+                    raise
+                result = self._repair_in_workers(segment, may_wait)
             if result is None:
                 continue
             if result is not NOTHING:
@@ -445,16 +452,9 @@ class Log:
             index += 1  # compaction left nothing at or behind the offset in this one
         return NOTHING
 
-    def _damaged(self, segment: Segment, error: Exception, may_wait: bool) -> Read | None:
-        """What a read gives that met damage: the first time in a sealed segment, work that looks for what can still be
-        read; None if that is done. Raises CORRUPT_MESSAGE from then on, KAFKA_STORAGE_ERROR where the file is gone."""
-        if isinstance(error, FileNotFoundError):
-            self.health.found(segment.path(LOG_SUFFIX), "the file is gone: readers get KAFKA_STORAGE_ERROR")
-            raise kafka_error("KAFKA_STORAGE_ERROR", str(error)) from None
-        if segment.is_inspected or segment is self._segments.active:
-            if isinstance(error, DamagedBatchError) and not segment.damages:
-                self.health.found(error.path, f"position {error.position}: {error.reason}")
-            raise error
+    def _repair_in_workers(self, segment: Segment, may_wait: bool) -> Read | None:
+        """What the first read gives that met damage in a sealed segment: work that finds out what can still be read;
+        None if that is done already."""
         self.index_cache.drop(segment)
         repair = RepairRead(segment, self.settings.index_interval_bytes, self.health, self.may_have_holes)
         if not may_wait:

@@ -11,15 +11,12 @@ Indexes, leader epochs and producer state of what was read are built anew.
 from __future__ import annotations
 
 import zlib
-from contextlib import suppress
 
 import msgspec
 
-from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from moldau.core.log.cut import Cut, cut_tail, set_aside
-from moldau.core.log.damage import DamagedBatchError, follow_batches
 from moldau.core.log.health import DirectoryHealth
-from moldau.core.log.inspection import is_end_sound, repair_indexes
+from moldau.core.log.inspection import is_end_sound, load_leader_epochs, repair_indexes
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
@@ -117,7 +114,9 @@ def load_log(
         may_have_holes=may_have_holes,
     )
     try:
-        _load_leader_epochs(loaded, disk, directory, is_clean)
+        # a flush writes the file of the epochs before the recovery point moves
+        flushed = [segment for segment in segments if segment.base_offset < recovery_point or is_clean]
+        loaded.leader_epochs = load_leader_epochs(disk, directory, flushed, health)
         _load(
             loaded,
             directory,
@@ -567,30 +566,6 @@ def _remove_segment(segment: Segment) -> None:
     segment.close()
     for suffix in SEGMENT_SUFFIXES:
         segment.disk.remove(segment.path(suffix))
-
-
-def _load_leader_epochs(loaded: LoadedLog, disk: Disk, directory: str, is_clean: bool) -> None:
-    """From their file; where it cannot be read, from the headers of all batches."""
-    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
-    try:
-        loaded.leader_epochs = LeaderEpochs.decode(disk.read_file(path))
-        if loaded.leader_epochs.entries:
-            return
-        reason = "no leader epoch is in it"
-    except FileNotFoundError:
-        reason = "the file is missing"
-    except ValueError as error:
-        reason = f"damaged: {error}"
-    # a flush writes the file before the recovery point moves
-    flushed = [segment for segment in loaded.segments if segment.base_offset < loaded.recovery_point or is_clean]
-    if not any(segment.size for segment in flushed):
-        return
-    for segment in flushed:
-        with suppress(DamagedBatchError):
-            for _, fields in follow_batches(segment.file, 0, segment.size):
-                loaded.leader_epochs.assign(fields[2], fields[0])
-    if loaded.leader_epochs.entries:
-        loaded.health.found(path, f"{reason}; the leader epochs were read from the log")
 
 
 def _tidy(disk: Disk, directory: str, names: list[str]) -> list[str]:

@@ -113,7 +113,7 @@ class GroupShard:
             if self.is_closed:
                 return
             if host.stopped is not None:
-                self._broker.log.error("coordinator stopped", host.stopped)
+                self._broker.log.error(f"groups of {self.partition.topic_partition}", host.stopped)
             self._begin()
         except Exception as error:
             # whoever waits must hear of it, also of our own mistakes
@@ -132,7 +132,7 @@ class GroupShard:
         try:
             await self._fold_log()
         except (DamagedBatchError, ProtocolError) as error:
-            self.host.stop(f"{self.partition.topic_partition} stopped: {error}")
+            self.host.stop(f"{self.partition.topic_partition} cannot be loaded, its groups are not served: {error}")
 
     async def _fold_log(self) -> None:
         """Of what one read gives, only the last record of each key is decoded and folded, as if compaction had been

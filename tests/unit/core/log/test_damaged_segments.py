@@ -1,0 +1,232 @@
+"""Damage inside a sealed segment: readers of the damaged bytes get an error, everything else stays readable."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.inspection import repair_indexes
+from moldau.errors import KafkaError
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.wire.records.batch import iterate_batches
+
+COUNT = 60
+CORRUPT_MESSAGE = 2
+
+
+def filled(make_harness, **settings):
+    """Three segments of 20 batches of one record, closed as a clean stop does."""
+    harness = make_harness(segment_bytes=2000, index_interval_bytes=250, **settings)
+    while len(harness.log.segments) < 4:
+        harness.append(1)
+        harness.now_ms += 10
+    harness.log.close(harness.now_ms)
+    return harness
+
+
+def bytes_of(disk: MemoryDisk, path: str) -> bytearray:
+    return bytearray(disk.read_file(path))
+
+
+def put(disk: MemoryDisk, path: str, data: bytes) -> None:
+    disk.remove(path)
+    file = disk.open(path)
+    file.append(data)
+    file.close()
+
+
+def segment_path(harness, number: int, suffix: str = ".log") -> str:
+    names = [name for name in harness.disk.list_directory("t-0") if name.endswith(".log")]
+    return "t-0/" + names[number].replace(".log", suffix)
+
+
+def batches_of(data: bytes) -> list[tuple[int, int, int]]:
+    """(position, end, base offset) of each batch."""
+    return [(at, at + header.size, header.base_offset) for at, header in iterate_batches(bytes(data))]
+
+
+def read_each(log) -> tuple[list[int], dict[int, int]]:
+    """Every offset asked for by itself: those that come first in their answer, and the errors of the others."""
+    found, refused = [], {}
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        for _ in range(3):
+            try:
+                read = log.read(offset, max_bytes=1, end_offset=log.log_end_offset)
+            except KafkaError as error:
+                refused[offset] = error.code
+                break
+            if read.cold is None:
+                first = next(iter(iterate_batches(bytes(read.records))), None)
+                assert first is not None, f"nothing whole is read at {offset}"
+                if first[1].base_offset == offset:
+                    found.append(offset)
+                break
+            read.cold.run()
+        else:
+            raise AssertionError(f"offset {offset} is read again and again")
+    return found, refused
+
+
+def damaged(harness, number: int, change) -> list[int]:
+    """Changes a file of records; gives the base offsets of the batches that are not what they were."""
+    path = segment_path(harness, number)
+    before = bytes_of(harness.disk, path)
+    after = bytearray(before)
+    changed = change(after)
+    after = after if changed is None else changed
+    put(harness.disk, path, bytes(after))
+    return [first for at, end, first in batches_of(before) if bytes(after[at:end]) != bytes(before[at:end])]
+
+
+def set_length(position: int, length: int):
+    def change(data: bytearray) -> None:
+        begin = batches_of(data)[position][0]
+        struct.pack_into(">i", data, begin + 8, length)
+
+    return change
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("length", [-12, -13, -(1 << 31), 0, 48, 1_000_000, (1 << 31) - 1])
+@pytest.mark.parametrize("position", [0, 7, -1])
+def test_a_damaged_length_ends_no_walk_and_hides_nothing_behind_it(make_harness, is_clean, length, position) -> None:
+    harness = filled(make_harness)
+    lost = damaged(harness, 0, set_length(position, length))
+    assert len(lost) == 1
+    log = harness.open(is_clean=is_clean, recovery_point=harness.log.log_end_offset)
+    found, refused = read_each(log)
+    assert refused == {lost[0]: CORRUPT_MESSAGE}
+    assert found == [offset for offset in range(log.log_end_offset) if offset not in lost]
+    assert len([line for line in log.health.findings if "000.log: " in line]) == 1
+    assert "readers of the records there get CORRUPT_MESSAGE" in "".join(log.health.findings)
+    last = log.plan_max_timestamp_search().run()
+    assert last is not None
+    assert last.offset == log.log_end_offset - 1
+    if position:
+        assert log.plan_timestamp_search(0).run().offset == 0
+    else:
+        with pytest.raises(KafkaError) as damage:
+            log.plan_timestamp_search(0).run()
+        assert damage.value.code == CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("flipped_byte", [0, 5, 7, 8, 11, 16, 17, 25, 40, 60, 70])
+def test_one_flipped_bit_costs_one_batch_at_most(make_harness, flipped_byte) -> None:
+    harness = filled(make_harness)
+
+    def flip(data: bytearray) -> None:
+        data[batches_of(data)[5][0] + flipped_byte] ^= 1 << (flipped_byte % 8)
+
+    lost = damaged(harness, 1, flip)
+    log = harness.open(is_clean=True)
+    # what was not looked at by a walk is sent on, and the reader's CRC check refuses it
+    repair_indexes(log.segments[1], 250, log.health, may_have_holes=False)
+    found, refused = read_each(log)
+    assert set(refused) <= set(lost)
+    assert set(range(log.log_end_offset)) - set(found) == set(refused) == set(lost)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda data: bytearray(), lambda data: bytearray(len(data)), lambda data: data[: len(data) // 2]]
+)
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_segment_that_is_emptied_zeroed_or_cut_is_found_at_the_start_and_at_each_read(
+    make_harness, change, number
+) -> None:
+    harness = filled(make_harness)
+    lost = damaged(harness, number, change)
+    log = harness.open(is_clean=True)
+    path = segment_path(harness, number)
+    assert [line for line in log.health.findings if line.startswith(path)]
+    found, refused = read_each(log)
+    assert refused == dict.fromkeys(lost, CORRUPT_MESSAGE)
+    assert found == [offset for offset in range(log.log_end_offset) if offset not in lost]
+
+
+def test_a_segment_cut_between_two_batches_does_not_let_readers_jump(make_harness) -> None:
+    harness = filled(make_harness)
+    lost = damaged(harness, 0, lambda data: data[: batches_of(data)[-1][0]])
+    log = harness.open(is_clean=True)
+    assert read_each(log)[1] == dict.fromkeys(lost, CORRUPT_MESSAGE)
+    assert "are not in the file" in "".join(log.health.findings)
+
+
+def test_a_segment_whose_file_is_gone_does_not_let_readers_jump(make_harness) -> None:
+    harness = filled(make_harness)
+    data = bytes_of(harness.disk, segment_path(harness, 1))
+    lost = [first for _, _, first in batches_of(data)]
+    harness.disk.remove(segment_path(harness, 1))
+    log = harness.open(is_clean=True)
+    assert read_each(log)[1] == dict.fromkeys(lost, CORRUPT_MESSAGE)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("kind", ["flip", "zero", "cut", "empty", "junk", "missing"])
+def test_a_damaged_index_costs_nothing_and_is_built_anew(make_harness, suffix, kind) -> None:
+    harness = filled(make_harness)
+    path = segment_path(harness, 0, suffix)
+    before = bytes_of(harness.disk, path)
+    for flipped in range(len(before)) if kind == "flip" else (0,):
+        data = bytearray(before)
+        data[flipped] ^= 1 << (flipped % 8)
+        changed = {
+            "flip": data,
+            "zero": bytes(len(before)),
+            "cut": before[:5],
+            "empty": b"",
+            "junk": b"not an index at all!" * 3,
+            "missing": b"",
+        }[kind]
+        put(harness.disk, path, bytes(changed))
+        if kind == "missing":
+            harness.disk.remove(path)
+        log = harness.open(is_clean=True)
+        found, refused = read_each(log)
+        assert not refused, (flipped, refused)
+        assert found == list(range(log.log_end_offset))
+        if kind != "flip":
+            assert [line for line in log.health.findings if line.startswith(path)]
+        log.release()
+
+
+def test_an_index_that_is_built_anew_is_saved_at_the_next_stop_and_reported_once(make_harness) -> None:
+    harness = filled(make_harness)
+    path = segment_path(harness, 0, ".index")
+    before = harness.disk.read_file(path)
+    harness.disk.remove(path)
+    log = harness.open(is_clean=True)
+    assert len(log.health.findings) == 1
+    log.close(harness.now_ms)
+    assert harness.disk.read_file(path) == before
+    assert harness.open(is_clean=True).health.findings == ()
+
+
+def test_what_is_undamaged_reports_nothing(make_harness) -> None:
+    harness = filled(make_harness)
+    for _ in range(2):
+        log = harness.open(is_clean=True)
+        assert log.health.findings == ()
+        assert read_each(log) == (list(range(log.log_end_offset)), {})
+        log.close(harness.now_ms)
+
+
+def test_damaged_leader_epochs_are_read_from_the_log(make_harness) -> None:
+    harness = make_harness(segment_bytes=2000)
+    for epoch in (1, 4, 7):
+        harness.epoch = epoch
+        for _ in range(25):
+            harness.append(1)
+    harness.log.close(harness.now_ms)
+    entries = [(1, 0), (4, 25), (7, 50)]
+    for data in (b"junk", b"", b"0\n3\n1 0\n", b"0\n0\n", None):
+        path = f"t-0/{LEADER_EPOCH_CHECKPOINT}"
+        harness.disk.remove(path)
+        if data is not None:
+            put(harness.disk, path, data)
+        log = harness.open(is_clean=True)
+        assert log.leader_epochs.entries == entries
+        assert [line for line in log.health.findings if line.startswith(path)]
+        log.close(harness.now_ms)
+        assert harness.open(is_clean=True).health.findings == ()

@@ -1,0 +1,126 @@
+"""A partition with damaged files: its readers get an error, the others of the same request their records."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.builder import build_batch
+
+pytestmark = pytest.mark.asyncio
+
+NOW_MS = 1_800_000_000_000
+CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR = 2, 56
+
+
+def produce(partition: int, value: bytes) -> ProduceRequest:
+    records = build_batch([(None, value, NOW_MS, ())])
+    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(partition, records),)),)
+    return ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data)
+
+
+def fetch(*places: tuple[int, int], isolation_level: int = 0) -> FetchRequest:
+    partitions = tuple(
+        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20) for index, offset in places
+    )
+    return FetchRequest(
+        topics=(FetchTopic(topic="t", partitions=partitions),),
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=isolation_level,
+    )
+
+
+async def node_with_records(start_node: Any, disk: MemoryDisk) -> Any:
+    """Three partitions of three segments of four batches each, after a clean stop and a start."""
+    node = await start_node(disk=disk)
+    await node.create_topic("t", 3, index_interval_bytes="0")
+    client = node.connect()
+    for number in range(12):
+        for partition in range(3):
+            if number in (4, 8):
+                node.node.broker.partitions.find("t", partition).log.roll(NOW_MS)
+            answer = await client.ask(ApiKey.PRODUCE, 9, produce(partition, b"%03d" % number * 60))
+            assert answer.responses[0].partition_responses[0].error_code == 0
+    await node.node.stop()
+    return node
+
+
+def damage_length(disk: MemoryDisk, path: str, length: int) -> None:
+    """The length of the second batch."""
+    file = disk.open(path)
+    data = file.read(0, 1 << 20)
+    begin = 12 + struct.unpack_from(">i", data, 8)[0]
+    file.write_at(begin + 8, struct.pack(">i", length))
+    file.close()
+
+
+def codes_of(answer: Any) -> dict[int, int]:
+    return {part.partition_index: part.error_code for part in answer.responses[0].partitions}
+
+
+@pytest.mark.parametrize("length", [-12, -1, 1 << 30])
+async def test_a_damaged_batch_fails_its_partition_alone_and_is_logged_once(
+    start_node: Any, caplog: Any, length: int
+) -> None:
+    disk = MemoryDisk()
+    await node_with_records(start_node, disk)
+    path = "t-1/00000000000000000000.log"
+    damage_length(disk, path, length)
+    node = await start_node(disk=disk)
+    client = node.connect()
+    for _ in range(3):
+        answer = await client.ask(ApiKey.FETCH, 12, fetch((0, 1), (1, 1), (2, 1)))
+        assert codes_of(answer) == {0: 0, 1: CORRUPT_MESSAGE, 2: 0}
+        assert [bool(part.records) for part in answer.responses[0].partitions] == [True, False, True]
+    for offset in (0, 2, 3, 4, 11):
+        answer = await client.ask(ApiKey.FETCH, 12, fetch((1, offset), isolation_level=1))
+        assert codes_of(answer) == {1: 0}
+        assert answer.responses[0].partitions[0].records
+    asked = tuple(ListOffsetsPartition(index, timestamp=NOW_MS + 1) for index in range(3))
+    answer = await client.ask(
+        ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(topics=(ListOffsetsTopic("t", partitions=asked),))
+    )
+    assert all(part.error_code in (0, CORRUPT_MESSAGE) for part in answer.topics[0].partitions)
+    assert caplog.text.count(f"/disk0/{path}: ") == 1
+
+
+async def test_a_file_that_cannot_be_read_takes_its_log_directory_offline(start_node: Any) -> None:
+    disk = MemoryDisk()
+    await node_with_records(start_node, disk)
+    node = await start_node(disk=disk)
+    client = node.connect()
+    disk.fail(Fault("read_cached", "io", "t-1/00000000000000000000.log"))
+    answer = await client.ask(ApiKey.FETCH, 12, fetch((0, 1), (1, 1)))
+    assert codes_of(answer)[1] == KAFKA_STORAGE_ERROR
+    assert node.node.broker.is_directory_offline
+
+
+async def test_a_damaged_log_of_groups_stops_its_shard_once_and_names_the_place(start_node: Any, caplog: Any) -> None:
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    await node.create_topic("__consumer_offsets", 1, cleanup_policy="compact")
+    log = node.node.broker.partitions.find("__consumer_offsets", 0)
+    for number in range(12):
+        log.append(bytearray(build_batch([(b"\x00\x01\x00", b"%03d" % number * 60, NOW_MS, ())])), NOW_MS)
+        if number == 6:
+            log.log.roll(NOW_MS)
+    await node.node.stop()
+    path = "__consumer_offsets-0/00000000000000000000.log"
+    damage_length(disk, path, -12)
+    node = await start_node(disk=disk)
+    client = node.connect()
+    for _ in range(3):
+        answer = await client.ask(ApiKey.OFFSET_FETCH, 7, OffsetFetchRequest(group_id="g", topics=None))
+        assert answer.error_code == 15
+    assert caplog.text.count("__consumer_offsets-0 cannot be loaded, its groups are not served") == 1
+    assert path in caplog.text
