@@ -10,8 +10,9 @@ import pytest
 from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
 from moldau.simulation.checkers.ledger import Value
 from moldau.simulation.client import BrokerClient
+from moldau.simulation.kinds import settings_of
 from moldau.simulation.loop import VirtualLoop
-from moldau.simulation.scenario import Scenario, settings_of
+from moldau.simulation.scenario import Scenario
 from moldau.simulation.workers import SimulatedWorkers
 from moldau.simulation.workloads.producers import PlainProducer
 from moldau.simulation.world import World
@@ -40,7 +41,7 @@ def tell(story, seed=1, partitions=1):
 async def produce(world, topic, acks, partitions=(0,)):
     producer = PlainProducer(world, "producer", topic)
     client = await BrokerClient.open(world.network, "producer", world.port, producer.random)
-    batches = {index: producer.make_batch([Value(producer.name, 0, True)]) for index in partitions}
+    batches = {index: producer.make_batch(index, [Value(producer.name, 0, True)]) for index in partitions}
     request = producer.make_request(client, batches, acks)
     answer = await client.request(ApiKey.PRODUCE, request, ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == 0

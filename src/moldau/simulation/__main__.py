@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+from moldau.simulation.kinds import SHARES, has_kind
 from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_seed
 
 
@@ -19,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the seeds that the command line names; gives the exit code."""
     options = _parser().parse_args(arguments)
     seeds = _seeds(options.seeds) if options.seeds else [options.seed]
+    seeds = [seed for seed in seeds if not options.kind or has_kind(seed, options.kind)]
     began = time.perf_counter()
     failed = 0
     events = 0
@@ -35,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.digests:
         print(f"{failed} broken")
     else:
-        per_seed = elapsed / len(seeds)
+        per_seed = elapsed / max(1, len(seeds))
         print(f"{len(seeds)} seeds, {failed} broken, {events} events, {records} records, {elapsed:.1f} s", end=" ")
         print(f"({per_seed:.2f} s a seed)")
     return 1 if failed else 0
@@ -45,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m moldau.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the one seed to run")
     parser.add_argument("--seeds", metavar="A..B", help="all seeds from A to B")
+    parser.add_argument(
+        "--with", dest="kind", choices=sorted(SHARES), help="only the seeds that have this kind of work"
+    )
     parser.add_argument("--seconds-virtual", type=float, default=DEFAULT_SECONDS, help="how long trouble lasts")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the seeds")
     parser.add_argument("--verbose", action="store_true", help="tell the story while it happens")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 REQUEST_TIMEOUT_S = 10.0
+LIMITED = "limited"
+"""The only client id that has a quota."""
 FIRST_VERSIONS: dict[ApiKey, int] = {
     ApiKey.METADATA: 4,  # below it, asking for a topic creates it
     ApiKey.OFFSET_FETCH: 2,
@@ -161,6 +163,9 @@ class BrokerClient(asyncio.Protocol):
             raise ViolationError(
                 "well-formed responses", f"{api_key.name} v{version}: {len(body) - position} bytes left"
             )
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms and self.name != LIMITED:
+            raise ViolationError("only who passes a quota waits", f"{self.name}: {api_key.name} waits {throttle_ms} ms")
         if question.answer.done():
             return
         if question.note is not None:

@@ -24,14 +24,27 @@ PAGE_BYTES = 4096
 class SimulatedClock:
     """Both clocks follow the loop's; the wall clock may be set off by `skew_ms`, also back."""
 
-    __slots__ = ("_loop", "skew_ms")
+    __slots__ = ("_latest_ms", "_loop", "_skew_ms", "setback_ms")
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
-        self.skew_ms = 0
+        self._skew_ms = 0
+        self._latest_ms = 0
+        self.setback_ms = 0
+        """The most that the wall clock was set back by, all in all."""
 
     def now_ms(self) -> int:
-        return DEFAULT_NOW_MS + self.skew_ms + int(self._loop.time() * 1000)
+        return DEFAULT_NOW_MS + self._skew_ms + int(self._loop.time() * 1000)
+
+    def set_off(self, skew_ms: int) -> None:
+        """The wall clock is `skew_ms` ahead of the loop's from here on."""
+        self._latest_ms = self.latest_ms()
+        self.setback_ms += max(0, self._skew_ms - skew_ms)
+        self._skew_ms = skew_ms
+
+    def latest_ms(self) -> int:
+        """The latest that the wall clock ever showed."""
+        return max(self._latest_ms, self.now_ms())
 
     def monotonic_ms(self) -> int:
         return int(self._loop.time() * 1000)

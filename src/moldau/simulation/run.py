@@ -14,8 +14,9 @@ from random import Random
 import msgspec
 
 from moldau.errors import InvariantError
+from moldau.simulation.kinds import kind_settings, settings_of
 from moldau.simulation.loop import StuckError, VirtualLoop
-from moldau.simulation.scenario import Scenario, run_until_failed, settings_of
+from moldau.simulation.scenario import Scenario, run_until_failed
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
 
@@ -70,7 +71,8 @@ def _run_world(
     loop = VirtualLoop()
     try:
         asyncio.set_event_loop(loop)
-        world = World(seed, loop, settings_of(Random(f"{seed}/settings").randrange), write_line)
+        settings = settings_of(Random(f"{seed}/settings").randrange) | kind_settings(seed)
+        world = World(seed, loop, settings, write_line)
         world.trace.is_every_event_told = is_every_event_told
         try:
             violation = _run(world, Scenario(world, seconds))

@@ -8,25 +8,32 @@ running node, and once more after a last crash or stop, for what was folded from
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from moldau.shell.io.twins.memory_disk import Fault, Operation
+from moldau.simulation.audits import GroupDescriber, OffsetAuditor, TopicAudit
 from moldau.simulation.checkers.group_ledger import GroupLedger
+from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES, has_kind, kind_random
 from moldau.simulation.network import NetworkWeather
+from moldau.simulation.troubles import Troubles
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
-from moldau.simulation.workloads.group_members import GROUP_ID_NOT_FOUND, GroupMember, fetch_offsets, find_coordinator
+from moldau.simulation.workloads.directory_mover import DirectoryMover
+from moldau.simulation.workloads.epoch_asker import EpochAsker
+from moldau.simulation.workloads.group_members import GroupMember
 from moldau.simulation.workloads.producers import IdempotentProducer, PlainProducer
+from moldau.simulation.workloads.questioner import Questioner
+from moldau.simulation.workloads.quota_admin import LimitedProducer, QuotaAdmin, QuotaAuditor
 from moldau.simulation.workloads.readers import Auditor, Consumer
 from moldau.simulation.workloads.record_deleter import RecordDeleter
+from moldau.simulation.workloads.session_reader import SessionReader
 from moldau.simulation.workloads.settings_admin import SettingsAdmin, SettingsAuditor, SettingsLedger
 from moldau.simulation.workloads.simple_positions import ExpiryAuditor, SimplePositions
+from moldau.simulation.workloads.time_searcher import TimeSearcher
 from moldau.simulation.workloads.topic_admin import PassingReader, TopicAdmin
-from moldau.simulation.world import SimulatedTopic, World
+from moldau.simulation.world import SimulatedTopic, World, directory_path
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
@@ -39,43 +46,9 @@ DRAIN_PATIENCE_S = 120.0
 AUDIT_PATIENCE_S = 120.0
 GROUP = "readers"
 SIMPLE_GROUP = "positions"
-OFFSETS_RETENTION_MINUTES = 5
-"""Longer than any story lasts, so that nothing expires before its end."""
 EXPIRY_SHARE = 0.2
-
-
-def settings_of(world_random_below: Callable[[int], int]) -> dict[str, str]:
-    """The broker's settings of this seed: small, so that rolls, checkpoints and retention happen within seconds."""
-
-    def choose(*values: int | str) -> str:
-        return str(values[world_random_below(len(values))])
-
-    settings = {
-        "node.id": "1",
-        "process.roles": "broker,controller",
-        "listeners": "PLAINTEXT://broker:9092",
-        "offsets.topic.num.partitions": choose(1, 2),
-        "group.initial.rebalance.delay.ms": choose(0, 500),
-        "log.flush.offset.checkpoint.interval.ms": choose(500, 5_000, 60_000),
-        "log.flush.start.offset.checkpoint.interval.ms": choose(500, 5_000),
-        "replica.high.watermark.checkpoint.interval.ms": choose(500, 5_000),
-        "log.retention.check.interval.ms": choose(1_000, 3_000),
-        "log.initial.task.delay.ms": choose(100, 1_000),
-        "auto.create.topics.enable": "false",
-        "log.cleaner.backoff.ms": choose(200, 1_000),
-        "log.cleaner.dedupe.buffer.size": choose(2_000, 1_000_000),
-        "offsets.retention.minutes": str(OFFSETS_RETENTION_MINUTES),
-        "offsets.retention.check.interval.ms": "20000",
-        "moldau.record.validation": choose("header", "header", "full"),
-        "moldau.connection.pending.responses": choose(1, 3, 64),
-        "moldau.connection.pending.response.bytes": choose(100, 8_388_608),
-        "moldau.connection.high.water.bytes": choose(500, 20_000, 1_048_576),
-        "moldau.parked.fetches": choose(1, 2, 10_000),
-        "moldau.open.files": choose(16, 4_096),
-    }
-    if world_random_below(2):
-        settings["log.flush.interval.messages"] = "1"
-    return settings
+SHORTEST_RETENTION_MS = 2_000
+"""Of those that the administrator of the settings gives to the topic that expires."""
 
 
 class Scenario:
@@ -91,16 +64,14 @@ class Scenario:
         self.positions = GroupLedger(SIMPLE_GROUP, is_flushed=self.is_all_flushed)
         self.settings_ledger = SettingsLedger()
         self.group_topic: SimulatedTopic
-        self.is_restart_needed = False
-        self.is_power_safe = True
-        """False once a failed fsync lost pages of files that a later process trusts: no power may be lost then."""
-        self.troubles: list[Callable[[], Awaitable[None]]] = []
+        self.troubles = Troubles(world)
         self.clients: list[asyncio.Task[None]] = []
         self.admins: list[TopicAdmin] = []
+        self.quotas: QuotaAdmin | None = None
 
     async def run(self) -> None:
         world = self.world
-        self.draw_troubles()
+        self.troubles.draw()
         if not await world.boot():
             raise ViolationError("the node starts and stops", "the first start failed")
         await self.create_topics()
@@ -109,44 +80,21 @@ class Scenario:
             await asyncio.sleep(self.random.choice((0.1, 0.5, 1.0, 2.0)))
             world.check_node()
             if not world.is_up:
-                await self.restart(is_trouble_allowed=True)
-            elif self.troubles:
-                await self.random.choice(self.troubles)()
+                await self.troubles.restart(is_trouble_allowed=True)
+            elif self.troubles.drawn:
+                await self.random.choice(self.troubles.drawn)()
         await self.heal()
         await self.drain()
         await self.audit("before the last restart")
         await self.last_restart()
         await self.audit("after the last restart")
+        await self.check_bound()
         if self.random.random() < EXPIRY_SHARE:
             await self.expire()
         await world.stop()
         world.check_node()
 
     # -- the start
-
-    def draw_troubles(self) -> None:
-        everything = (
-            self.crash_process,
-            self.crash_machine,
-            self.crash_process_inside,
-            self.crash_machine_inside,
-            self.restart_cleanly,
-            self.abort,
-            self.fill_disk,
-            self.break_disk,
-            self.slow_disk,
-            self.cold_reads,
-            self.reset_connections,
-            self.stormy_network,
-            self.silence_connection,
-            self.slow_reader,
-            self.set_clock,
-        )
-        count = self.random.randint(1, 5)
-        self.troubles = list(self.random.sample(everything, count))
-        if self.crash_process not in self.troubles and self.crash_machine not in self.troubles:
-            self.troubles.append(self.random.choice(everything[:4]))
-        self.world.trace.tell("troubles: " + ", ".join(trouble.__name__ for trouble in self.troubles))
 
     async def create_topics(self) -> None:
         """One that flushes each batch, one that leaves it to the page cache, one with retention, one compacted."""
@@ -173,9 +121,24 @@ class Scenario:
             **dict((small, index)),
         }
         await self.create_topic("compacted", 1, compaction)
+        if has_kind(self.world.seed, "retention by bytes"):
+            await self.create_bounded_topic()
         self.group_topic = random.choice(self.topics[:2])
         self.world.groups[GROUP] = self.group
         self.world.groups[SIMPLE_GROUP] = self.positions
+
+    async def create_bounded_topic(self) -> None:
+        """One whose log may only be so long."""
+        random = kind_random(self.world.seed, "retention by bytes")
+        configs = {
+            "retention.bytes": str(random.choice((60_000, 150_000))),
+            "internal.segment.bytes": str(random.choice((40_000, 60_000))),
+            "file.delete.delay.ms": "500",
+        }
+        await self.create_topic("bounded", 1, configs)
+        self.topics[-1].ledger(self.world, 0).bytes_left = lambda start: sum(
+            size for base_offset, size in self.world.segment_sizes("bounded", 0) if base_offset >= start
+        )
 
     async def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         request = CreateTopicsRequest(
@@ -188,14 +151,14 @@ class Scenario:
         topic_id = await self.topic_id(client, name, partitions)
         client.close()
         is_flushed = self.is_all_flushed or "flush.messages" in configs
-        topic = self.world.new_topic(
-            name,
-            topic_id,
-            partitions,
+        rules = TopicRules(
             is_flushed=is_flushed,
-            may_expire="retention.ms" in configs,
             is_compacted="cleanup.policy" in configs,
+            retention_ms=SHORTEST_RETENTION_MS if "retention.ms" in configs else None,
+            retention_bytes=int(configs["retention.bytes"]) if "retention.bytes" in configs else None,
+            delete_retention_ms=int(configs.get("delete.retention.ms", 0)),
         )
+        topic = self.world.new_topic(name, topic_id, partitions, rules)
         self.topics.append(topic)
         self.settings_ledger.created(name, configs)
 
@@ -210,7 +173,7 @@ class Scenario:
 
     def start_clients(self) -> None:
         world, random = self.world, self.random
-        flushed, cached, expiring, compacted = self.topics
+        flushed, cached, expiring, compacted = self.topics[:4]
         self.admins = [TopicAdmin(world, "admin", ("passing-a", "passing-b"))]
         loops: list[ClientLoop] = [
             IdempotentProducer(world, "idem-flushed", flushed),
@@ -230,118 +193,31 @@ class Scenario:
             GroupMember(world, "member-2", self.group_topic, self.group),
             *self.admins,
             PassingReader(world, "read-passing", ("passing-a", "passing-b")),
+            *self.loops_of_kinds(),
         ]
         self.clients = [asyncio.ensure_future(loop.run()) for loop in loops]
 
-    # -- troubles
-
-    async def restart(self, *, is_trouble_allowed: bool) -> None:
-        """Boots after a crash; where trouble is allowed, now and then with the next crash or fault on its way."""
-        world, random = self.world, self.random
-        await asyncio.sleep(random.choice((0.0, 0.1, 1.0)))
-        self.is_restart_needed = False
-        plan = None
-        if is_trouble_allowed and random.random() < 0.2:
-            plan = ("machine" if self.is_power_safe and random.random() < 0.5 else "process", random.randint(1, 40))
-        if is_trouble_allowed and random.random() < 0.1:
-            operation: Operation = random.choice(("read", "append", "write", "flush", "open"))
-            world.disk.fail(Fault(operation, random.choice(("io", "full")), times=1))
-            world.trace.tell(f"the first {operation} of the start fails")
-            world.is_disk_troubled = True
-            self.is_power_safe &= operation != "flush"
-            self.is_restart_needed = True
-        is_booted = await world.boot(plan=plan)
-        world.disk.heal()
-        world.is_disk_troubled = False
-        if not is_booted and not is_trouble_allowed:
-            raise ViolationError("the node starts and stops", "a start failed on a healthy machine")
-
-    async def crash_process(self) -> None:
-        self.world.kill("process")
-
-    async def crash_machine(self) -> None:
-        self.world.kill("machine" if self.is_power_safe else "process")
-
-    async def crash_process_inside(self) -> None:
-        self.world.plan_crash("process", self.random.randint(1, 60))
-
-    async def crash_machine_inside(self) -> None:
-        self.world.plan_crash("machine" if self.is_power_safe else "process", self.random.randint(1, 60))
-
-    async def restart_cleanly(self) -> None:
-        await self.world.stop()
-
-    async def abort(self) -> None:
-        await self.world.abort()
-
-    async def fill_disk(self) -> None:
-        disk = self.world.disk
-        disk.capacity_bytes = disk.used_bytes() + self.random.choice((0, 100, 1_000, 20_000))
-        self.world.trace.tell(f"disk full at {disk.capacity_bytes} bytes")
-        await asyncio.sleep(self.random.choice((0.2, 1.0, 3.0)))
-        disk.capacity_bytes = None
-        self.world.trace.tell("disk has room again")
-
-    async def break_disk(self) -> None:
-        """One operation fails; the log directory is offline until the restart that follows."""
-        if self.is_restart_needed:
-            self.world.kill("process")
-            return
-        operation: Operation = self.random.choice(("append", "flush", "write", "read"))
-        path = self.random.choice(("", ".log", "flushed", "cached"))
-        self.world.disk.fail(Fault(operation, "io", path, times=1))
-        self.world.trace.tell(f"the next {operation} of *{path}* fails")
-        self.is_restart_needed = True
-        await asyncio.sleep(self.random.choice((0.5, 2.0)))
-        self.world.disk.heal()
-        if operation == "flush":
-            self.is_power_safe = False
-
-    async def slow_disk(self) -> None:
-        self.world.trace.tell("the disk is slow")
-        self.world.worker_weather.delay_max = self.random.choice((0.1, 1.0))
-        await asyncio.sleep(self.random.choice((0.5, 2.0)))
-        self.world.worker_weather.delay_max = 0.01
-
-    async def cold_reads(self) -> None:
-        self.world.disk.fail(Fault("read_cached", "cold", times=self.random.choice((1, 10, 100))))
-
-    async def reset_connections(self) -> None:
-        connections = list(self.world.network.connections.values())
-        for connection in self.random.sample(connections, self.random.randint(0, len(connections))):
-            self.world.network.reset(connection)
-
-    async def stormy_network(self) -> None:
-        """Resets at any byte, small windows, long delays."""
-        self.world.trace.tell("storm")
-        self.world.network.weather = NetworkWeather(
-            delay_max=self.random.choice((0.002, 0.05)),
-            spike_share=0.05,
-            cut_share=0.8,
-            reset_share=self.random.choice((0.0, 0.01, 0.05)),
-            window_bytes=self.random.choice((512, 4_096, 65_536)),
-        )
-        await asyncio.sleep(self.random.choice((0.5, 2.0)))
-        self.world.network.weather = NetworkWeather()
-
-    async def silence_connection(self) -> None:
-        connections = list(self.world.network.connections.values())
-        if connections:
-            self.world.network.silence(self.random.choice(connections))
-
-    async def slow_reader(self) -> None:
-        """A client that asks and does not read."""
-        connections = list(self.world.network.connections.values())
-        if not connections:
-            return
-        end = self.random.choice(connections).client
-        end.pause_reading()
-        await asyncio.sleep(self.random.choice((0.5, 3.0)))
-        end.resume_reading()
-
-    async def set_clock(self) -> None:
-        self.world.clock.skew_ms = self.random.choice((-5_000, -100, 0, 100, 5_000))
-        self.world.trace.tell(f"the wall clock is set off by {self.world.clock.skew_ms} ms")
+    def loops_of_kinds(self) -> list[ClientLoop]:
+        """Clients that only some seeds have."""
+        world, topics = self.world, tuple(self.topics)
+        loops: list[ClientLoop] = []
+        if has_kind(world.seed, "retention by bytes"):
+            loops += [PlainProducer(world, "plain-bounded", topics[4]), Consumer(world, "read-bounded", topics[4])]
+        if has_kind(world.seed, "sessions"):
+            loops.append(SessionReader(world, "session", topics[:3]))
+        if has_kind(world.seed, "times"):
+            loops.append(TimeSearcher(world, "times", topics))
+        if has_kind(world.seed, "epochs"):
+            loops.append(EpochAsker(world, "epochs", topics))
+        if has_kind(world.seed, "questions"):
+            loops.append(Questioner(world, "questions", topics))
+        if has_kind(world.seed, "directories"):
+            paths = tuple(directory_path(place) for place in range(len(world.disks)))
+            loops.append(DirectoryMover(world, "mover", topics, paths))
+        if has_kind(world.seed, "quotas"):
+            self.quotas = QuotaAdmin(world, "quotas")
+            loops += [self.quotas, LimitedProducer(world, topics[1], self.quotas)]
+        return loops
 
     # -- the end
 
@@ -349,16 +225,16 @@ class Scenario:
         """All troubles end; the node runs."""
         world = self.world
         world.trace.tell("heal")
-        world.disk.heal()
-        world.disk.capacity_bytes = None
+        world.heal_disks()
+        world.limit_disks(None)
         world.worker_weather.delay_max = 0.01
         world.network.weather = NetworkWeather()
-        if world.process_disk is not None:
-            world.process_disk.plan = None
-        if world.is_up and self.is_restart_needed:
+        for disk in world.process_disks:
+            disk.plan = None
+        if world.is_up and self.troubles.is_restart_needed:
             world.kill("process")
         if not world.is_up:
-            await self.restart(is_trouble_allowed=False)
+            await self.troubles.restart(is_trouble_allowed=False)
 
     async def drain(self) -> None:
         """The clients finish what they owe: on a healthy node they can."""
@@ -373,7 +249,7 @@ class Scenario:
 
     async def last_restart(self) -> None:
         world = self.world
-        kinds = ("process", "clean", "machine") if self.is_power_safe else ("process", "clean")
+        kinds = ("process", "clean", "machine") if self.troubles.is_power_safe else ("process", "clean")
         kind = self.random.choice(kinds)
         before = GroupDescriber(world, "describe-before", GROUP)
         await before.run()
@@ -382,7 +258,7 @@ class Scenario:
             await world.stop()
         else:
             world.kill(kind)
-        await self.restart(is_trouble_allowed=False)
+        await self.troubles.restart(is_trouble_allowed=False)
         after = GroupDescriber(world, "describe-after", GROUP)
         await after.run()
         if world.metadata() != metadata:
@@ -405,12 +281,24 @@ class Scenario:
                 await offsets.run()
                 await self.audit_positions(when, is_expired=False)
                 await SettingsAuditor(world, f"audit-settings-{when}", self.settings_ledger).run()
+                if self.quotas is not None:
+                    await QuotaAuditor(self.quotas, f"audit-quotas-{when}").run()
                 for admin in self.admins:
                     audit = TopicAudit(admin, f"audit-topics-{when}")
                     await audit.run()
         except TimeoutError as error:
             raise ViolationError("a healthy node makes progress", f"the audit {when} could not finish") from error
         world.check_node()
+
+    async def check_bound(self) -> None:
+        """Nobody writes any more: soon the bounded log has no segment too many."""
+        if not has_kind(self.world.seed, "retention by bytes"):
+            return
+        await asyncio.sleep(2 * float(self.world.settings["log.retention.check.interval.ms"]) / 1_000 + 2)
+        bound = self.topics[4].ledger(self.world, 0).rules.retention_bytes or 0
+        sizes = [size for _, size in self.world.segment_sizes("bounded", 0)]
+        if sizes and sum(sizes) - bound >= sizes[0]:
+            raise ViolationError("retention by bytes keeps its bound", f"segments of {sizes} bytes, allowed {bound}")
 
     async def audit_positions(self, when: str, *, is_expired: bool) -> None:
         for topic, group in ((self.group_topic, self.group), (self.topics[0], self.positions)):
@@ -419,77 +307,12 @@ class Scenario:
     async def expire(self) -> None:
         """Nobody commits any more: half-way everything is there, after the retention nothing is."""
         retention_s = OFFSETS_RETENTION_MINUTES * 60
-        self.world.clock.skew_ms = 0
+        self.world.clock.set_off(0)
         await asyncio.sleep(retention_s / 2 - self.seconds)
         await self.audit_positions("half-way", is_expired=False)
         # sessions end first, and a clock that was ahead made the last commits look younger
         await asyncio.sleep(retention_s / 2 + 100)
         await self.audit_positions("expired", is_expired=True)
-
-
-class OffsetAuditor(ClientLoop):
-    """Reads the committed offsets of a group once."""
-
-    def __init__(self, world: World, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
-        super().__init__(world, name)
-        self.topic = topic
-        self.group = group
-        self.is_finished = False
-
-    def is_done(self) -> bool:
-        return self.is_finished
-
-    async def step(self) -> None:
-        client = await self.client()
-        if await find_coordinator(self, client, self.group.group):
-            await fetch_offsets(self, client, self.group, self.topic, tuple(range(self.topic.partitions)))
-            self.is_finished = True
-
-
-class GroupDescriber(ClientLoop):
-    """Describes a group once: its state, and its members with their assignments."""
-
-    def __init__(self, world: World, name: str, group: str) -> None:
-        super().__init__(world, name)
-        self.group = group
-        self.described: tuple[str, str, tuple[tuple[str, bytes], ...]] | None = None
-
-    @property
-    def is_stable(self) -> bool:
-        return self.described is not None and self.described[0] == "Stable"
-
-    def is_done(self) -> bool:
-        return self.described is not None
-
-    async def step(self) -> None:
-        client = await self.client()
-        answer = await client.request(
-            ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest((self.group,)), DescribeGroupsResponse
-        )
-        group = answer.groups[0]
-        if group.error_code not in (0, GROUP_ID_NOT_FOUND):
-            self.must_be_retriable(group.error_code, "DescribeGroups")
-            await asyncio.sleep(0.1)
-            return
-        members = tuple(sorted((member.member_id, member.member_assignment) for member in group.members))
-        self.described = (group.group_state, group.protocol_data, members)
-        self.world.trace.note("described", self.described)
-
-
-class TopicAudit(ClientLoop):
-    """Looks once more whether the admin's topics are what they should be."""
-
-    def __init__(self, admin: TopicAdmin, name: str) -> None:
-        super().__init__(admin.world, name)
-        self.admin = admin
-        self.is_finished = False
-
-    def is_done(self) -> bool:
-        return self.is_finished
-
-    async def step(self) -> None:
-        await self.admin.verify(await self.client())
-        self.is_finished = True
 
 
 async def run_until_failed(world: World, scenario: Scenario) -> ViolationError | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from traceback import format_exception
 
@@ -16,15 +17,16 @@ import msgspec
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.errors import InvariantError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.simulation.checkers.group_ledger import GroupLedger
-from moldau.simulation.checkers.ledger import Ledger, PartitionLedger
-from moldau.simulation.checkers.survivors import log_end_on_disk
+from moldau.simulation.checkers.ledger import Ledger, PartitionLedger, TopicRules
+from moldau.simulation.checkers.survivors import SEGMENT_SUFFIX, log_end_on_disk
 from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock
+from moldau.simulation.kinds import has_kind, kind_random
 from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
@@ -32,6 +34,8 @@ from moldau.simulation.violation import ViolationError
 from moldau.simulation.workers import SimulatedWorkers, WorkerWeather
 from moldau.types import Uuid
 
+DIRECTORIES = 2
+"""How many log directories there are where there are several."""
 BOOT_PATIENCE_S = 120.0
 STOP_PATIENCE_S = 60.0
 
@@ -77,15 +81,17 @@ class World:
         self.random = Random(f"{seed}/world")
         self.network = SimulatedNetwork(loop, Random(f"{seed}/network"), self.trace)
         self.network.kept_buffer_of = incomplete_frame_of
-        self.disk = MemoryDisk()
+        self.disks = [MemoryDisk() for _ in range(DIRECTORIES if has_kind(seed, "directories") else 1)]
+        self.fault_random = kind_random(seed, "directories")
         self.clock = SimulatedClock(loop)
         self.worker_weather = WorkerWeather()
-        self.ledger = Ledger()
+        self.ledger = Ledger(self.clock.latest_ms, lambda: self.clock.setback_ms)
         self.groups: dict[str, GroupLedger] = {}
         self.port = 9092
         self.boots = 0
         self.process: SimulatedProcess | None = None
-        self.process_disk: ProcessDisk | None = None
+        self.process_disks: list[ProcessDisk] = []
+        """Of the process that runs: one for each log directory."""
         self.workers: SimulatedWorkers | None = None
         self.node: Node | None = None
         self.is_draining = False
@@ -122,15 +128,10 @@ class World:
         name: str,
         topic_id: Uuid,
         partitions: int,
-        *,
-        is_flushed: bool,
-        may_expire: bool = False,
-        is_compacted: bool = False,
+        rules: TopicRules,
     ) -> SimulatedTopic:
-        self.ledger.add_topic(
-            name, topic_id, partitions, is_flushed=is_flushed, may_expire=may_expire, is_compacted=is_compacted
-        )
-        return SimulatedTopic(name, topic_id, partitions, is_compacted)
+        self.ledger.add_topic(name, topic_id, partitions, rules)
+        return SimulatedTopic(name, topic_id, partitions, rules.is_compacted)
 
     # -- the life of the broker
 
@@ -145,20 +146,29 @@ class World:
         """
         self.boots += 1
         process = SimulatedProcess(f"broker-{self.boots}")
-        disk = ProcessDisk(self.disk, process, self.trace)
+        disks = [ProcessDisk(disk, process, self.trace) for disk in self.disks]
         workers = SimulatedWorkers(self.loop, process, Random(f"{self.seed}/workers/{self.boots}"), self.worker_weather)
         random = SeededRandom(Random(f"{self.seed}/node/{self.boots}").getrandbits(64))
-        self.process, self.process_disk, self.workers = process, disk, workers
-        disk.before_call = workers.rest
+        self.process, self.process_disks, self.workers = process, disks, workers
+        for disk in disks:
+            disk.before_call = workers.rest
         self.died.clear()
         self.trace.tell(f"boot {self.boots}")
-        disk.on_write_after_abort = self.written_after_abort
+        for disk in disks:
+            disk.on_write_after_abort = self.written_after_abort
         if plan is not None:
-            self.trace.tell(f"{plan[0]} crash planned within {plan[1]} changes of the disk")
-            disk.plan = CrashPlan(plan[1], plan[0], self.random, self.kill)
+            self.plan_crash(*plan)
         node = Node(
             parse_broker_settings(self.settings),
-            Doors(clock=self.clock, random=random, disk=disk, workers=workers, network=self.network),
+            Doors(
+                clock=self.clock,
+                random=random,
+                disk=disks[0],
+                workers=workers,
+                network=self.network,
+                further_disks=tuple(disks[1:]),
+                paths=tuple(directory_path(place) for place in range(len(disks))),
+            ),
         )
         node.log = SimulatedEventLog(self)
         self.high_watermarks.clear()
@@ -184,14 +194,15 @@ class World:
 
     async def abort(self) -> None:
         """The node drops everything, as for a crash, but its process goes on for a moment."""
-        node, process, disk = self.node, self.process, self.process_disk
-        if node is None or process is None or process.is_dead or disk is None:
+        node, process, disks = self.node, self.process, self.process_disks
+        if node is None or process is None or process.is_dead:
             return
         self.trace.tell("abort")
 
         async def abort_in_process() -> None:
             node.abort()
-            disk.is_aborted = True
+            for disk in disks:
+                disk.is_aborted = True
 
         self.loop.run_in_process(process, abort_in_process())
         self.node = None
@@ -221,16 +232,19 @@ class World:
 
     def start_failed(self, what: str, error: BaseException) -> None:
         """A start or a stop may fail only because the disk does."""
-        if not self.is_disk_troubled and not self.disk.faults and self.disk.capacity_bytes is None:
+        is_healthy = not any(disk.faults or disk.capacity_bytes is not None for disk in self.disks)
+        if not self.is_disk_troubled and is_healthy:
             raise ViolationError("the node starts and stops", f"{what} failed on a healthy disk: {error!r}") from error
         if self.process is not None and not self.process.is_dead:
             self.kill("process")
 
     def plan_crash(self, kind: str, changes: int) -> None:
         """The process will die inside its `changes`-th change of the disk from now."""
-        if self.process_disk is not None and self.is_up:
+        if self.process is not None and not self.process.is_dead:
             self.trace.tell(f"{kind} crash planned within {changes} changes of the disk")
-            self.process_disk.plan = CrashPlan(changes, kind, self.random, self.kill)
+            plan = CrashPlan(changes, kind, self.random, self.kill)
+            for disk in self.process_disks:
+                disk.plan = plan
 
     def kill(self, kind: str, *, is_told: bool = True) -> None:
         """The broker's process ends at this instant: "process" keeps the page cache, "machine" loses it."""
@@ -246,10 +260,11 @@ class World:
         self.end_work()
         is_power_lost = kind == "machine"
         self.network.drop_process(process, is_silent=is_power_lost and self.random.random() < 0.3)
-        if is_power_lost:
-            self.disk.crash_machine(SeededRandom(self.random.getrandbits(64)))
-        else:
-            self.disk.crash_process()
+        for disk in self.disks:
+            if is_power_lost:
+                disk.crash_machine(SeededRandom(self.random.getrandbits(64)))
+            else:
+                disk.crash_process()
         self.died.set()
         try:
             self.check_survivors(is_power_lost=is_power_lost)
@@ -264,28 +279,80 @@ class World:
 
     def check_survivors(self, *, is_power_lost: bool) -> None:
         """What the disk holds now, against what was promised."""
-        faults, self.disk.faults = self.disk.faults, []  # set for the node, not for who looks over its shoulder
-        for (_, partition), ledger in self.ledger.partitions.items():
-            directory = f"{ledger.topic}-{partition}"
-            end = log_end_on_disk(self.disk, directory, may_have_gaps=ledger.is_compacted)
-            lost = ledger.survived(end, is_power_lost=is_power_lost)
-            self.trace.note("survived", ledger.topic, partition, end, lost)
-        self.disk.faults = faults
+        with self._no_faults():
+            self._check_survivors(is_power_lost=is_power_lost)
         if is_power_lost:
             for group in self.groups.values():
                 group.power_lost()
 
+    @contextmanager
+    def _no_faults(self) -> Iterator[None]:
+        """Faults are set for the node, not for who looks over its shoulder."""
+        faults = [disk.faults for disk in self.disks]
+        for disk in self.disks:
+            disk.faults = []
+        yield
+        for disk, kept in zip(self.disks, faults, strict=True):
+            disk.faults = kept
+
+    def _check_survivors(self, *, is_power_lost: bool) -> None:
+        for (_, partition), ledger in self.ledger.partitions.items():
+            directory = f"{ledger.topic}-{partition}"
+            may_have_gaps = ledger.rules.is_compacted
+            end = max(log_end_on_disk(disk, directory, may_have_gaps=may_have_gaps) for disk in self.disks)
+            lost = ledger.survived(end, is_power_lost=is_power_lost)
+            self.trace.note("survived", ledger.topic, partition, end, lost)
+
+    # -- the disks
+
+    def fail_disk(self, fault: Fault) -> None:
+        """One of the disks has `fault` from here on."""
+        self.disks[self.fault_random.randrange(len(self.disks))].fail(fault)
+
+    def heal_disks(self) -> None:
+        for disk in self.disks:
+            disk.heal()
+
+    def limit_disks(self, room_bytes: int | None) -> None:
+        """Each disk takes so many bytes more; None: it has room for all."""
+        for disk in self.disks:
+            disk.capacity_bytes = None if room_bytes is None else disk.used_bytes() + room_bytes
+
+    @property
+    def is_disk_limited(self) -> bool:
+        return any(disk.capacity_bytes is not None for disk in self.disks)
+
+    def segment_sizes(self, topic: str, partition: int) -> list[tuple[int, int]]:
+        """(base offset, bytes) of the segments of a partition, the oldest first."""
+        found: list[tuple[int, int]] = []
+        directory = f"{topic}-{partition}"
+        with self._no_faults():
+            for disk in self.disks:
+                for name in disk.list_directory(directory):
+                    if name.endswith(SEGMENT_SUFFIX):
+                        size = len(disk.read_file(f"{directory}/{name}"))
+                        found.append((int(name.removesuffix(SEGMENT_SUFFIX)), size))
+        return sorted(found)
+
     # -- rules that look inside
 
-    def metadata(self) -> dict[str, tuple[Uuid, tuple[int, ...], dict[str, str]]]:
-        """What the node believes of topics: id, partitions and configs by name."""
+    def metadata(self) -> tuple[object, ...]:
+        """What the node believes of topics, settings, quotas and features, and which producer id comes next. How the
+        broker itself is registered changes with each start."""
         if self.node is None:
-            return {}
+            return ()
         image = self.node.broker.image
-        return {
-            topic.name: (topic.topic_id, tuple(sorted(topic.partitions)), dict(image.topic_configs(topic.name)))
+        topics = {
+            topic.name: (topic.topic_id, tuple(sorted(topic.partitions)))
             for topic in sorted(image.topics_by_id.values(), key=lambda topic: topic.name)
         }
+        return (
+            topics,
+            dict(sorted(image.configs.items(), key=lambda item: str(item[0]))),
+            dict(sorted(image.client_quotas.items(), key=lambda item: str(item[0]))),
+            dict(sorted(image.features.items())),
+            image.next_producer_id,
+        )
 
     def check_partitions(self) -> None:
         """After every event: the offsets of each partition are in order, and no high watermark goes back."""
@@ -316,3 +383,8 @@ class World:
 def incomplete_frame_of(protocol: asyncio.BufferedProtocol) -> object:
     """The private buffer of a ServerConnection in the middle of a long frame; the shared one is always free."""
     return getattr(protocol, "_frame", None)
+
+
+def directory_path(place: int) -> str:
+    """What clients know the log directory by."""
+    return f"/directory-{place}"

@@ -6,17 +6,17 @@ import pytest
 
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset, GroupLedger
-from moldau.simulation.checkers.ledger import PartitionLedger, Value
+from moldau.simulation.checkers.ledger import PartitionLedger, SentTimes, TopicRules, Value
 from moldau.simulation.checkers.survivors import log_end_on_disk
 from moldau.simulation.violation import ViolationError
 from moldau.types import Uuid
 from moldau.wire.records.builder import build_batch
 
 
-def ledger(*, is_flushed=False, may_expire=False, is_compacted=False):
-    return PartitionLedger(
-        "t", Uuid(bytes(16)), 0, is_flushed=is_flushed, may_expire=may_expire, is_compacted=is_compacted
-    )
+def ledger(*, may_expire=False, now_ms=0, **rules):
+    if may_expire:
+        rules["retention_ms"] = 0
+    return PartitionLedger("t", Uuid(bytes(16)), 0, TopicRules(**rules), SentTimes(lambda: now_ms))
 
 
 def values(*numbers):
@@ -77,13 +77,105 @@ def test_a_whole_read_shows_what_is_missing_and_what_is_out_of_order():
         ledger().check_whole({0: Value("p", 2, True), 1: Value("p", 1, True)}, 2)
 
 
-def test_compaction_takes_only_what_a_later_record_of_the_key_or_a_tombstone_allows():
+def test_compaction_takes_only_what_a_later_record_of_the_key_allows():
     known = ledger(is_compacted=True)
-    # the same key: 1, 8, 15; 11 is a tombstone, and the last of its key
-    known.acknowledged(0, values(1, 8, 15, 11))
-    known.check_whole({2: Value("p", 15, True)}, 4)
+    # the same key: 1, 8, 15
+    known.acknowledged(0, values(1, 8, 15))
+    known.check_whole({2: Value("p", 15, True)}, 3)
     with broken("acknowledged records are readable"):
-        known.check_whole({1: Value("p", 8, True)}, 4)
+        known.check_whole({1: Value("p", 8, True)}, 3)
+
+
+@pytest.mark.parametrize("now_ms", [499, 500])
+def test_a_tombstone_stays_for_its_retention_and_what_it_deleted_stays_away(now_ms):
+    known = ledger(is_compacted=True, delete_retention_ms=500, now_ms=now_ms)
+    # 4 and the tombstone 11 have the same key
+    known.acknowledged(0, values(4, 11))
+    known.sent.sent(Value("p", 11, True), 0, 0)
+    assert known.check_whole({1: Value("p", 11, True)}, 2) == []
+    if now_ms < 500:
+        with broken("acknowledged records are readable"):
+            known.check_whole({}, 2)
+    else:
+        assert known.check_whole({}, 2) == []
+        assert known.check_whole({0: Value("p", 4, True)}, 2) == [0]
+
+
+def test_a_reader_of_a_compacted_log_may_miss_only_what_a_later_record_supersedes():
+    known = ledger(is_compacted=True)
+    known.acknowledged(0, values(1, 8, 2))
+    known.skipped(0, 1)
+    known.check_whole({1: Value("p", 8, True), 2: Value("p", 2, True)}, 3)
+    known.skipped(1, 2)
+    with broken("readers get the last record of each key"):
+        known.check_whole({1: Value("p", 8, True), 2: Value("p", 2, True)}, 3)
+
+
+def test_what_a_reader_missed_may_be_superseded_by_a_record_that_nobody_knew_yet():
+    known = ledger(is_compacted=True)
+    known.acknowledged(0, values(1))
+    known.skipped(0, 1)
+    known.check_whole({4: Value("q", 8, True)}, 5)
+
+
+def test_no_record_goes_before_it_is_as_old_as_the_retention_unless_a_client_deleted_it():
+    for now_ms, is_early in ((2_099, True), (2_100, False)):
+        expiring = ledger(retention_ms=2_000, now_ms=now_ms)
+        expiring.acknowledged(0, values(1, 2))
+        expiring.sent.sent(Value("p", 1, True), 100, 100)
+        if is_early:
+            with broken("nothing is deleted early"):
+                expiring.log_start_seen(1)
+            expiring.asked_start_offset = 1
+        expiring.log_start_seen(1)
+
+
+def test_retention_by_bytes_leaves_as_many_as_it_should():
+    bounded = ledger(retention_bytes=100)
+    bounded.acknowledged(0, values(1, 2))
+    bounded.bytes_left = lambda start: 100 if start == 1 else 99
+    bounded.log_start_seen(1)
+    with broken("nothing is deleted early"):
+        bounded.log_start_seen(2)
+
+
+def test_leader_epochs_never_fall():
+    epochs = ledger().epochs
+    epochs.read(0, 5, 1)
+    epochs.read(5, 7, 3)
+    with broken("leader epochs never fall"):
+        epochs.read(7, 9, 2)
+    epochs.named(3)
+    with broken("leader epochs never fall"):
+        epochs.named(2)
+    with broken("a batch keeps its epoch"):
+        epochs.read(5, 7, 4)
+
+
+def test_an_epoch_ends_behind_its_last_batch_and_before_the_next():
+    epochs = ledger().epochs
+    epochs.read(0, 5, 1)
+    epochs.read(8, 9, 3)
+    for end_offset in (5, 8):
+        epochs.ended(1, 1, end_offset, epochs.least_end(1), 0)
+    for end_offset in (4, 9):
+        with broken("leader epochs end where they end"):
+            epochs.ended(1, 1, end_offset, epochs.least_end(1), 0)
+    # what was deleted ends where the log starts
+    epochs.ended(1, 1, 9, epochs.least_end(1), 9)
+    with broken("leader epochs end where they end"):
+        epochs.ended(3, -1, -1, epochs.least_end(3), 0)
+    with broken("leader epochs end where they end"):
+        epochs.ended(1, 3, 9, epochs.least_end(1), 0)
+
+
+def test_a_crash_of_the_machine_takes_the_epochs_of_lost_batches_along():
+    known = ledger()
+    known.acknowledged(0, values(1, 2, 3))
+    known.epochs.read(0, 1, 1)
+    known.epochs.read(1, 3, 2)
+    known.survived(1, is_power_lost=True)
+    known.epochs.read(1, 3, 4)
 
 
 def test_an_answer_to_an_older_question_may_show_an_older_start():

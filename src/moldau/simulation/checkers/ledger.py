@@ -7,16 +7,19 @@ A crash of the process takes nothing away. A crash of the machine may take the e
 flushed; what survived is read from the disk itself by `survivors`, before the node starts again. Partitions whose topic
 has flush.messages=1 lose nothing at all.
 
-Compaction may take a record away only when a later one of its key is there, or was a tombstone. The key and whether it
-is a tombstone follow from the value's number, so that every checker knows them.
+Compaction may take a record away only when a later one of its key is there. The last of a key stays for ever, but for a
+tombstone, which stays for `delete.retention.ms`; what it deleted never comes back. The key and whether it is a
+tombstone follow from the value's number, so that every checker knows them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import msgspec
 
+from moldau.simulation.checkers.epoch_ledger import EpochLedger
 from moldau.simulation.violation import ViolationError
 from moldau.types import Uuid, uuid_to_text
 from moldau.wire.records.record import Record
@@ -61,27 +64,69 @@ class Value(msgspec.Struct, frozen=True):
         return cls(producer, int(number), kind == "once")
 
 
+class TopicRules(msgspec.Struct, frozen=True):
+    """What the settings of a topic allow. `retention_ms`: the shortest that it ever has; None: nothing expires by age.
+    `retention_bytes`: None: nothing goes because of its size."""
+
+    is_flushed: bool = False
+    is_compacted: bool = False
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    delete_retention_ms: int = 0
+
+    @property
+    def may_expire(self) -> bool:
+        return self.retention_ms is not None or self.retention_bytes is not None
+
+
+class SentTimes:
+    """When each value was sent to one partition: the timestamp of its record, and what the wall clock showed (in ms).
+
+    The wall clock may be set: `latest_ms` is the latest that it ever showed, `setback_ms` the most that it was ever set
+    back by.
+    """
+
+    def __init__(self, latest_ms: Callable[[], int] = lambda: 0, setback_ms: Callable[[], int] = lambda: 0) -> None:
+        self.timestamps: dict[Value, int] = {}
+        self.wall_ms: dict[Value, int] = {}
+        self.latest_ms = latest_ms
+        self.setback_ms = setback_ms
+
+    def sent(self, value: Value, timestamp_ms: int, wall_ms: int) -> None:
+        self.timestamps[value] = timestamp_ms
+        self.wall_ms.setdefault(value, wall_ms)
+
+    def may_be_forgotten(self, value: Value, delete_retention_ms: int) -> bool:
+        """Whether a tombstone was cleaned so long ago that the cleaner may take it away."""
+        sent_ms = self.wall_ms.get(value, 0) - self.setback_ms()
+        return self.latest_ms() - sent_ms >= delete_retention_ms
+
+    def age_ms(self, value: Value) -> int:
+        """The most that the clock ever made of the record's age."""
+        return self.latest_ms() - self.timestamps.get(value, 0)
+
+
 class PartitionLedger:
     """The promises about one partition of one topic id."""
 
     def __init__(
-        self,
-        topic: str,
-        topic_id: Uuid,
-        partition: int,
-        *,
-        is_flushed: bool,
-        may_expire: bool,
-        is_compacted: bool = False,
+        self, topic: str, topic_id: Uuid, partition: int, rules: TopicRules, sent: SentTimes | None = None
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
-        self.is_flushed = is_flushed
-        self.may_expire = may_expire
-        self.is_compacted = is_compacted
+        self.rules = rules
+        self.sent = sent or SentTimes()
+        self.epochs = EpochLedger(self.name)
         self.values: dict[int, Value] = {}
         self.offsets: dict[Value, int] = {}
+        self._last_of_key: dict[int, int] = {}
+        self._skipped: dict[int, int] = {}
+        """By key the last known record that a reader did not get, and that nothing known supersedes yet."""
+        self.asked_start_offset = 0
+        """Up to here a client asked for deletion."""
+        self.bytes_left: Callable[[int], int] = lambda log_start_offset: 0
+        """How many bytes of the log the disk holds from an offset on."""
         self.log_start_offset = 0
         self._log_start_seen_s = 0.0
         self.may_start_go_back = False
@@ -118,7 +163,17 @@ class PartitionLedger:
             raise ViolationError("no duplicates", f"{self.name}: {value} lies at {other} and, {how} now, at {offset}")
         self.values[offset] = value
         self.offsets[value] = offset
+        if offset > self._last_of_key.get(value.key, -1):
+            self._last_of_key[value.key] = offset
         self.end = max(self.end, offset + 1)
+
+    def skipped(self, begin: int, end: int) -> None:
+        """A reader of a compacted topic got nothing of [begin, end): all that is known there must be superseded."""
+        for offset in range(max(begin, self.log_start_offset), end):
+            value = self.values.get(offset)
+            if value is not None and self._last_of_key[value.key] <= offset:
+                # a later record of the key, which nobody has read so far, may be the cause: the next audit knows
+                self._skipped[value.key] = max(offset, self._skipped.get(value.key, -1))
 
     def log_start_seen(self, log_start_offset: int, *, asked_s: float = math.inf, seen_s: float = 0.0) -> None:
         """Retention and deletion move the start; nothing else does. After a crash the start may be back where it was
@@ -129,10 +184,7 @@ class PartitionLedger:
         before a newer start was seen may be an older one, on another connection.
         """
         if log_start_offset > self.log_start_offset:
-            if not self.may_expire:
-                raise ViolationError(
-                    "nothing is deleted early", f"{self.name}: log start offset {log_start_offset} without retention"
-                )
+            self._check_deletion(log_start_offset)
             for offset in range(self.log_start_offset, log_start_offset):
                 value = self.values.pop(offset, None)
                 if value is not None:
@@ -149,6 +201,29 @@ class PartitionLedger:
             self.log_start_offset = log_start_offset
         self.may_start_go_back = False
 
+    def _check_deletion(self, log_start_offset: int) -> None:
+        """Nothing goes that no rule of retention and no client took away."""
+        rules = self.rules
+        if not rules.may_expire:
+            raise ViolationError(
+                "nothing is deleted early", f"{self.name}: log start offset {log_start_offset} without retention"
+            )
+        for offset in range(max(self.log_start_offset, self.asked_start_offset), log_start_offset):
+            value = self.values.get(offset)
+            if rules.retention_ms is not None and value is not None and self.sent.age_ms(value) < rules.retention_ms:
+                raise ViolationError(
+                    "nothing is deleted early",
+                    f"{self.name}: {value} at {offset} is {self.sent.age_ms(value)} ms old, the retention is "
+                    f"{rules.retention_ms} ms",
+                )
+        if rules.retention_bytes is not None and log_start_offset > self.asked_start_offset:
+            left = self.bytes_left(log_start_offset)
+            if left < rules.retention_bytes:
+                raise ViolationError(
+                    "nothing is deleted early",
+                    f"{self.name}: log start offset {log_start_offset} leaves {left} bytes of {rules.retention_bytes}",
+                )
+
     def survived(self, survivor_end: int, *, is_power_lost: bool) -> int:
         """Called at a crash with one past the last offset that the disk still holds. Gives how many records are gone.
 
@@ -160,7 +235,7 @@ class PartitionLedger:
         lost = [offset for offset in self.values if offset >= survivor_end]
         if not lost:
             return 0
-        if self.is_flushed or not is_power_lost:
+        if self.rules.is_flushed or not is_power_lost:
             raise ViolationError(
                 "acknowledged records survive",
                 f"{self.name}: the disk ends at {survivor_end} after a crash of the "
@@ -170,16 +245,20 @@ class PartitionLedger:
         for offset in lost:
             del self.offsets[self.values.pop(offset)]
         self.end = min(self.end, survivor_end)
+        self._last_of_key = {key: offset for key, (offset, _) in self._last_records({}).items()}
+        self.epochs.cut(survivor_end)
         self.legal_losses += 1
         return len(lost)
 
-    def check_whole(self, seen: dict[int, Value], log_end_offset: int) -> None:
-        """After a reader read all of [log start, log end): nothing known is missing, each producer's order is kept."""
-        last_of_key = self._last_of_key(seen) if self.is_compacted else {}
+    def check_whole(self, seen: dict[int, Value], log_end_offset: int) -> list[int]:
+        """After a reader read all of [log start, log end): nothing known is missing, each producer's order is kept.
+
+        Gives the offsets of records that came back though their tombstone is gone: while the reader read, it may have
+        gone; whoever finds the same again has found a fault.
+        """
+        returned = self._check_compaction(seen, log_end_offset) if self.rules.is_compacted else []
         for offset, value in self.values.items():
-            if offset not in seen and offset >= self.log_start_offset:
-                if self.is_compacted and self._is_superseded(offset, value, seen, last_of_key):
-                    continue
+            if not self.rules.is_compacted and offset not in seen and offset >= self.log_start_offset:
                 raise ViolationError(
                     "acknowledged records are readable",
                     f"{self.name}: {value} at {offset} is missing, the log ends at {log_end_offset}",
@@ -195,37 +274,52 @@ class PartitionLedger:
                     f"{self.name}: {value} at {offset} comes after number {number} at {at}",
                 )
             last[value.producer] = (value.number, offset)
+        return returned
 
-    def _last_of_key(self, seen: dict[int, Value]) -> dict[int, tuple[int, Value]]:
+    def _check_compaction(self, seen: dict[int, Value], log_end_offset: int) -> list[int]:
+        last_of_key = self._last_records(seen)
+        for offset, value in self.values.items():
+            last_offset, last = last_of_key[value.key]
+            if offset in seen or last_offset in seen:
+                continue
+            if not last.is_tombstone or not self.sent.may_be_forgotten(last, self.rules.delete_retention_ms):
+                raise ViolationError(
+                    "acknowledged records are readable",
+                    f"{self.name}: {value} at {offset} is missing, and so is the last of its key, {last} at "
+                    f"{last_offset}, the log ends at {log_end_offset}",
+                )
+        for key, offset in self._skipped.items():
+            if offset in seen and last_of_key[key][0] <= offset:
+                raise ViolationError(
+                    "readers get the last record of each key",
+                    f"{self.name}: a reader got nothing at {offset}, and nothing supersedes {last_of_key[key][1]}",
+                )
+        self._skipped.clear()
+        return [offset for offset, value in seen.items() if last_of_key[value.key][0] not in seen]
+
+    def _last_records(self, seen: dict[int, Value]) -> dict[int, tuple[int, Value]]:
         """The last record of each key that was ever acknowledged or read."""
         last: dict[int, tuple[int, Value]] = {}
         for offset, value in sorted((self.values | seen).items()):
             last[value.key] = (offset, value)
         return last
 
-    def _is_superseded(
-        self, offset: int, value: Value, seen: dict[int, Value], last_of_key: dict[int, tuple[int, Value]]
-    ) -> bool:
-        """Whether compaction may have taken `value` away. The last of a key stays, but for a tombstone."""
-        last_offset, last = last_of_key[value.key]
-        return last.is_tombstone or (last_offset > offset and last_offset in seen)
-
 
 class Ledger:
     """All partitions by (topic id, partition)."""
 
-    def __init__(self) -> None:
+    def __init__(self, latest_ms: Callable[[], int], setback_ms: Callable[[], int]) -> None:
         self.partitions: dict[tuple[Uuid, int], PartitionLedger] = {}
+        self._latest_ms = latest_ms
+        self._setback_ms = setback_ms
 
-    def add_topic(
-        self, topic: str, topic_id: Uuid, partitions: int, *, is_flushed: bool, may_expire: bool, is_compacted: bool
-    ) -> None:
+    def add_topic(self, topic: str, topic_id: Uuid, partitions: int, rules: TopicRules) -> None:
         """A topic that the broker acknowledged."""
         for partition in range(partitions):
-            ledger = PartitionLedger(
-                topic, topic_id, partition, is_flushed=is_flushed, may_expire=may_expire, is_compacted=is_compacted
-            )
-            self.partitions.setdefault((topic_id, partition), ledger)
+            if (topic_id, partition) not in self.partitions:
+                sent = SentTimes(self._latest_ms, self._setback_ms)
+                ledger = PartitionLedger(topic, topic_id, partition, rules, sent)
+                self.partitions[topic_id, partition] = ledger
 
     def remove_topic(self, topic_id: Uuid) -> None:
         """Its deletion was asked for: nothing is promised any more."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from random import Random
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.checkers.group_ledger import Attempt, CommittedOffset, GroupLedger
 from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.readers import EARLIEST, Consumer, Position, list_offset
 from moldau.wire.protocol.api_keys import ApiKey
@@ -47,6 +49,8 @@ SESSION_TIMEOUT_MS = 6_000
 REBALANCE_TIMEOUT_MS = 8_000
 JOIN_PATIENCE_S = 20.0
 HEARTBEAT_S = 1.0
+NEVER_COMMITTED = 1_000_000_000
+"""What only commits that are refused carry."""
 
 ILLEGAL_GENERATION = ERROR_CODES["ILLEGAL_GENERATION"]
 UNKNOWN_MEMBER_ID = ERROR_CODES["UNKNOWN_MEMBER_ID"]
@@ -87,7 +91,7 @@ class GroupMember(Consumer):
         self.instance_id = f"static-{name}" if self.random.random() < 0.2 else None
         self.positions = {}
         self.next_heartbeat = 0.0
-        self.rounds = 0
+        self.stale = Random(f"{world.seed}/older generations/{name}")
 
     async def step(self) -> None:
         client = await self.client()
@@ -101,6 +105,8 @@ class GroupMember(Consumer):
             return
         if self.positions and self.random.random() < 0.7:
             await self.fetch(client, max_wait_ms=self.random.choice((0, 50, 200)))
+        elif self.positions and self.stale.random() < 0.1:
+            await self.commit_as_before(client)
         elif self.positions:
             await self.commit(client)
         else:
@@ -271,6 +277,33 @@ class GroupMember(Consumer):
                 attempt.is_over = True
         if errors:
             await self.refused(errors[0], "OffsetCommit")
+
+    async def commit_as_before(self, client: BrokerClient) -> None:
+        """A commit of an older generation, or of a member that never was, changes nothing."""
+        is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= 10
+        topic = OffsetCommitRequestTopic(
+            name="" if is_by_id else self.topic.name,
+            topic_id=self.topic.topic_id,
+            partitions=tuple(OffsetCommitRequestPartition(p, NEVER_COMMITTED) for p in self.positions),
+        )
+        is_older = self.stale.random() < 0.5 and self.generation > 0
+        request = OffsetCommitRequest(
+            self.group.group,
+            self.generation - 1 if is_older else self.generation,
+            self.member_id if is_older else f"{self.member_id}-never",
+            topics=(topic,),
+        )
+
+        def note(answer: OffsetCommitResponse) -> None:
+            codes = [partition.error_code for topic in answer.topics for partition in topic.partitions]
+            self.world.trace.note("older generation", self.name, self.generation, codes)
+            if 0 in codes:
+                raise ViolationError(
+                    "only members of this generation commit",
+                    f"{self.group.group}: generation {request.generation_id_or_member_epoch} of {request.member_id}",
+                )
+
+        await client.request(ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse, note=note)
 
 
 async def find_coordinator(loop: ClientLoop, client: BrokerClient, group: str) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from moldau.simulation.checkers.ledger import VALUE_HEADER, PartitionLedger, Value
+from moldau.simulation.checkers.ledger import VALUE_HEADER, PartitionLedger, SentTimes, Value
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
 
 MAX_IN_FLIGHT = 5
+MAX_TIMESTAMP_JITTER_MS = 300
 FIRST_TOPIC_ID_VERSION = 13
 FIRST_ZSTD_VERSION = 7
 OLD_CODECS = ("gzip", "snappy", "lz4")
@@ -63,9 +65,11 @@ class Producer(ClientLoop):
     def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
+        self.timestamps = Random(f"{world.seed}/timestamps/{name}")
 
     def make_batch(
         self,
+        partition: int,
         values: list[Value],
         *,
         codecs: tuple[str, ...] = OLD_CODECS,
@@ -74,26 +78,33 @@ class Producer(ClientLoop):
         base_sequence: int = -1,
     ) -> bytes:
         now_ms = self.world.clock.now_ms()
+        sent = self.topic.ledger(self.world, partition).sent
         padding = self.random.choice((0, 0, 10, 100, 3_000 if len(values) <= 3 else 300))
         if len(values) == 1 and self.random.random() < 0.02:
             padding = 35_000  # longer than what a connection carries over: it gets a frame of its own
         codec = self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + codecs)
         return build_batch(
-            [self.to_record(value, padding, now_ms) for value in values],
+            [self.to_record(value, padding, self.timestamp_of(sent, value, now_ms)) for value in values],
             compression=codec,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
         )
 
-    def to_record(self, value: Value, padding: int, now_ms: int) -> OutgoingRecord:
+    def timestamp_of(self, sent: SentTimes, value: Value, now_ms: int) -> int:
+        """A little off, so that the timestamps of a batch are in no order."""
+        timestamp_ms = now_ms - self.timestamps.randrange(MAX_TIMESTAMP_JITTER_MS)
+        sent.sent(value, timestamp_ms, now_ms)
+        return timestamp_ms
+
+    def to_record(self, value: Value, padding: int, timestamp_ms: int) -> OutgoingRecord:
         """With a key, and now and then a null value, where the topic is compacted."""
         if not self.topic.is_compacted:
-            return None, value.encode(padding), now_ms, ()
+            return None, value.encode(padding), timestamp_ms, ()
         key = b"key %d" % value.key
         if value.is_tombstone:
-            return key, None, now_ms, ((VALUE_HEADER, value.encode()),)
-        return key, value.encode(padding), now_ms, ()
+            return key, None, timestamp_ms, ((VALUE_HEADER, value.encode()),)
+        return key, value.encode(padding), timestamp_ms, ()
 
     def make_request(self, client: BrokerClient, batches: dict[int, bytes], acks: int) -> ProduceRequest:
         data = tuple(PartitionProduceData(partition, batch) for partition, batch in batches.items())
@@ -170,6 +181,7 @@ class IdempotentProducer(Producer):
                 count = self.random.choice((1, 1, 3, 20))
                 values = [Value(self.name, lane.next_number + index, True) for index in range(count)]
                 data = self.make_batch(
+                    lane.ledger.partition,
                     values,
                     producer_id=self.producer_id,
                     producer_epoch=self.producer_epoch,
@@ -193,7 +205,7 @@ class IdempotentProducer(Producer):
             self.acknowledged += len(batch.values)
             self.world.trace.note("acked", self.name, lane.ledger.partition, response.base_offset, len(batch.values))
             if head is not batch:
-                is_new_life = lane.ledger.is_compacted and self.producer_id < 0
+                is_new_life = lane.ledger.rules.is_compacted and self.producer_id < 0
                 if lane.ledger.legal_losses == lane.legal_losses_seen and not is_new_life:
                     raise ViolationError(
                         "sequences have no gap",
@@ -210,7 +222,7 @@ class IdempotentProducer(Producer):
         elif head is batch:
             # Batches that compaction took away cannot be recalled at a start: as in Apache Kafka, the snapshot of the
             # producers knows the last one only, and an older one that is sent again gets 45.
-            is_forgotten = lane.ledger.is_compacted and batch.times_sent > 1
+            is_forgotten = lane.ledger.rules.is_compacted and batch.times_sent > 1
             if lane.ledger.legal_losses == lane.legal_losses_seen and not is_forgotten:
                 raise ViolationError(
                     "idempotent batches are taken",
@@ -240,7 +252,7 @@ class PlainProducer(Producer):
             self.next_number += count
             sent[partition] = values
             codecs = (*OLD_CODECS, "zstd") if client.version_of(ApiKey.PRODUCE) >= FIRST_ZSTD_VERSION else OLD_CODECS
-            batches[partition] = self.make_batch(values, codecs=codecs)
+            batches[partition] = self.make_batch(partition, values, codecs=codecs)
         request = self.make_request(client, batches, acks)
         if acks == 0:
             client.send_unanswered(ApiKey.PRODUCE, request)
@@ -251,6 +263,7 @@ class PlainProducer(Producer):
         await self.pause()
 
     def answered(self, sent: dict[int, list[Value]], answer: ProduceResponse) -> None:
+        """Takes one response, at the instant of its arrival."""
         for topic in answer.responses:
             for response in topic.partition_responses:
                 ledger = self.topic.ledger(self.world, response.index)

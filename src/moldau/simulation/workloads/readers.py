@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, ProtocolError
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 FIRST_TOPIC_ID_VERSION = 13
+SEEK_SHARE = 0.05
+AUDITS = 3
+"""So often an auditor reads a compacted log whose records seem to come back."""
 LATEST = -1
 EARLIEST = -2
 
@@ -63,7 +67,7 @@ def take_partition(
     ledger = position.ledger
     position.error_code = answer.error_code
     if answer.error_code == OFFSET_OUT_OF_RANGE:
-        may_be_behind = ledger.may_expire
+        may_be_behind = ledger.rules.may_expire
         if ledger.legal_losses == position.legal_losses_seen and not may_be_behind:
             raise ViolationError(
                 "what was read can be read again", f"{ledger.name}: offset {asked_offset} out of range"
@@ -94,33 +98,44 @@ def take_records(position: Position, records: Buffer, asked_offset: int, high_wa
     """Checks and learns all whole batches; gives the offset behind the last."""
     ledger = position.ledger
     next_offset = None
+    is_compacted = ledger.rules.is_compacted
     try:
         for at, header in iterate_batches(records):
             if not is_crc_valid(records, at, header.size):
                 raise ViolationError("CRCs are valid", f"{ledger.name}: the batch at {header.base_offset}")
             if next_offset is None:
-                is_behind = ledger.is_compacted and header.base_offset > asked_offset
+                is_behind = is_compacted and header.base_offset > asked_offset
                 if not is_behind and not header.base_offset <= asked_offset < header.next_offset:
                     raise ViolationError(
                         "a fetch begins where it was asked",
                         f"{ledger.name}: asked {asked_offset}, got {header.base_offset} to {header.last_offset}",
                     )
-            elif header.base_offset != next_offset and not (ledger.is_compacted and header.base_offset > next_offset):
-                raise ViolationError(
-                    "offsets are contiguous", f"{ledger.name}: {header.base_offset} follows {next_offset - 1}"
-                )
-            next_offset = header.next_offset
-            if next_offset > high_watermark:
+                next_offset = header.base_offset if header.base_offset < asked_offset else asked_offset
+            if header.next_offset > high_watermark:
                 raise ViolationError(
                     "reads stay below the high watermark", f"{ledger.name}: {header.last_offset}, {high_watermark}"
                 )
+            ledger.epochs.read(header.base_offset, header.next_offset, header.partition_leader_epoch)
             for record in read_records(records[at : at + header.size]):
+                if record.offset != next_offset:
+                    took_over(ledger, next_offset, record.offset, asked_offset)
                 value = Value.of(record)
                 ledger.read(record.offset, value)
                 position.seen[record.offset] = value
+                next_offset = record.offset + 1
+            if next_offset != header.next_offset:
+                took_over(ledger, next_offset, header.next_offset, asked_offset)
+                next_offset = header.next_offset
     except ProtocolError as error:
         raise ViolationError("batches are well-formed", f"{ledger.name}: {error}") from error
     return asked_offset if next_offset is None else next_offset
+
+
+def took_over(ledger: PartitionLedger, begin: int, end: int, asked_offset: int) -> None:
+    """Nothing came of the offsets [begin, end), of which a reader had asked for those from `asked_offset` on."""
+    if not ledger.rules.is_compacted or end < begin:
+        raise ViolationError("offsets are contiguous", f"{ledger.name}: {end} follows {begin - 1}")
+    ledger.skipped(max(begin, asked_offset), end)
 
 
 class Consumer(ClientLoop):
@@ -129,6 +144,7 @@ class Consumer(ClientLoop):
     def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
+        self.seeks = Random(f"{world.seed}/seeks/{name}")
         self.positions = self.from_the_start()
 
     def from_the_start(self) -> dict[int, Position]:
@@ -139,8 +155,17 @@ class Consumer(ClientLoop):
         client = await self.client()
         if self.random.random() < 0.02:
             self.positions = self.from_the_start()
+        elif self.seeks.random() < SEEK_SHARE:
+            self.seek()
         await self.fetch(client, max_wait_ms=self.random.choice((0, 10, 100, 500)))
         await self.pause()
+
+    def seek(self) -> None:
+        """One partition is read on at any offset that is known."""
+        position = self.positions[self.seeks.choice(list(self.positions))]
+        ledger = position.ledger
+        offset = self.seeks.randint(ledger.log_start_offset, max(ledger.end, ledger.log_start_offset))
+        self.positions[ledger.partition] = Position(ledger, offset)
 
     def draw_max_bytes(self) -> int:
         return self.random.choice((1, 500, 4_000, 1 << 20))
@@ -218,6 +243,7 @@ class Auditor(Consumer):
     def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
         self.ends: dict[int, int] = {}
+        self.audits = 0
         self.is_finished = False
 
     def is_done(self) -> bool:
@@ -240,11 +266,17 @@ class Auditor(Consumer):
             await self.fetch(client, max_wait_ms=10)
             return
         for partition, position in self.positions.items():
-            if position.ledger.may_expire:
+            if position.ledger.rules.may_expire:
                 asked_s = self.world.loop.time()
                 start = await list_offset(self, client, self.topic.name, partition, EARLIEST)
                 if start < 0:
                     return
                 position.ledger.log_start_seen(start, asked_s=asked_s, seen_s=self.world.loop.time())
-            position.ledger.check_whole(position.seen, self.ends[partition])
+            returned = position.ledger.check_whole(position.seen, self.ends[partition])
+            if returned and self.audits < AUDITS:
+                self.audits += 1
+                self.ends.clear()
+                return
+            if returned:
+                raise ViolationError("what was deleted stays deleted", f"{position.ledger.name}: {returned}")
         self.is_finished = True

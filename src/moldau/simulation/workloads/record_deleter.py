@@ -31,6 +31,7 @@ class RecordDeleter(ClientLoop):
         client = await self.client()
         ledger = self.topic.ledger(self.world, 0)
         wanted = min(ledger.log_start_offset + self.random.randrange(10), ledger.end)
+        ledger.asked_start_offset = max(ledger.asked_start_offset, wanted)
         asked_s = self.world.loop.time()
         item = DeleteRecordsPartition(partition_index=0, offset=wanted)
         request = DeleteRecordsRequest((DeleteRecordsTopic(self.topic.name, (item,)),), timeout_ms=5_000)
@@ -39,7 +40,7 @@ class RecordDeleter(ClientLoop):
             result = answer.topics[0].partitions[0]
             self.world.trace.note("deleted", self.name, wanted, result.error_code, result.low_watermark)
             if result.error_code == 0:
-                if self.world.disk.capacity_bytes is None:
+                if not self.world.is_disk_limited:
                     # a full disk has no room to write it down: a crash may undo it
                     ledger.durable_start_offset = max(ledger.durable_start_offset, result.low_watermark)
                 ledger.log_start_seen(result.low_watermark, asked_s=asked_s, seen_s=self.world.loop.time())

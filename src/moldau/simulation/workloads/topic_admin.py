@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from moldau.errors import ERROR_CODES
+from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.producers import FIRST_TOPIC_ID_VERSION, PlainProducer
+from moldau.simulation.workloads.settings_admin import TOPIC, TOPIC_SOURCE
 from moldau.types import ZERO_UUID, Uuid, uuid_to_text
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -22,6 +30,11 @@ from moldau.wire.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from moldau.wire.protocol.messages.partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -36,10 +49,12 @@ if TYPE_CHECKING:
     from moldau.simulation.world import World
 
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
+INVALID_PARTITIONS = ERROR_CODES["INVALID_PARTITIONS"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 SETTLE_S = 5.0
 DOUBT_S = 15.0
+MAX_PARTITIONS = 5
 
 
 class PassingReader(ClientLoop):
@@ -79,6 +94,10 @@ class KnownTopic(msgspec.Struct):
     may_exist: bool = False
     may_be_absent: bool = True
     doubt_until: float = 0.0
+    configs: dict[str, str] | None = None
+    """What it was created with; None: nobody knows."""
+    may_have: tuple[int, ...] = ()
+    """Counts of partitions that a request without an answer may have led to."""
 
 
 class TopicAdmin(ClientLoop):
@@ -87,12 +106,19 @@ class TopicAdmin(ClientLoop):
     def __init__(self, world: World, name: str, names: tuple[str, ...]) -> None:
         super().__init__(world, name)
         self.topics = {topic: KnownTopic(topic, 1) for topic in names}
+        self.more = Random(f"{world.seed}/partitions/{name}")
 
     async def step(self) -> None:
         client = await self.client()
         topic = self.topics[self.random.choice(list(self.topics))]
         choice = self.random.random()
-        if choice < 0.3:
+        is_known = topic.may_exist and not topic.may_be_absent
+        more = self.more.random()
+        if more < 0.15 and is_known and topic.partitions < MAX_PARTITIONS:
+            await self.add_partitions(client, topic)
+        elif more < 0.3 and is_known and topic.configs is not None:
+            await self.describe(client, topic)
+        elif choice < 0.3:
             await self.verify(client)
         elif topic.may_exist and not topic.may_be_absent and choice < 0.6:
             await self.write(topic)
@@ -105,6 +131,8 @@ class TopicAdmin(ClientLoop):
     async def create(self, client: BrokerClient, topic: KnownTopic) -> None:
         partitions = self.random.choice((1, 1, 3))
         configs = (CreatableTopicConfig("flush.messages", "1"),) if self.random.random() < 0.5 else ()
+        if self.more.random() < 0.5:
+            configs = (*configs, CreatableTopicConfig("retention.ms", str(self.more.randrange(1, 9) * 100_000)))
         request = CreateTopicsRequest(
             (CreatableTopic(topic.name, partitions, 1, (), configs),), validate_only=self.random.random() < 0.1
         )
@@ -123,6 +151,7 @@ class TopicAdmin(ClientLoop):
             # an earlier unanswered creation did it, or an unanswered deletion did not
             topic.may_be_absent = self.is_in_doubt(topic)
             topic.topic_id = ZERO_UUID
+            topic.configs = None
         elif result.error_code:
             self.must_be_retriable(result.error_code, f"CreateTopics of {topic.name}")
             topic.may_exist, topic.may_be_absent = True, True
@@ -131,8 +160,49 @@ class TopicAdmin(ClientLoop):
             topic.may_be_absent = False
             topic.doubt_until = 0.0
             topic.partitions = partitions
+            topic.may_have = ()
+            topic.configs = {config.name: config.value or "" for config in configs}
             topic.topic_id = result.topic_id
             self.world.trace.tell(f"topic {topic.name} created with {partitions} partitions")
+
+    async def add_partitions(self, client: BrokerClient, topic: KnownTopic) -> None:
+        """To the topic; the records of the others stay where they are."""
+        count = self.more.randint(topic.partitions + 1, MAX_PARTITIONS)
+        request = CreatePartitionsRequest(
+            (CreatePartitionsTopic(topic.name, count, None),), 5_000, validate_only=self.more.random() < 0.1
+        )
+        if not request.validate_only:
+            topic.may_have = (*topic.may_have, count)
+
+        def note(answer: CreatePartitionsResponse) -> None:
+            error_code = answer.results[0].error_code
+            self.world.trace.note("partitions", topic.name, count, error_code)
+            if error_code == INVALID_PARTITIONS and len(topic.may_have) > 1:
+                return  # an earlier request that had no answer was carried out
+            if error_code:
+                self.must_be_retriable(error_code, f"CreatePartitions of {topic.name}")
+            elif not request.validate_only:
+                topic.partitions = count
+                topic.may_have = ()
+
+        await client.request(ApiKey.CREATE_PARTITIONS, request, CreatePartitionsResponse, note=note)
+
+    async def describe(self, client: BrokerClient, topic: KnownTopic) -> None:
+        """The settings are those of this topic, not of an older one of the name."""
+        request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, topic.name, None),))
+
+        def note(answer: DescribeConfigsResponse) -> None:
+            result = answer.results[0]
+            if result.error_code:
+                self.must_be_retriable(result.error_code, f"DescribeConfigs of {topic.name}")
+                return
+            found = {config.name: config.value for config in result.configs if config.config_source == TOPIC_SOURCE}
+            if found != topic.configs:
+                raise ViolationError(
+                    "settings are what was acknowledged", f"{topic.name}: {found}, created with {topic.configs}"
+                )
+
+        await client.request(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse, note=note)
 
     async def delete(self, client: BrokerClient, topic: KnownTopic) -> None:
         is_flexible = client.version_of(ApiKey.DELETE_TOPICS) >= 6
@@ -166,7 +236,7 @@ class TopicAdmin(ClientLoop):
         """A few records, as a client of their own that knows the topic by its id."""
         if topic.topic_id == ZERO_UUID:
             return
-        target = self.world.new_topic(topic.name, topic.topic_id, topic.partitions, is_flushed=False)
+        target = self.world.new_topic(topic.name, topic.topic_id, topic.partitions, TopicRules())
         producer = PlainProducer(self.world, f"{self.name}-{self.random.randrange(1 << 30)}", target)
         try:
             for _ in range(self.random.randrange(1, 5)):
@@ -215,5 +285,8 @@ class TopicAdmin(ClientLoop):
         if topic_id != ZERO_UUID:
             topic.topic_id = topic_id
         partitions = len(getattr(found, "partitions", ()))
+        is_sure = not topic.may_be_absent and topic.configs is not None
+        if is_sure and partitions != topic.partitions and partitions not in topic.may_have:
+            return f"{name} has {partitions} partitions, acknowledged were {topic.partitions}"
         topic.partitions = partitions
         return ""

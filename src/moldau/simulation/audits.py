@@ -1,0 +1,81 @@
+"""Clients that look once at what a group, or the administrator's topics, are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moldau.simulation.checkers.group_ledger import GroupLedger
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.group_members import GROUP_ID_NOT_FOUND, fetch_offsets, find_coordinator
+from moldau.simulation.workloads.topic_admin import TopicAdmin
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+
+class OffsetAuditor(ClientLoop):
+    """Reads the committed offsets of a group once."""
+
+    def __init__(self, world: World, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
+        super().__init__(world, name)
+        self.topic = topic
+        self.group = group
+        self.is_finished = False
+
+    def is_done(self) -> bool:
+        return self.is_finished
+
+    async def step(self) -> None:
+        client = await self.client()
+        if await find_coordinator(self, client, self.group.group):
+            await fetch_offsets(self, client, self.group, self.topic, tuple(range(self.topic.partitions)))
+            self.is_finished = True
+
+
+class GroupDescriber(ClientLoop):
+    """Describes a group once: its state, and its members with their assignments."""
+
+    def __init__(self, world: World, name: str, group: str) -> None:
+        super().__init__(world, name)
+        self.group = group
+        self.described: tuple[str, str, tuple[tuple[str, bytes], ...]] | None = None
+
+    @property
+    def is_stable(self) -> bool:
+        return self.described is not None and self.described[0] == "Stable"
+
+    def is_done(self) -> bool:
+        return self.described is not None
+
+    async def step(self) -> None:
+        client = await self.client()
+        answer = await client.request(
+            ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest((self.group,)), DescribeGroupsResponse
+        )
+        group = answer.groups[0]
+        if group.error_code not in (0, GROUP_ID_NOT_FOUND):
+            self.must_be_retriable(group.error_code, "DescribeGroups")
+            await asyncio.sleep(0.1)
+            return
+        members = tuple(sorted((member.member_id, member.member_assignment) for member in group.members))
+        self.described = (group.group_state, group.protocol_data, members)
+        self.world.trace.note("described", self.described)
+
+
+class TopicAudit(ClientLoop):
+    """Looks once more whether the admin's topics are what they should be."""
+
+    def __init__(self, admin: TopicAdmin, name: str) -> None:
+        super().__init__(admin.world, name)
+        self.admin = admin
+        self.is_finished = False
+
+    def is_done(self) -> bool:
+        return self.is_finished
+
+    async def step(self) -> None:
+        await self.admin.verify(await self.client())
+        self.is_finished = True

@@ -1,0 +1,64 @@
+"""What the leader epochs of one partition are: they never fall, and where each ends is what the broker says."""
+
+from __future__ import annotations
+
+from moldau.simulation.violation import ViolationError
+
+
+class EpochLedger:
+    """The leader epochs of the batches of one partition: they never fall, and OffsetForLeaderEpoch agrees with them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._epochs: dict[int, int] = {}
+        self.bounds: dict[int, tuple[int, int]] = {}
+        """By epoch the first offset and the end offset that are known of it."""
+        self.current = -1
+        """The newest that any answer named."""
+
+    def read(self, base_offset: int, next_offset: int, epoch: int) -> None:
+        """A batch came with `epoch`."""
+        known = self._epochs.setdefault(next_offset, epoch)
+        if known != epoch:
+            raise ViolationError(
+                "a batch keeps its epoch", f"{self._name}: {known} became {epoch} before {next_offset}"
+            )
+        begin, end = self.bounds.get(epoch, (base_offset, next_offset))
+        begin, end = self.bounds[epoch] = (min(begin, base_offset), max(end, next_offset))
+        for other, (other_begin, other_end) in self.bounds.items():
+            if (other < epoch and other_end > begin) or (other > epoch and other_begin < end):
+                raise ViolationError(
+                    "leader epochs never fall",
+                    f"{self._name}: epoch {epoch} at {begin} to {end}, epoch {other} at {other_begin} to {other_end}",
+                )
+
+    def named(self, epoch: int) -> None:
+        """The broker said that the partition has `epoch` now."""
+        if epoch < self.current:
+            raise ViolationError("leader epochs never fall", f"{self._name}: {self.current} became {epoch}")
+        self.current = epoch
+
+    def least_end(self, epoch: int) -> int:
+        """Where `epoch` and all before it end at the earliest, by what is known."""
+        return max((end for other, (_, end) in self.bounds.items() if other <= epoch), default=0)
+
+    def ended(self, asked: int, epoch: int, end_offset: int, least_end: int, log_start_offset: int) -> None:
+        """OffsetForLeaderEpoch of `asked` gave these two; `least_end` was known when it was sent. An epoch that is gone
+        ends, as in Apache Kafka, where the log starts."""
+        if epoch > asked or (epoch < 0 and any(other >= asked for other in self.bounds)):
+            raise ViolationError("leader epochs end where they end", f"{self._name}: asked {asked}, got {epoch}")
+        if epoch < 0:
+            return
+        begins = [begin for other, (begin, _) in self.bounds.items() if other > asked]
+        if end_offset < least_end or any(begin < end_offset > log_start_offset for begin in begins):
+            raise ViolationError(
+                "leader epochs end where they end",
+                f"{self._name}: epoch {asked} ends at {end_offset}, known are {sorted(self.bounds.items())}",
+            )
+
+    def cut(self, end_offset: int) -> None:
+        """A crash of the machine took away what lay from `end_offset` on."""
+        self._epochs = {end: epoch for end, epoch in self._epochs.items() if end <= end_offset}
+        self.bounds = {
+            epoch: (begin, min(end, end_offset)) for epoch, (begin, end) in self.bounds.items() if begin < end_offset
+        }

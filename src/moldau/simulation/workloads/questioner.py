@@ -1,0 +1,157 @@
+"""Asks what only tools ask: cluster, quorum, groups, producers, directories, and changes that change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.errors import ERROR_CODES
+from moldau.simulation.client import BrokerClient
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.client_loop import RETRIABLE, ClientLoop
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeQuorumPartition,
+    DescribeQuorumRequest,
+    DescribeQuorumTopic,
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+)
+from moldau.wire.protocol.messages.configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    ListConfigResourcesRequest,
+)
+from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, ListGroupsRequest
+from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    DescribeTopicPartitionsCursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsTopicRequest,
+    ElectionTopicPartitions,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+METADATA_TOPIC = "__cluster_metadata"
+TOPIC, BROKER = 2, 4
+EXPECTED = tuple(
+    ERROR_CODES[name]
+    for name in (
+        "ELECTION_NOT_NEEDED",
+        "NO_REASSIGNMENT_IN_PROGRESS",
+        "INVALID_REPLICATION_FACTOR",
+        "INVALID_REPLICA_ASSIGNMENT",
+        "INVALID_UPDATE_VERSION",
+        "FEATURE_UPDATE_FAILED",
+        "GROUP_ID_NOT_FOUND",
+        "INVALID_REQUEST",
+        "UNSUPPORTED_VERSION",
+        "POLICY_VIOLATION",
+    )
+)
+
+
+class Questioner(ClientLoop):
+    """One question after the other, in every served version. No answer but those of the world is unexpected."""
+
+    def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
+        super().__init__(world, name)
+        self.topics = topics
+        self.random = Random(f"{world.seed}/questions/{name}")
+
+    async def step(self) -> None:
+        client = await self.client()
+        api_key, request = self.random.choice(self.questions(client))
+        answer = await client.request(api_key, request, API_VERSIONS[api_key].response)
+        for error_code in errors_of(answer):
+            if error_code not in RETRIABLE and error_code not in EXPECTED:
+                raise ViolationError(
+                    "no unexpected refusals", f"{self.name}: {api_key.name} got {error_code}: {answer}"
+                )
+        self.world.trace.note("asked", self.name, api_key.name)
+        await asyncio.sleep(self.random.choice((0.02, 0.1, 0.3)))
+
+    def questions(self, client: BrokerClient) -> tuple[tuple[ApiKey, msgspec.Struct], ...]:
+        topic = self.random.choice(self.topics)
+        name = topic.name
+        page = DescribeTopicPartitionsCursor(name, 0) if self.random.random() < 0.5 else None
+        return (
+            (ApiKey.API_VERSIONS, ApiVersionsRequest("simulator", "1.0")),
+            (ApiKey.METADATA, MetadataRequest(None)),
+            (ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest()),
+            (
+                ApiKey.DESCRIBE_QUORUM,
+                DescribeQuorumRequest((DescribeQuorumTopic(METADATA_TOPIC, (DescribeQuorumPartition(0),)),)),
+            ),
+            (
+                ApiKey.LIST_GROUPS,
+                ListGroupsRequest(states_filter=self.random.choice(((), ("Stable",), ("Empty",))))
+                if client.version_of(ApiKey.LIST_GROUPS) >= 4
+                else ListGroupsRequest(),
+            ),
+            (ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(tuple(self.world.groups))),
+            (
+                ApiKey.DESCRIBE_PRODUCERS,
+                DescribeProducersRequest((DescribeProducersTopic(name, tuple(range(topic.partitions))),)),
+            ),
+            (ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None)),
+            (ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest()),
+            (ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest((DescribeConfigsResource(BROKER, "1", None),))),
+            (ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest((DescribeConfigsResource(TOPIC, name, None),))),
+            (
+                ApiKey.ALTER_CONFIGS,
+                AlterConfigsRequest(
+                    (AlterConfigsResource(TOPIC, name, (AlterableConfig("flush.ms", "1000"),)),), validate_only=True
+                ),
+            ),
+            (
+                ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+                DescribeTopicPartitionsRequest(
+                    (DescribeTopicPartitionsTopicRequest(name),), self.random.choice((1, 2_000)), page
+                ),
+            ),
+            (ApiKey.ELECT_LEADERS, ElectLeadersRequest(topic_partitions=(ElectionTopicPartitions(name, (0,)),))),
+            (ApiKey.LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest()),
+            (
+                ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+                AlterPartitionReassignmentsRequest(
+                    topics=(
+                        ReassignableTopic(name, (ReassignablePartition(0, self.random.choice((None, (1,), (1, 7)))),)),
+                    )
+                ),
+            ),
+            (
+                ApiKey.UPDATE_FEATURES,
+                UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("metadata.version", 1),), validate_only=True)
+                if client.version_of(ApiKey.UPDATE_FEATURES) >= 1
+                else UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("no.such.feature", 1),)),
+            ),
+        )
+
+
+def errors_of(answer: object) -> list[int]:
+    """Every `error_code` that stands anywhere in an answer."""
+    if isinstance(answer, tuple):
+        return [code for item in answer for code in errors_of(item)]
+    if not isinstance(answer, msgspec.Struct):
+        return []
+    found = [code for name in answer.__struct_fields__ for code in errors_of(getattr(answer, name))]
+    error_code = getattr(answer, "error_code", 0)
+    return [error_code, *found] if error_code else found

@@ -1,0 +1,175 @@
+"""Quotas: an administrator who sets and removes them, and a producer who passes them (KIP-13, 546)."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING
+
+from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset
+from moldau.simulation.checkers.ledger import Value
+from moldau.simulation.client import LIMITED, BrokerClient
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.producers import PlainProducer
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterQuotaEntity,
+    AlterQuotaEntry,
+    AlterQuotaOperation,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    QuotaFilterComponent,
+)
+from moldau.wire.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+CLIENT_ID = "client-id"
+EXACT = 0
+OTHERS = ("nobody-1", "nobody-2")
+"""Client ids with quotas that no client bears."""
+PRODUCER_BYTE_RATE = "producer_byte_rate"
+CONSUMER_BYTE_RATE = "consumer_byte_rate"
+RATES = (1_000, 5_000, 50_000)
+RULE = "only who passes a quota waits"
+MAX_WINDOWS = 12
+"""One more than `quota.window.num` ever is: so many seconds may be used up at once."""
+
+
+class QuotaValue(CommittedOffset):
+    """What a quota may be; NOTHING: there is none."""
+
+    def read(self, offset: int) -> None:
+        try:
+            super().read(offset)
+        except ViolationError as violation:
+            raise ViolationError("quotas are what was acknowledged", violation.detail) from violation
+
+    @property
+    def sure(self) -> int | None:
+        """The quota in force; None while a change is on its way."""
+        return None if self.attempts else self.known
+
+
+class QuotaAdmin(ClientLoop):
+    """Sets, removes and describes; at the end it removes what would make others wait."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.random = Random(f"{world.seed}/quotas/{name}")
+        self.values = {
+            (client_id, key): QuotaValue(f"{client_id} {key}", is_flushed=True)
+            for client_id in (LIMITED, *OTHERS)
+            for key in (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
+        }
+        self.changed_s = 0.0
+        """When the quota of the producer that is limited was last changed."""
+        self.is_finished = False
+
+    @property
+    def limit(self) -> QuotaValue:
+        return self.values[LIMITED, PRODUCER_BYTE_RATE]
+
+    def is_done(self) -> bool:
+        return self.is_finished
+
+    async def step(self) -> None:
+        client = await self.client()
+        client_id, key = self.random.choice(list(self.values))
+        if self.world.is_draining:
+            await self.alter(client, LIMITED, PRODUCER_BYTE_RATE, NOTHING)
+            self.is_finished = self.limit.sure == NOTHING
+        elif self.random.random() < 0.5:
+            await self.alter(client, client_id, key, self.random.choice((NOTHING, *RATES)))
+        else:
+            await self.describe(client, client_id)
+        await asyncio.sleep(self.random.choice((0.05, 0.5, 2.0)))
+
+    async def alter(self, client: BrokerClient, client_id: str, key: str, wanted: int) -> None:
+        value = self.values[client_id, key]
+        operation = AlterQuotaOperation(key, float(max(wanted, 0)), remove=wanted == NOTHING)
+        entry = AlterQuotaEntry((AlterQuotaEntity(CLIENT_ID, client_id),), (operation,))
+        attempt, outdated = value.begin(wanted)
+        if client_id == LIMITED:
+            self.changed_s = self.world.loop.time()
+
+        def note(answer: AlterClientQuotasResponse) -> None:
+            error_code = answer.entries[0].error_code
+            self.world.trace.note("quota", client_id, key, wanted, error_code)
+            if error_code:
+                self.must_be_retriable(error_code, f"AlterClientQuotas of {client_id}")
+            else:
+                value.acknowledged(attempt, outdated)
+                self.changed_s = self.world.loop.time()
+
+        try:
+            await client.request(
+                ApiKey.ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest((entry,)), AlterClientQuotasResponse, note=note
+            )
+        finally:
+            attempt.is_over = True
+
+    async def describe(self, client: BrokerClient, client_id: str) -> None:
+        request = DescribeClientQuotasRequest((QuotaFilterComponent(CLIENT_ID, EXACT, client_id),), strict=True)
+
+        def note(answer: DescribeClientQuotasResponse) -> None:
+            if answer.error_code:
+                self.must_be_retriable(answer.error_code, "DescribeClientQuotas")
+                return
+            found = {value.key: int(value.value) for entry in answer.entries or () for value in entry.values}
+            for (owner, key), value in self.values.items():
+                if owner == client_id:
+                    value.read(found.get(key, NOTHING))
+
+        await client.request(ApiKey.DESCRIBE_CLIENT_QUOTAS, request, DescribeClientQuotasResponse, note=note)
+
+
+class QuotaAuditor(QuotaAdmin):
+    """Describes all quotas once."""
+
+    def __init__(self, admin: QuotaAdmin, name: str) -> None:
+        super().__init__(admin.world, name)
+        self.values = admin.values
+
+    async def step(self) -> None:
+        client = await self.client()
+        for client_id in (LIMITED, *OTHERS):
+            await self.describe(client, client_id)
+        self.is_finished = True
+
+
+class LimitedProducer(PlainProducer):
+    """Sends without regard to its quota: it waits where it has passed it, and only there."""
+
+    def __init__(self, world: World, topic: SimulatedTopic, admin: QuotaAdmin) -> None:
+        super().__init__(world, LIMITED, topic)
+        self.admin = admin
+        self.used: list[tuple[float, int]] = []
+        """When a request of so many bytes of batches was answered, in this life of the broker and of the quota."""
+        self.life = (-1, -1.0)
+
+    def make_request(self, client: BrokerClient, batches: dict[int, bytes], acks: int) -> ProduceRequest:
+        life = (self.world.boots, self.admin.changed_s)
+        if life != self.life:
+            self.life = life
+            self.used = []
+        self.used.append((self.world.loop.time(), sum(map(len, batches.values()))))
+        return super().make_request(client, batches, acks)
+
+    def answered(self, sent: dict[int, list[Value]], answer: ProduceResponse) -> None:
+        super().answered(sent, answer)
+        now_s = self.world.loop.time()
+        limit = self.admin.limit.sure
+        is_settled = self.life == (self.world.boots, self.admin.changed_s)
+        if limit is None or not is_settled:
+            return
+        self.world.trace.note("throttled", self.name, limit, answer.throttle_time_ms)
+        if limit == NOTHING and answer.throttle_time_ms and now_s - self.admin.changed_s > MAX_WINDOWS:
+            raise ViolationError(RULE, f"{answer.throttle_time_ms} ms without a quota")
+        recent = [size for at_s, size in self.used if now_s - at_s < 1.0]
+        if limit > 0 and sum(recent) > 2 * limit * MAX_WINDOWS and not answer.throttle_time_ms:
+            raise ViolationError(RULE, f"{sum(recent)} bytes in a second, allowed are {limit}, and no wait")

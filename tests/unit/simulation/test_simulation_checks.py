@@ -1,0 +1,79 @@
+"""What the clients of single kinds check: times, places of partitions, sessions, quotas, kinds themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.simulation.checkers.ledger import PartitionLedger, SentTimes, TopicRules, Value
+from moldau.simulation.kinds import SHARES, has_kind, kind_random, kind_settings
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.questioner import errors_of
+from moldau.simulation.workloads.quota_admin import QuotaValue
+from moldau.simulation.workloads.time_searcher import check_found
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartitionResponse
+from moldau.wire.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+
+
+def timed(*timestamps, **rules):
+    """A partition with one record for each of `timestamps`."""
+    known = PartitionLedger("t", Uuid(bytes(16)), 0, TopicRules(**rules), SentTimes())
+    for offset, timestamp in enumerate(timestamps):
+        value = Value("p", offset, True)
+        known.sent.sent(value, timestamp, timestamp)
+        known.acknowledged(offset, [value])
+    return known
+
+
+def check_time(known, wanted_ms, offset, timestamp):
+    candidates = {at: known.sent.timestamps[value] for at, value in known.values.items()}
+    check_found(known, ListOffsetsPartitionResponse(0, 0, timestamp, offset), candidates, wanted_ms)
+
+
+def test_a_time_leads_to_the_first_record_that_is_as_late():
+    known = timed(10, 30, 20, 40)
+    check_time(known, 15, 1, 30)
+    check_time(known, 31, 3, 40)
+    check_time(known, 50, -1, -1)
+    for wanted_ms, offset, timestamp in ((15, 2, 20), (15, 0, 10), (31, -1, -1), (15, 1, 20)):
+        with pytest.raises(ViolationError, match="a time leads to its first record"):
+            check_time(known, wanted_ms, offset, timestamp)
+
+
+def test_the_latest_time_is_that_of_no_other_record():
+    known = timed(10, 40, 20)
+    check_time(known, None, 1, 40)
+    with pytest.raises(ViolationError, match="a time leads to its first record"):
+        check_time(known, None, 2, 20)
+
+
+def test_in_a_compacted_log_an_earlier_record_may_be_gone():
+    check_time(timed(10, 30, 40, is_compacted=True), 15, 2, 40)
+
+
+def test_quotas_are_what_was_acknowledged():
+    quota = QuotaValue("quota", is_flushed=True)
+    attempt, outdated = quota.begin(1_000)
+    assert quota.sure is None
+    quota.acknowledged(attempt, outdated)
+    assert quota.sure == 1_000
+    with pytest.raises(ViolationError, match="quotas are what was acknowledged"):
+        quota.read(5_000)
+
+
+def test_every_error_of_an_answer_is_found():
+    inner = TopicProduceResponse("t", partition_responses=(PartitionProduceResponse(0, 3), PartitionProduceResponse(1)))
+    assert errors_of(ProduceResponse(responses=(inner,))) == [3]
+
+
+def test_each_kind_draws_from_a_stream_of_its_own():
+    assert all(0 < share < 1 for share in SHARES.values())
+    for kind in SHARES:
+        assert any(has_kind(seed, kind) for seed in range(50))
+        assert not all(has_kind(seed, kind) for seed in range(50))
+    assert len({kind_random(1, kind).random() for kind in SHARES}) == len(SHARES)
+
+
+def test_the_settings_of_a_kind_come_only_with_the_kind():
+    for seed in range(30):
+        assert ("metadata.log.max.snapshot.interval.ms" in kind_settings(seed)) == has_kind(seed, "snapshots")
