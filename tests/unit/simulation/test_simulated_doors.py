@@ -25,7 +25,7 @@ def loop():
 def test_the_clocks_follow_the_loop_and_an_operator_sets_one_of_them(loop):
     clock = SimulatedClock(loop)
     loop.run_until_complete(asyncio.sleep(5))
-    clock.skew_ms = -1_000
+    clock.set_off(-1_000)
     assert clock.monotonic_ms() == 5_000
     assert clock.now_ms() == DEFAULT_NOW_MS + 4_000
 
