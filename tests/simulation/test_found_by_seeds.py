@@ -92,7 +92,7 @@ def test_a_stop_waits_for_the_flush_that_is_under_way():
         asyncio.ensure_future(produce(world, topic, -1, range(20))).add_done_callback(lambda task: task.exception())
         await asyncio.sleep(world.random.uniform(0, 2))
         is_stopped = await world.stop()
-        return is_stopped, world.disk.exists(CLEAN_SHUTDOWN_MARK), tuple(world.trace.told)
+        return is_stopped, world.disks[0].exists(CLEAN_SHUTDOWN_MARK), tuple(world.trace.told)
 
     for seed in range(1, 11):
         is_stopped, is_marked, told = tell(story, seed, partitions=20)
