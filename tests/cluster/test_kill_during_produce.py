@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import random
-import socket
 from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.core.config.listeners import Endpoint
+from moldau.testing.ports import HeldPorts
 from tests.cluster.running_broker import RunningBroker
 
 TOPIC = "orders"
 PARTITIONS = 2
 KILLS = 30
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def produce_until_killed(
@@ -93,8 +88,10 @@ def read_everything(address: str) -> dict[tuple[int, int], bytes]:
 @pytest.mark.slow
 def test_no_acknowledged_record_is_lost_in_thirty_kills(tmp_path: Path) -> None:
     choices = random.Random(20_26)
-    # One port for all lives, as an operator has it.
-    arguments = ["--data-dir", str(tmp_path / "data"), "--listen", f"127.0.0.1:{free_port()}"]
+    # One port for all lives, as an operator has it: held, so that no connection of a test beside is given it.
+    ports = HeldPorts()
+    (listener,) = ports.choose((Endpoint("PLAINTEXT", "127.0.0.1", 0),))
+    arguments = ["--data-dir", str(tmp_path / "data"), "--listen", f"127.0.0.1:{listener.port}"]
     # Small segments, so that kills also fall on rolls.
     arguments += ["--set", "log.segment.bytes=1048576"]
     broker = RunningBroker(*arguments).wait_until_ready()
@@ -107,6 +104,7 @@ def test_no_acknowledged_record_is_lost_in_thirty_kills(tmp_path: Path) -> None:
         broker = RunningBroker(*arguments).wait_until_ready()
     found = read_everything(broker.address)
     assert broker.stop() == 0
+    ports.release()
     lost = [where for where, value in acknowledged.items() if found.get(where) != value]
     assert not lost, f"{len(lost)} of {len(acknowledged)} acknowledged records are missing or changed: {lost[:5]}"
     values = list(found.values())

@@ -93,7 +93,8 @@ def test_a_taken_port_is_refused(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert str(port) in refusal("--data-dir", str(tmp_path / "data"), "--listen", f"127.0.0.1:{port}")
+        told = refusal("--data-dir", str(tmp_path / "data"), "--listen", f"127.0.0.1:{port}")
+    assert told == f"moldau: port {port} on 127.0.0.1 is taken: another program listens there already"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What the metadata log decided, told once in the node's log: topics that come and go, partitions that changed hands.
 
-Bounded by the event log: of many at once the first is told, with how many more there were.
+Bounded by the event log: of many at once the first has a line of its own, the others are named in one line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from moldau.types import TopicPartition
 def announce(log: EventLog, delta: MetadataDelta) -> None:
     """Not for the delta of a start, which tells all there is."""
     for topic in delta.deleted_topics.values():
-        log.info("topic deleted", f"topic {escape(topic.name)} is deleted", topic=escape(topic.name))
+        log.info(
+            "topic deleted",
+            f"topic {escape(topic.name)} is deleted",
+            about=escape(topic.name),
+            topic=escape(topic.name),
+        )
     for topic_id, touched in delta.topics.items():
         if touched is None or topic_id in delta.deleted_topics:
             continue
@@ -21,13 +26,15 @@ def announce(log: EventLog, delta: MetadataDelta) -> None:
         changed = [(index, each) for index, each in touched.partitions.items() if each.partition_epoch]
         if not changed:
             count = len(touched.partitions)
-            log.info("topic created", f"topic {name} is created with {count} partitions", topic=name, partitions=count)
+            message = f"topic {name} is created with {count} partitions"
+            log.info("topic created", message, about=name, topic=name, partitions=count)
         for index, each in changed:
             if TopicPartition(touched.name, index) in delta.partitions:
                 log.info(
                     "partition changed",
                     f"{name}-{index}: leader {each.leader if each.leader >= 0 else 'none'}, "
                     f"leader epoch {each.leader_epoch}, in sync {', '.join(map(str, each.isr)) or 'none'}",
+                    about=f"{name}-{index}",
                     topic=name,
                     partition=index,
                     leader=each.leader,

@@ -191,6 +191,7 @@ class Cleaner:
             f"node {broker.node_id}: {partition.topic_partition}: cleaned up to offset {result.end_offset}: "
             f"{result.records_kept} of {result.records_read} records, {result.bytes_written} of {result.bytes_read} "
             f"bytes stay, {duration_ms} ms",
+            about=str(partition.topic_partition),
         )
 
     def _failed(self, partition: Partition, problem: str, message: str) -> None:
@@ -199,7 +200,9 @@ class Cleaner:
         if self._is_stopped or problem not in ("damaged", "full", "failed", "child"):
             return
         broker.log.error(
-            "cleaning failed", f"node {broker.node_id}: {partition.topic_partition} was not cleaned: {message}"
+            "cleaning failed",
+            f"node {broker.node_id}: {partition.topic_partition} was not cleaned: {message}",
+            about=str(partition.topic_partition),
         )
         if problem in ("damaged", "child"):
             failed = self._failures.get(partition.topic_partition)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.core.log.retention import remove_files
 from moldau.core.replication.partition import Partition
 from moldau.errors import StorageFailedError, StorageFullError
+from moldau.shell.network.event_log import MIN_INTERVAL_MS
 
 if TYPE_CHECKING:
     from moldau.core.log.health import DirectoryHealth
@@ -43,6 +44,7 @@ class Housekeeping:
             settings.log_flush_offset_checkpoint_interval_ms,
             settings.log_flush_start_offset_checkpoint_interval_ms,
         )
+        self._arm_event_log()
         self._repeat("retention", first_ms, settings.log_retention_check_interval_ms, self.apply_retention)
         self._repeat("flush", FLUSH_CHECK_MS, FLUSH_CHECK_MS, self.flush_what_is_due)
         self._repeat("checkpoint", checkpoint_ms, checkpoint_ms, self.write_checkpoints)
@@ -58,6 +60,14 @@ class Housekeeping:
         self._timers.clear()
         if self._cleaner is not None:
             self._cleaner.stop()
+
+    def _arm_event_log(self) -> None:
+        self._timers["event log"] = self._broker.loop.call_later(MIN_INTERVAL_MS / 1000, self._write_left_out)
+
+    def _write_left_out(self) -> None:
+        """Names what the log of events left out in the last second, also when every directory is offline."""
+        self._broker.log.write_left_out()
+        self._arm_event_log()
 
     def _repeat(
         self,
@@ -106,6 +116,7 @@ class Housekeeping:
                     "retention",
                     f"node {broker.node_id}: {partition.topic_partition}: retention took segments: {len(deleted)}, "
                     f"the log starts at {partition.log.log_start_offset}",
+                    about=str(partition.topic_partition),
                 )
         broker.telemetry.set("kafka.server:type=ReplicaManager,name=ProducerIdCount", producer_ids)
 

@@ -151,7 +151,8 @@ class Partitions:
                 return
             log = self._log(image, topic_partition, topic_id)
         except (StorageFullError, StorageFailedError) as error:
-            self._broker.log.error("partition start", f"{topic_partition} could not be started: {error}")
+            message = f"{topic_partition} could not be started: {error}"
+            self._broker.log.error("partition start", message, about=str(topic_partition))
             hosted.offline[index] = None
             if isinstance(error, StorageFailedError):
                 self._broker.directory_failed()
@@ -331,7 +332,8 @@ class Partitions:
         for topic_partition in [log.topic_partition for log in self.logs.logs()]:
             hosted = self.by_name.get(topic_partition.topic.encode())
             if hosted is None or topic_partition.partition not in hosted.partitions:
-                self._broker.log.warn("stray log", f"{topic_partition} is of no topic that exists: it is removed")
+                message = f"{topic_partition} is of no topic that exists: it is removed"
+                self._broker.log.warn("stray log", message, about=str(topic_partition))
                 self._remove_log(topic_partition)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:

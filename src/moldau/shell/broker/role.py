@@ -141,6 +141,7 @@ class Broker:
         """What the members of all groups may hold."""
         self._coordinators: Coordinators | None = None
         self._first_group_check: asyncio.TimerHandle | None = None
+        self._is_stopping = False
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
 
     @property
@@ -165,7 +166,8 @@ class Broker:
         self.quotas.metadata_changed(image, delta)
         self.dynamic_settings.apply(image, delta)
         self.partitions.apply(image, delta)
-        if self.broker_epoch >= 0:
+        if self.broker_epoch >= 0 and not self._is_stopping:
+            # the last act of a clean stop takes every partition its leader: that is no news
             announce(self.log, delta)
         if self._first_group_check is None and OFFSETS_TOPIC in image.topics_by_name:
             # positions expire also in groups that nobody asks about: what is not loaded by then is loaded for it
@@ -270,6 +272,7 @@ class Broker:
 
     def stop(self) -> None:
         """Nothing of this broker runs any more after this turn of the loop."""
+        self._is_stopping = True
         self._tasks.cancel()
         if self._first_group_check is not None:
             self._first_group_check.cancel()

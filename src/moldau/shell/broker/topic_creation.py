@@ -43,7 +43,9 @@ class TopicCreation:
             await self.create(name)
         except MoldauError as error:
             self._broker.log.info(
-                "automatic topic creation", f"topic {escape(name)} was not created: {escape(str(error))}"
+                "automatic topic creation",
+                f"topic {escape(name)} was not created: {escape(str(error))}",
+                about=escape(name),
             )
         finally:
             self._pending.pop(name, None)

@@ -58,6 +58,7 @@ class ConnectionAdmission:
             f"connection refused {admission.reason}",
             f"closed a connection of {escape(connection.client_address)} on {connection.listener_name}: "
             f"{admission.reason}",
+            about=escape(connection.client_address),
         )
         if admission.wait_ms:
             self._loop.call_later(admission.wait_ms / 1_000, connection.close)

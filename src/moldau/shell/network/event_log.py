@@ -1,7 +1,7 @@
 """Log lines about what strangers do: escaped, cut, and at most one a second for each kind.
 
 A foreign string (client id, group id, address, software name) never reaches a log raw: a newline in it would forge a
-line. What the bound leaves out is counted, and told with the next line of the same kind.
+line. What the bound leaves out is counted and named: with the next line of the same kind, or in a line of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from moldau.ports import Clock
 MIN_INTERVAL_MS = 1_000
 MAX_FOREIGN_LENGTH = 200
 MAX_KINDS = 1_000
+MAX_NAMES = 20
+MAX_NAME_LENGTH = 80
 
 logger = logging.getLogger("moldau.network")
 
@@ -27,6 +29,29 @@ def escape(foreign: str | bytes) -> str:
     return text + "..." if is_cut else text
 
 
+class LeftOut:
+    """What one kind of line was about while it was not written."""
+
+    __slots__ = ("count", "level", "names")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.level = logging.INFO
+        self.names: dict[str, None] = {}
+        """At most MAX_NAMES, one more where there were more."""
+
+    def add(self, level: int, name: str) -> None:
+        self.count += 1
+        self.level = max(self.level, level)
+        if len(self.names) <= MAX_NAMES:
+            self.names[name if len(name) <= MAX_NAME_LENGTH else name[:MAX_NAME_LENGTH] + "..."] = None
+
+    def listed(self) -> str:
+        names = list(self.names)
+        others = ", and others" if len(names) > MAX_NAMES else ""
+        return ", ".join(names[:MAX_NAMES]) + others
+
+
 class EventLog:
     """One per node. `kind` is a word of ours, never a foreign string: it names what the bound applies to."""
 
@@ -36,35 +61,45 @@ class EventLog:
         self._clock = clock
         self.node_id = node_id
         self._last_ms: dict[str, int] = {}
-        self._left_out: dict[str, int] = {}
+        self._left_out: dict[str, LeftOut] = {}
 
-    def write(self, level: int, kind: str, message: str, **fields: str | int) -> None:
-        """Logs `message` (its foreign parts already escaped), or counts it when this kind spoke within the second.
+    def write(self, level: int, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
+        """Logs `message` (its foreign parts already escaped), or keeps the name of what it is about when a line of this
+        kind was written within the second. `about`: that name, a topic or a client, escaped; by default the message.
 
         `fields` (node, topic, partition, epoch) stand beside the message where the log is written as JSON.
         """
         now_ms = self._clock.monotonic_ms()
         last_ms = self._last_ms.get(kind)
         if last_ms is not None and now_ms - last_ms < MIN_INTERVAL_MS:
-            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            self._left_out.setdefault(kind, LeftOut()).add(level, about or message.partition("\n")[0])
             return
         if last_ms is None and len(self._last_ms) >= MAX_KINDS:
             return
         self._last_ms[kind] = now_ms
-        left_out = self._left_out.pop(kind, 0)
-        suffix = f" ({left_out} more of this kind)" if left_out else ""
+        left_out = self._left_out.pop(kind, None)
+        suffix = f" ({left_out.count} more before: {left_out.listed()})" if left_out is not None else ""
         if self.node_id is not None:
             fields = {"node": self.node_id, **fields}
         logger.log(level, "%s%s", message, suffix, extra={"kind": kind, "fields": fields})
 
-    def info(self, kind: str, message: str, **fields: str | int) -> None:
-        self.write(logging.INFO, kind, message, **fields)
+    def write_left_out(self, *, is_ending: bool = False) -> None:
+        """To be called once a second, and at the end: names what was left out of kinds that have no new line."""
+        now_ms = self._clock.monotonic_ms()
+        for kind, left_out in list(self._left_out.items()):
+            if is_ending or now_ms - self._last_ms.get(kind, 0) >= MIN_INTERVAL_MS:
+                self._last_ms[kind] = now_ms - MIN_INTERVAL_MS
+                del self._left_out[kind]
+                self.write(left_out.level, kind, f"{kind}, {left_out.count} more: {left_out.listed()}")
 
-    def warn(self, kind: str, message: str, **fields: str | int) -> None:
-        self.write(logging.WARNING, kind, message, **fields)
+    def info(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
+        self.write(logging.INFO, kind, message, about=about, **fields)
 
-    def error(self, kind: str, message: str, **fields: str | int) -> None:
-        self.write(logging.ERROR, kind, message, **fields)
+    def warn(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
+        self.write(logging.WARNING, kind, message, about=about, **fields)
+
+    def error(self, kind: str, message: str, *, about: str = "", **fields: str | int) -> None:
+        self.write(logging.ERROR, kind, message, about=about, **fields)
 
     def finding(self, level: int, kind: str, message: str) -> None:
         """Logs `message` whatever was logged before: the caller has bounded how many there are."""

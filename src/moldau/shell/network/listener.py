@@ -6,9 +6,13 @@ The simulated form (`moldau.simulation.network`) feeds the same protocol class b
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 from typing import Protocol
+
+ANY_PORT_TRIES = 20
+"""A port that the system picks may be taken between the picking and the listening, where many connections are made."""
 
 
 class Listener(Protocol):
@@ -26,7 +30,8 @@ class Network(Protocol):
     """Where connections come from."""
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
-        """Opens a port; `host` "" means every address. Raises OSError where that cannot be had."""
+        """Opens a port; `host` "" means every address. Raises OSError where that cannot be had: of a real network
+        PortTakenError where another socket has it."""
         ...
 
 
@@ -57,5 +62,23 @@ class TcpNetwork:
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> TcpListener:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(protocol_factory, host or None, port, backlog=self._backlog)
-        return TcpListener(host, server)
+        for _ in range(ANY_PORT_TRIES if port == 0 else 1):
+            try:
+                server = await loop.create_server(protocol_factory, host or None, port, backlog=self._backlog)
+                return TcpListener(host, server)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                taken = PortTakenError(error.errno, _why_taken(host, port))
+        raise taken
+
+
+class PortTakenError(OSError):
+    """Another socket has the port; `strerror` is a sentence that names it."""
+
+
+def _why_taken(host: str, port: int) -> str:
+    where = f"[{host}]" if ":" in host else host or "every address"
+    if port == 0:
+        return f"the system has no free port left on {where}: too many connections are open, or were closed just now"
+    return f"port {port} on {where} is taken: another program listens there already"

@@ -509,6 +509,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.group.log.warn(
             f"bad request {error.__class__.__name__}",
             f"closed the connection of {escape(self.client_address)} on {self.listener_name}: {escape(str(error))}",
+            about=escape(self.client_address),
         )
         self.close()
 
@@ -549,6 +550,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 "incomplete frame",
                 f"closed the connection of {escape(self.client_address)}: "
                 f"a frame stayed incomplete for {limits.frame_timeout_ms} ms",
+                about=escape(self.client_address),
             )
             self.group.telemetry.count(BOUND_REACHED, "frame.timeout.ms")
             self.abort()

@@ -344,6 +344,7 @@ class Node:
             self.operations.close()
         self._unlock()
         self.stopped.set()
+        self.log.write_left_out(is_ending=True)
         self.log.info("node stopped", f"node {self.node_id} stopped")
 
     def abort(self) -> None:

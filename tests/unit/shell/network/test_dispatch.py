@@ -117,5 +117,33 @@ def test_a_kind_of_line_is_written_once_a_second(caplog: pytest.LogCaptureFixtur
     assert [record.getMessage() for record in caplog.records] == [
         "line 0",
         "spoken for itself",
-        "again (49 more of this kind)",
+        f"again (49 more before: {', '.join(f'line {index}' for index in range(1, 21))}, and others)",
     ]
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_what_a_line_leaves_out_is_named_in_one_line_once_the_second_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    log = EventLog(clock)
+    with caplog.at_level(logging.INFO, "moldau"):
+        for name in "abcb":
+            log.warn("topic created", f"topic {name} is created", about=name)
+        log.write_left_out()
+        clock.advance(1_000)
+        log.write_left_out()
+        log.write_left_out()
+    assert lines_of(caplog) == ["topic a is created", "topic created, 3 more: b, c"]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+def test_names_of_what_is_left_out_are_bounded_in_count_and_length(caplog: pytest.LogCaptureFixture) -> None:
+    log = EventLog(ManualClock())
+    with caplog.at_level(logging.INFO, "moldau"):
+        for index in range(10_000):
+            log.info("kind", "line", about=f"{index}" * 100)
+        log.write_left_out(is_ending=True)
+    assert lines_of(caplog)[1].startswith("kind, 9999 more: 1111")
+    assert len(lines_of(caplog)[1]) < 2_000

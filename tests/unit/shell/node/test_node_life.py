@@ -284,7 +284,7 @@ async def test_a_taken_port_is_refused_before_any_file_is_made(tmp_path: Path) -
     first = Node(real_settings(), real_doors(tmp_path / "first", workers))
     await first.start()
     second = Node(real_settings(first.port), real_doors(tmp_path / "second", workers))
-    with pytest.raises(OSError, match="in use"):
+    with pytest.raises(OSError, match=f"port {first.port} on 127.0.0.1 is taken"):
         await second.start()
     assert sorted(path.name for path in (tmp_path / "second").iterdir()) == []
     await first.stop()
