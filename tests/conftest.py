@@ -11,6 +11,16 @@ settings.register_profile("fixed", derandomize=True, deadline=None, max_examples
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
+SLOW_TIMEOUT_S = 1200
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What kills brokers thirty times or starts a JVM may take longer than the time-out of pyproject.toml."""
+    for item in items:
+        if any(item.get_closest_marker(name) for name in ("slow", "java", "foreign")):
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     """CI installs all that tests ask for, so there a skipped test is a failed one."""

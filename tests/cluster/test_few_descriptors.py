@@ -75,7 +75,7 @@ def test_connections_do_not_take_the_descriptors_of_the_log(tmp_path: Path, monk
         for _ in range(3):
             produce_everywhere()
     finally:
-        connecting.join()
+        connecting.join(60)
     assert is_refused(connections[-1])
     assert not is_refused(connections[0])
     for connection in connections:

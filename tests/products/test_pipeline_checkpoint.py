@@ -78,7 +78,7 @@ def test_a_driver_that_was_killed_leaves_the_lease_when_its_child_ends(tmp_path:
     assert driver.stdout is not None
     assert driver.stdin is not None
     assert driver.stdout.readline() == b"held\n"
-    driver.wait()
+    driver.wait(60)
     heir = "import pathlib, sys; from moldau.products.pipelines.lease import Lease; Lease(pathlib.Path(sys.argv[1]))"
     waiting = subprocess.Popen([sys.executable, "-c", f"{heir}; print('mine')", str(tmp_path)], stdout=subprocess.PIPE)
     driver.stdin.close()

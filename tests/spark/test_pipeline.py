@@ -153,7 +153,7 @@ class Driver:
         for _ in self.read():
             pass
         self._watchdog.cancel()
-        return self.process.wait()
+        return self.process.wait(120)
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_driver_killed_five_times_loses_nothing(identity_page, bootstrap_serve
             driver.end()
     finally:
         stop.set()
-        thread.join()
+        thread.join(60)
     assert producer.flush(30) == 0
     last = Driver(page)
     last.wait_for("lag 0,")

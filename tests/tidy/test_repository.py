@@ -98,9 +98,9 @@ def is_on_the_virtual_loop(tree: ast.AST) -> bool:
 
 
 WAITS_FOR_APACHE_KAFKA = ROOT / "tests/differential/brokers.py"
-# No test but a program with real processes: the pause between two acts is what it is about.
-TORTURE = ROOT / "tests" / "torture"
 """It answers a change before it acts by it, and tells nobody when it does."""
+TORTURE = ROOT / "tests" / "torture"
+"""A program with real processes, no test: it pauses between two acts."""
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,24 @@ def test_no_test_lets_real_time_pass(path: Path) -> None:
         and [ast.unparse(argument) for argument in node.args] != ["0"]
     ]
     assert not sleeps
+
+
+@pytest.mark.parametrize("path", TESTS, ids=name_of)
+def test_no_test_waits_for_a_thread_or_process_without_a_bound(path: Path) -> None:
+    """pytest-timeout ends what hangs all the same; a bound at the wait says what hung."""
+    tree = ast.parse(path.read_text())
+    awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
+    unbounded = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("join", "wait", "communicate")
+        and not node.args
+        and not node.keywords
+        and id(node) not in awaited
+    ]
+    assert not unbounded
 
 
 def tracked_files() -> list[Path]:

@@ -73,7 +73,7 @@ class TorturedBroker:
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.wait()
+        self.process.wait(STOPS_WITHIN_S)
 
     def last_line(self) -> str:
         lines = self.output.read_text(errors="replace").splitlines()

@@ -167,7 +167,7 @@ def test_waiting_ends_when_it_comes(cluster: Cluster) -> None:
     writer = threading.Thread(target=lambda: cluster.produce(topic, "1", "2"))
     writer.start()
     cluster.wait_for(topic=topic, records=2)
-    writer.join()
+    writer.join(60)
 
 
 def test_a_coroutine_waits_without_holding_its_loop() -> None:

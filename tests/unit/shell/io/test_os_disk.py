@@ -64,7 +64,8 @@ def test_files_are_read_and_flushed_by_threads_while_the_loop_appends(tmp_path: 
             file.append(bytes([number]) * 10)
     is_done.set()
     for thread in threads:
-        thread.join()
+        thread.join(60)
+        assert not thread.is_alive()
     assert errors == []
     assert [file.size() for file in files] == [3000] * 6
 

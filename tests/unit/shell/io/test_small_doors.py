@@ -102,7 +102,7 @@ def test_at_most_max_pending_pieces_of_work_are_in_the_pool() -> None:
         started.append(number)
         if len(started) == 2:
             both_started.set()
-        gate.wait()
+        assert gate.wait(60)
         return number
 
     async def scenario() -> list[int]:
