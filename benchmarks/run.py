@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.loaders import canned, columns, latency, one_record, produce, python_start
-from benchmarks.micro import compaction, many_topics, recovery
+from benchmarks.micro import compaction, many_topics, producer_ids, recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.workload import Workload, read_workload
 
@@ -32,7 +32,7 @@ ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
 ORDER += ["latency-100", "latency-1000", "latency-3000", "latency-10000"]
 ORDER += ["one-record-1", "one-record-50", "one-record-500", "one-record-8-in-flight"]
 ORDER += ["canned", "memory", "start", "arrow-100b", "spark-100b", "spark-1k"]
-ORDER += ["python-start", "recovery", "compaction", "many-topics"]
+ORDER += ["python-start", "recovery", "compaction", "many-topics", "producer-ids"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
 
@@ -193,6 +193,8 @@ def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
         return {"moldau": [run_compaction(bench, workload)]}
     if workload.kind == "many_topics":
         return {"moldau": [run_many_topics(bench, workload)]}
+    if workload.kind == "producer_ids":
+        return {"moldau": [producer_ids.measure(str(bench.folder), workload.producers)]}
     rows = [recovery.measure(name, batch, GIB, str(bench.folder)) for name, batch in recovery.WORKLOADS.items()]
     kills = [float(str(row["open_after_kill_s"])) for row in rows]
     clean = max(float(str(row["open_after_clean_stop_s"])) for row in rows)

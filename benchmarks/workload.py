@@ -12,7 +12,7 @@ WORKLOADS = Path(__file__).parent / "workloads"
 Rule = Literal["at_least", "at_most", "ratio_at_least", "ratio_at_most"]
 
 
-ALONE = ("python_start", "recovery", "compaction", "many_topics")
+ALONE = ("python_start", "recovery", "compaction", "many_topics", "producer_ids")
 """Kinds without a peer: limits instead of ratios."""
 
 
@@ -32,12 +32,14 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "recovery",
         "compaction",
         "many_topics",
+        "producer_ids",
     ]
     records: int = 0
     value_bytes: int = 0
     keys: int = 0
     topics: int = 0
     partitions: int = 1
+    producers: int = 0
     settings: dict[str, object] = {}
     """Of the producer."""
     readers: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.health import CLOSED, DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
-from moldau.core.log.producer_state import ProducerState
+from moldau.core.log.producer_state import EXPIRY_SLICE, ProducerState
 from moldau.core.log.reading import NOTHING, Read, RepairRead, SegmentReader
 from moldau.core.log.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
 from moldau.core.log.retention import DeletedSegment, count_deletable, segment_facts
@@ -364,13 +364,16 @@ class Log:
         self.leader_epochs.truncate_from_start(offset)
         return True
 
+    def forget_idle_producers(self, now_ms: int) -> bool:
+        """Forgets a slice of the producer ids that were idle for too long; True: there may be more."""
+        return self.producer_state.expire(now_ms, self.settings.producer_id_expiration_ms) == EXPIRY_SLICE
+
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[DeletedSegment]:
         """Applies retention: renames the files of old segments to `*.deleted` and moves the log start offset.
 
-        Producer ids that were idle for too long are forgotten as well. `take_purgeable` gives them up for good.
+        `take_purgeable` gives them up for good.
         """
         self.health.check()
-        self.producer_state.expire(now_ms, self.settings.producer_id_expiration_ms)
         count = count_deletable(
             segment_facts(self.segments, self.log_end_offset),
             self.settings,

@@ -103,6 +103,7 @@ class Housekeeping:
         """Takes segments that are too old or too many out of the logs, and forgets idle producer ids."""
         broker = self._broker
         producer_ids = 0
+        await self._forget_idle_producers()
         for index, partition in enumerate(list(broker.partitions)):
             if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
                 await asyncio.sleep(0)
@@ -119,6 +120,15 @@ class Housekeeping:
                     about=str(partition.topic_partition),
                 )
         broker.telemetry.set("kafka.server:type=ReplicaManager,name=ProducerIdCount", producer_ids)
+
+    async def _forget_idle_producers(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        remaining = list(self._broker.partitions)
+        while remaining:
+            for _ in range(SLICE_PARTITIONS):
+                if remaining and not remaining[-1].log.forget_idle_producers(now_ms):
+                    remaining.pop()
+            await asyncio.sleep(0)
 
     async def flush_what_is_due(self) -> None:
         """`flush.ms`, `flush.messages` above 1, and sealed segments."""

@@ -121,10 +121,10 @@ def test_retention_reads_the_age_of_a_sealed_segment_from_its_time_index(make_ha
     assert harness.log.log_start_offset == 3
 
 
-def test_idle_producers_are_forgotten_with_the_retention_check(make_harness) -> None:
+def test_idle_producers_are_forgotten(make_harness) -> None:
     harness = make_harness(producer_id_expiration_ms=1000)
     harness.append(1, producer_id=1, producer_epoch=0, base_sequence=0)
-    harness.log.delete_old_segments(harness.now_ms + 999, 1)
+    assert not harness.log.forget_idle_producers(harness.now_ms + 999)
     assert harness.append(1, producer_id=1, producer_epoch=0, base_sequence=0).is_duplicate
-    harness.log.delete_old_segments(harness.now_ms + 1000, 1)
+    assert not harness.log.forget_idle_producers(harness.now_ms + 1000)
     assert not harness.append(1, producer_id=1, producer_epoch=0, base_sequence=7).is_duplicate

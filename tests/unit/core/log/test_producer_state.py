@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.log.producer_state import ProducerState
+from moldau.core.log.producer_state import EXPIRY_SLICE, ProducerState
 from moldau.errors import KafkaError
 
 NOW_MS = 1_800_000_000_000
@@ -98,18 +98,53 @@ def test_producers_that_were_idle_expire_but_not_with_an_open_transaction() -> N
     assert list(producers.entries) == [8, 9]
 
 
-def test_the_number_of_producers_is_bounded_and_the_idle_ones_go_first() -> None:
+def test_over_the_bound_the_producer_that_was_idle_longest_goes() -> None:
     producers = ProducerState(3)
-    for producer_id in (1, 2, 3):
+    for producer_id in (1, 2, 3, 1, 4, 2):
         producers.update(producer_id, 0, 0, producer_id, 0, NOW_MS, NOW_MS)
-    producers.update(4, 0, 0, 4, 0, NOW_MS, NOW_MS)
-    assert len(producers.entries) == 3
-    survivor = next(iter(producers.entries))
-    producers.update(survivor, 0, 1, 5, 0, NOW_MS, NOW_MS)
+        assert len(producers.entries) <= 3
+    assert list(producers.entries) == [1, 4, 2]
+    producers.end_transaction(1, 0, 0, NOW_MS, NOW_MS)
     producers.update(5, 0, 0, 6, 0, NOW_MS, NOW_MS)
-    assert len(producers.entries) == 3
-    assert survivor in producers.entries
-    assert 5 in producers.entries
+    assert list(producers.entries) == [2, 1, 5]
+    again = ProducerState(3)
+    again.load(producers.encode(), 10, NOW_MS)
+    assert list(again.entries) == [2, 1, 5], "a snapshot keeps the order"
+
+
+def test_open_transactions_stay_while_others_go() -> None:
+    producers = ProducerState(50)
+    for producer_id in range(40):
+        producers.update(producer_id, 0, 0, producer_id, 0, NOW_MS, NOW_MS, is_transactional=True)
+    for producer_id in range(40, 400):
+        producers.update(producer_id, 0, 0, producer_id, 0, NOW_MS, NOW_MS)
+    assert set(range(40)) < set(producers.entries)
+    assert len(producers.entries) <= 50 + 3, "a look at a few entries is all that one admission may cost"
+
+
+def test_idle_producers_expire_in_slices() -> None:
+    producers = ProducerState(10_000)
+    for producer_id in range(EXPIRY_SLICE + 10):
+        producers.update(producer_id, 0, 0, producer_id, 0, NOW_MS, NOW_MS)
+    assert [producers.expire(NOW_MS + 100, 100) for _ in range(3)] == [EXPIRY_SLICE, 10, 0]
+
+
+def test_a_snapshot_is_the_same_whether_its_rows_were_encoded_before_or_not() -> None:
+    few, many = ProducerState(10_000), ProducerState(10_000)
+    for producer_id in range(2_000):
+        many.update(producer_id, 0, 0, producer_id, 0, NOW_MS, NOW_MS)
+    for producer_id in range(1_990, 2_000):
+        few.update(producer_id, 0, 0, producer_id, 0, NOW_MS, NOW_MS)
+    for producers in (few, many):
+        producers.encode()
+        producers.update(1_995, 0, 1, 3_000, 0, NOW_MS, NOW_MS, is_transactional=True)
+        producers.end_transaction(1_996, 1, 7, NOW_MS + 1, NOW_MS)
+        producers.update(1_996, 1, 0, 3_002, 0, NOW_MS, NOW_MS)
+    assert many.expire(NOW_MS + 100, 100) == EXPIRY_SLICE
+    for producer_id in list(many.entries)[: -10 + len(many.entries)]:
+        if producer_id < 1_990:
+            del many.entries[producer_id]
+    assert many.encode() == few.encode()
 
 
 def test_a_loaded_snapshot_answers_as_the_state_that_was_saved() -> None:
