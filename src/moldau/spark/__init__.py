@@ -6,10 +6,12 @@ session.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # the words that products need for what they are given; they do not import pyspark themselves
+    from pyspark.sql import Column as Column
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
     from pyspark.sql.streaming.query import StreamingQuery as StreamingQuery
@@ -20,7 +22,7 @@ require_extra("moldau.spark", "spark", ("numpy", "pyarrow", "pyspark", "pandas")
 
 from moldau.spark.session import open_session
 
-__all__ = ["open_session", "register", "spark_error"]
+__all__ = ["expression", "open_session", "register", "spark_error", "spark_loggers"]
 
 
 def spark_error() -> tuple[type[Exception], ...]:
@@ -29,6 +31,22 @@ def spark_error() -> tuple[type[Exception], ...]:
     from pyspark.errors import PySparkException
 
     return (PySparkException, Py4JError)
+
+
+def spark_loggers() -> list[logging.Logger]:
+    """What Spark's Python side and its bridge to the JVM log with; the first prints JSON lines to the terminal."""
+    from pyspark.logger import PySparkLogger
+
+    # made by its own class: logging.getLogger would make one that refuses the arguments that Spark gives it
+    own = PySparkLogger.getLogger("SQLQueryContextLogger")
+    return [own, logging.getLogger("pyspark"), logging.getLogger("py4j")]
+
+
+def expression(sql: str) -> Column:
+    """A column from SQL."""
+    from pyspark.sql.functions import expr
+
+    return expr(sql)
 
 
 def register(spark: SparkSession) -> None:

@@ -6,67 +6,70 @@ the pipeline itself starts from Spark's checkpoint.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaException
-from confluent_kafka import TopicPartition as ClientTopicPartition
-
-from moldau.errors import MoldauError
+from moldau.errors import KafkaError, MoldauError
+from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, ClusterClient
+from moldau.shell.network.client_offsets import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    READ_UNCOMMITTED,
+    commit_offsets,
+    list_offsets,
+)
 from moldau.types import TopicPartition
 
-TIMEOUT_SECONDS = 10.0
-
-_LOGGER = logging.getLogger("moldau.pipelines")
+CLIENT_ID = "moldau-pipeline"
+CONNECT_TIMEOUT_MS = 3_000
+REQUEST_TIMEOUT_MS = 10_000
+LOOK_TIMEOUT_MS = 1_000
+"""How long one look tries: whoever looks shows what is wrong, and looks again."""
 
 
 class GroupError(MoldauError):
-    """The cluster did not take the offsets, or did not tell its own, in TIMEOUT_SECONDS."""
+    """The cluster did not take the offsets, or did not tell its own."""
 
 
 class GroupOffsets:
     """Commits offsets to one group and reads end offsets. Blocking; for one thread. Close it."""
 
-    def __init__(self, bootstrap_servers: str, group: str) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "client.id": "moldau-pipeline",
-                "allow.auto.create.topics": False,
-            },
-            logger=_LOGGER,
+    def __init__(
+        self, bootstrap_servers: str, group: str, *, first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+    ) -> None:
+        self._group = group
+        self._client = ClusterClient(
+            bootstrap_servers,
+            client_id=CLIENT_ID,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            first_contact_timeout_ms=first_contact_timeout_ms,
+            retry_timeout_ms=LOOK_TIMEOUT_MS,
         )
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Raises GroupError."""
-        if not offsets:
-            return
-        wanted = [ClientTopicPartition(one.topic, one.partition, offset) for one, offset in offsets.items()]
         try:
-            done = self._consumer.commit(offsets=wanted, asynchronous=False)
-        except KafkaException as error:
-            raise GroupError(f"the group's offsets were not taken: {error.args[0]}") from error
-        failed = [one for one in done or () if one.error is not None]
-        if failed:
-            raise GroupError(f"the group's offset of {failed[0].topic}-{failed[0].partition}: {failed[0].error}")
+            commit_offsets(self._client, self._group, offsets)
+        except KafkaError as error:
+            raise GroupError(f"the offsets of group {self._group} were not taken: {error}") from error
 
     def bounds(self, topic: str) -> dict[TopicPartition, tuple[int, int]]:
         """The first offset and the end offset of every partition. Empty for an absent topic. Raises GroupError."""
         try:
-            found = self._consumer.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
-            return {
-                TopicPartition(topic, number): self._consumer.get_watermark_offsets(
-                    ClientTopicPartition(topic, number), timeout=TIMEOUT_SECONDS
-                )
-                for number in (sorted(found.partitions) if found.error is None else ())
-            }
-        except KafkaException as error:
-            raise GroupError(f"the offsets of topic {topic} could not be read: {error.args[0]}") from error
+            found = self._client.retry(lambda: self._client.refresh([topic]))
+            partitions = [
+                TopicPartition(topic, number) for number in (found[topic].partitions if topic in found else ())
+            ]
+            firsts, ends = (
+                list_offsets(self._client, dict.fromkeys(partitions, which), isolation_level=READ_UNCOMMITTED)
+                for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+            )
+            return {one: (firsts[one].offset, ends[one].offset) for one in partitions}
+        except KafkaError as error:
+            raise GroupError(f"the offsets of topic {topic} could not be read: {error}") from error
 
     def close(self) -> None:
-        self._consumer.close()
+        self._client.close()
 
 
 def lag(bounds: Mapping[TopicPartition, tuple[int, int]], done: Mapping[TopicPartition, int]) -> int:

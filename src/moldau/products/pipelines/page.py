@@ -6,7 +6,10 @@
       topic: orders
       format: json                                  # json | string | binary
       schema: user string, amount double            # json only: names and Spark types
-      watermark: 10 seconds                         # how late a record may come, by its timestamp
+      start: earliest                               # earliest | latest: where the first run starts
+      event_time: ordered_at                        # a timestamp column of the schema; default: the record's timestamp
+      watermark: 10 seconds                         # how late a record may come, by its event time
+      dead_letters: orders-per-minute.dead-letters  # json only: the topic for records that do not parse
     sql: |
       select window.start as minute, user, sum(amount) as amount
       from source group by window(_timestamp, '1 minute'), user
@@ -16,6 +19,8 @@
       mode: append                                  # append | update
     checkpoint: checkpoints/orders-per-minute       # default: checkpoints/<name>
     group: moldau.orders-per-minute                 # default: moldau.<name>; where progress and lag show
+    first_contact_timeout: 10 seconds               # how long a cluster is tried that has never answered
+    retry_timeout: 5 minutes                        # how long a broker is tried that was lost
 
 The page is strict: a key that is not known, is missing, or says what cannot be meant is refused with its line. Paths
 count from the page's own directory, so that a page means the same wherever it is run from.
@@ -32,11 +37,14 @@ import msgspec
 import yaml
 
 from moldau.errors import MoldauError
+from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, parse_bootstrap_servers
 
 FORMATS = ("json", "string", "binary")
 MODES = ("append", "update")
+STARTS = ("earliest", "latest")
 
-_INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
+_UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+_INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(_UNITS_MS)})s?")
 
 
 class PageError(MoldauError):
@@ -44,12 +52,17 @@ class PageError(MoldauError):
 
 
 class PipelineSource(msgspec.Struct, frozen=True):
-    """`watermark`: an interval in Spark's words, on the record's timestamp; None: nothing is ever too late."""
+    """`watermark`: an interval in Spark's words, on the event time; None: nothing is ever too late. `event_time`: a
+    column of the schema; None: the record's timestamp. `dead_letters`: the topic for records that do not parse; None
+    where every record does (formats string and binary)."""
 
     topic: str
     format: str
     schema: str | None = None
     watermark: str | None = None
+    start: str = "earliest"
+    event_time: str | None = None
+    dead_letters: str | None = None
 
 
 class PipelineSink(msgspec.Struct, frozen=True):
@@ -69,6 +82,8 @@ class PipelinePage(msgspec.Struct, frozen=True):
     sink: PipelineSink
     checkpoint: Path
     group: str
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
 
 def load_page(path: Path) -> PipelinePage:
@@ -91,33 +106,55 @@ def parse_page(text: str, *, file_name: str, directory: Path) -> PipelinePage:
     if node is None:
         raise PageError(f"{file_name}:1: the page is empty")
     page = _Section(file_name, "the page", node)
-    page.allow("name", "bootstrap_servers", "source", "sql", "sink", "checkpoint", "group")
+    page.allow(
+        "name", "bootstrap_servers", "source", "sql", "sink", "checkpoint", "group",
+        "first_contact_timeout", "retry_timeout",
+    )  # fmt: skip
     name = page.text("name")
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", name):
         page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores")
+    servers = page.text("bootstrap_servers")
+    try:
+        parse_bootstrap_servers(servers)
+    except ValueError as error:
+        page.refuse("bootstrap_servers", f"must be host:port, or several with commas: {error}")
     return PipelinePage(
         name=name,
-        bootstrap_servers=page.text("bootstrap_servers"),
-        source=_parse_source(page.section("source")),
+        bootstrap_servers=servers,
+        source=_parse_source(page.section("source"), f"{name}.dead-letters"),
         sql=page.text("sql").strip().rstrip(";"),
         sink=_parse_sink(page.section("sink"), directory),
         checkpoint=_local_path(page, "checkpoint", directory, default=f"checkpoints/{name}"),
         group=page.text("group", default=f"moldau.{name}"),
+        first_contact_timeout_ms=page.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
+        retry_timeout_ms=page.interval_ms("retry_timeout", RETRY_TIMEOUT_MS),
     )
 
 
-def _parse_source(source: _Section) -> PipelineSource:
-    source.allow("topic", "format", "schema", "watermark")
+def _parse_source(source: _Section, dead_letters: str) -> PipelineSource:
+    source.allow("topic", "format", "schema", "start", "event_time", "watermark", "dead_letters")
     record_format = source.choice("format", FORMATS)
     if record_format == "json" and not source.has("schema"):
         source.refuse("format", "json needs a `schema`, such as `user string, amount double`")
-    if record_format != "json" and source.has("schema"):
-        source.refuse("schema", f"has no meaning for the format {record_format}")
+    for key in ("schema", "event_time", "dead_letters"):
+        if record_format != "json" and source.has(key):
+            source.refuse(key, f"has no meaning for the format {record_format}")
     watermark = source.text("watermark", default="")
-    if watermark and not _INTERVAL.fullmatch(watermark):
-        source.refuse("watermark", f"must be a time such as `10 seconds`, not `{watermark}`")
+    if watermark:
+        source.interval_ms("watermark", 0)
+    topic = source.topic("topic")
+    if source.has("dead_letters"):
+        dead_letters = source.topic("dead_letters")
+    if record_format == "json" and dead_letters == topic:
+        source.refuse("dead_letters", "must not be the topic that is read: what does not parse would be read again")
     return PipelineSource(
-        source.topic("topic"), record_format, source.text("schema", default="") or None, watermark or None
+        topic=topic,
+        format=record_format,
+        schema=source.text("schema", default="") or None,
+        watermark=watermark or None,
+        start=source.choice("start", STARTS, default="earliest"),
+        event_time=source.text("event_time", default="") or None,
+        dead_letters=dead_letters if record_format == "json" else None,
     )
 
 
@@ -186,6 +223,15 @@ class _Section:
             self.refuse(key, f"is no name of a topic: `{name}`")
         return name
 
+    def interval_ms(self, key: str, default: int) -> int:
+        if not self.has(key):
+            return default
+        text = self.text(key)
+        found = _INTERVAL.fullmatch(text)
+        if found is None:
+            self.refuse(key, f"must be a time such as `10 seconds`, not `{text}`")
+        return int(found[1]) * _UNITS_MS[found[2]]
+
     def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
         value = self.text(key, default=default)
         if value not in choices:
@@ -207,13 +253,16 @@ class _Section:
 def describe(page: PipelinePage) -> Mapping[str, str]:
     """The page in a few words, for people."""
     to = f"topic {page.sink.topic}" if page.sink.topic else f"Parquet files in {page.sink.path}"
-    promise = "at least once: a batch cut short may come twice" if page.sink.topic else "exactly once"
-    return {
+    promise = "exactly once: one file for each batch"
+    if page.sink.topic:
+        promise = "at least once: a batch that a crash cuts short is written again"
+    facts = {
         "pipeline": page.name,
         "cluster": page.bootstrap_servers,
-        "from": f"topic {page.source.topic} ({page.source.format})",
+        "from": f"topic {page.source.topic} ({page.source.format}), first run from the {page.source.start} offsets",
         "to": f"{to} ({page.sink.mode})",
         "delivery": promise,
-        "checkpoint": str(page.checkpoint),
-        "group": page.group,
     }
+    if page.source.dead_letters is not None:
+        facts["dead letters"] = f"topic {page.source.dead_letters}"
+    return {**facts, "checkpoint": str(page.checkpoint), "group": page.group}

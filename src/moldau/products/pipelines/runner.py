@@ -1,34 +1,44 @@
-"""Runs one pipeline: holds the lease, starts the Spark query, publishes and shows how far it is, and ends cleanly.
+"""Runs one pipeline: asks the cluster, holds the lease, starts the Spark query, publishes and shows how far it is, and
+ends cleanly.
 
-Every turn reads in Spark's checkpoint which batch is finished and commits its source offsets to the pipeline's group.
-The group is therefore never ahead of the sink, and a killed driver's last batch is published by the next one.
+Every turn reads in Spark's checkpoint which batch is finished, keeps its dead letters, and commits its source offsets
+to the pipeline's group. The group is therefore never ahead of the sink, and a killed driver's last batch is published
+by the next one.
 
 A stop (SIGINT, SIGTERM) waits for the batch that is being written and begins no other: nothing is cut in two. A kill
-loses nothing either: the batch that was running is run again, and may be there twice.
+loses nothing either: the batch that was running is run again. A broker that is lost is tried for `retry_timeout`; the
+terminal gets one line every 10 s of that, and everything else that Spark and the client say goes to the driver's log.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from moldau.errors import MoldauError
-from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
-from moldau.products.pipelines.flow import start_query
+from moldau.products.pipelines.checkpoint import FinishedBatch, claim_checkpoint, newest_finished_batch
+from moldau.products.pipelines.dead_letters import DeadLetters
+from moldau.products.pipelines.flow import DEAD_LETTERS_METRIC, make_result, query_facts, start_query
 from moldau.products.pipelines.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.lease import Lease
 from moldau.products.pipelines.page import PipelinePage, describe
+from moldau.products.pipelines.parquet import check_target
+from moldau.products.pipelines.preflight import check_cluster
 from moldau.products.pipelines.progress import BatchCounter, PipelineState, ProgressDisplay
+from moldau.spark import spark_loggers
 
 if TYPE_CHECKING:
-    from moldau.spark import StreamingQuery
+    from moldau.spark import SparkSession, StreamingQuery
 
 TURN_SECONDS = 0.2
 STOP_WITHIN_SECONDS = 30.0
@@ -47,16 +57,22 @@ class StoppedOnPurpose(Exception):
 def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | None = None) -> PipelineState:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state.
 
-    Raises LeaseError, FlowError, GroupError, SparkStartError, PipelineFailedError. Call it from the main thread: it
-    takes SIGINT and SIGTERM while it runs.
+    Raises PreflightError, LeaseError, CheckpointError, ParquetTargetError, FlowError, GroupError, SparkStartError,
+    PipelineFailedError. Call it from the main thread: it takes SIGINT and SIGTERM while it runs.
     """
     from moldau.spark import open_session, spark_error
 
     stop = threading.Event()
-    with Lease(page.checkpoint) as lease, _signals(stop), ProgressDisplay(describe(page), console) as display:
+    if page.sink.path is not None:
+        check_target(page.sink.path)
+    check_cluster(page)
+    log = page.checkpoint / DRIVER_LOG
+    facts = {**describe(page), "log": str(log)}
+    with Lease(page.checkpoint) as lease, _logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
+        checkpoint_id = claim_checkpoint(page.checkpoint, query_facts(page), pipeline=page.name)
         display.show(PipelineState(0, 0, None, 0, "starting"), force=True)
-        spark = open_session(page.name, log_path=page.checkpoint / DRIVER_LOG, keep_open=(lease.fileno(),))
-        group = GroupOffsets(page.bootstrap_servers, page.group)
+        spark = open_session(page.name, log_path=log, keep_open=(lease.fileno(),))
+        group = GroupOffsets(page.bootstrap_servers, page.group, first_contact_timeout_ms=page.first_contact_timeout_ms)
         try:
 
             def may_start_batch() -> None:
@@ -64,21 +80,29 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
                     raise StoppedOnPurpose
 
             try:
-                query = start_query(spark, page, once=once, may_start_batch=may_start_batch)
+                result = make_result(spark, page)
+                query = start_query(
+                    result, page, once=once, checkpoint_id=checkpoint_id, may_start_batch=may_start_batch
+                )
+                watch = _Watch(spark, page, query, group)
+                return _until_the_end(watch, stop, display)
             except spark_error() as error:
                 raise PipelineFailedError(what_failed(str(error))) from error
-            watch = _Watch(page, query, group)
-            return _until_the_end(watch, stop, display)
         finally:
             group.close()
 
 
 def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDisplay) -> PipelineState:
-    while watch.query.isActive and not stop.wait(TURN_SECONDS):
-        display.show(watch.look("running"))
-    if stop.is_set():
-        display.show(watch.look("stopping"), force=True)
-        _end_between_batches(watch.query)
+    try:
+        while watch.query.isActive and not stop.wait(TURN_SECONDS):
+            display.show(watch.look("running"))
+        if stop.is_set():
+            state = watch.look("stopping")
+            display.show(state, force=True)
+            if state.trouble is None:
+                _wait_for_the_batch(watch.query)
+    finally:
+        watch.query.stop()
     error = watch.query.exception()
     if error is not None and not stop.is_set():
         raise PipelineFailedError(what_failed(str(error)))
@@ -87,52 +111,82 @@ def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDispla
     return state
 
 
-def _end_between_batches(query: StreamingQuery) -> None:
+def _wait_for_the_batch(query: StreamingQuery) -> None:
     """Waits until the query is idle, or has ended itself at the next batch's begin (see may_start_batch)."""
     idle = threading.Event()
     for _ in range(int(STOP_WITHIN_SECONDS / TURN_SECONDS)):
         if not query.isActive or not query.status["isTriggerActive"]:
             break
         idle.wait(TURN_SECONDS)
-    query.stop()
 
 
 class _Watch:
     """Looks at the checkpoint and at the cluster, publishes what is new, and makes the state that is shown."""
 
-    def __init__(self, page: PipelinePage, query: StreamingQuery, group: GroupOffsets) -> None:
+    def __init__(self, spark: SparkSession, page: PipelinePage, query: StreamingQuery, group: GroupOffsets) -> None:
         self.query = query
         self._page = page
         self._group = group
         self._published: FinishedBatch | None = None
-        self._counter = BatchCounter()
+        has_dead_letters = page.source.dead_letters is not None
+        self._counter = BatchCounter(DEAD_LETTERS_METRIC if has_dead_letters else None)
+        self._dead_letters = DeadLetters(spark, page) if has_dead_letters else None
+        self._trouble_since: float | None = None
 
     def look(self, state: str, *, is_last: bool = False) -> PipelineState:
-        """While the query runs, a group that cannot be reached is shown and tried again; the last look raises
-        GroupError: what the group shows then stays."""
+        """A cluster that cannot be reached is shown and asked again. Raises GroupError where that lasts longer than the
+        page's `retry_timeout`, and at the last look: what the group shows then stays."""
         behind: int | None = None
-        try:
-            behind = self._publish()
-        except GroupError as error:
-            if is_last:
-                raise
-            state = f"{state}, but {error}"
+        trouble: str | None = None
         self._counter.look(self.query)
+        try:
+            behind = self._publish(is_last=is_last)
+            self._trouble_since = None
+        except GroupError as error:
+            now = time.monotonic()
+            self._trouble_since = self._trouble_since or now
+            lasted = now - self._trouble_since
+            if is_last or lasted * 1_000 > self._page.retry_timeout_ms:
+                raise
+            left = self._page.retry_timeout_ms / 1_000 - lasted
+            trouble = f"{error}; trying for another {left:.0f} s"
         return PipelineState(
             batches=self._counter.batches,
             records_read=self._counter.records,
             lag=behind,
             batch_ms=self._counter.batch_ms,
             state=state,
+            dead_letters=self._dead_letters.count if self._dead_letters is not None else None,
+            trouble=trouble,
         )
 
-    def _publish(self) -> int:
-        """The lag, after committing what is newly finished."""
+    def _publish(self, *, is_last: bool) -> int:
+        """The lag, after keeping and committing what is newly finished."""
+        bounds = self._group.bounds(self._page.source.topic)
         done = newest_finished_batch(self._page.checkpoint)
+        if done is not None and self._dead_letters is not None:
+            done = self._dead_letters.catch_up(done, self._counter, is_last=is_last)
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
             self._group.commit(done.offsets)
             self._published = done
-        return lag(self._group.bounds(self._page.source.topic), done.offsets if done else {})
+        return lag(bounds, done.offsets if done else {})
+
+
+@contextmanager
+def _logs_to(path: Path) -> Iterator[None]:
+    """What Python's loggers of ours, of Spark and of its bridge say goes to the driver's log, not to the terminal."""
+    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    loggers = [logging.getLogger("moldau"), *spark_loggers()]
+    before = [(logger.handlers, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [handler], False
+    try:
+        yield
+    finally:
+        for logger, (handlers, propagate) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
+        handler.close()
 
 
 @contextmanager

@@ -1,0 +1,100 @@
+"""What a pipeline asks before Spark starts, each answer in one sentence; and what its checkpoint and files refuse."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from moldau.products.pipelines.checkpoint import CheckpointError, claim_checkpoint
+from moldau.products.pipelines.group import GroupOffsets
+from moldau.products.pipelines.page import PipelinePage, parse_page
+from moldau.products.pipelines.parquet import ParquetTargetError, check_target
+from moldau.products.pipelines.preflight import PreflightError, check_cluster, make_topic
+from moldau.testing import Cluster
+from moldau.types import TopicPartition
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(settings={"auto.create.topics.enable": "false"}) as cluster:
+        yield cluster
+
+
+def page(servers: str, source: str = "s", sink: str = "t", more: str = "") -> PipelinePage:
+    text = f"name: p\nbootstrap_servers: {servers}\nsource: {{topic: {source}, format: string}}\n"
+    text += f"sql: select value from source\nsink: {{topic: {sink}}}\n{more}"
+    return parse_page(text, file_name="page.yaml", directory=Path("/pages"))
+
+
+def test_a_broker_that_is_not_there_is_told_before_spark_starts():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        with pytest.raises(PreflightError, match=f"^cannot reach {address}: connection refused"):
+            check_cluster(page(address, more="first_contact_timeout: 1 millisecond"))
+    with pytest.raises(PreflightError, match="there is no host '-nowhere-'"):
+        check_cluster(page("-nowhere-:9092"))
+
+
+def test_a_missing_topic_is_told_with_the_line_that_makes_it(cluster: Cluster):
+    servers, topic = cluster.bootstrap_servers, cluster.topic()
+    expected = f"topic 'none' does not exist on {servers}; this makes it: moldau topics create none --bootstrap-server"
+    for source, sink in (("none", topic), (topic, "none")):
+        with pytest.raises(PreflightError, match=expected):
+            check_cluster(page(servers, source, sink))
+    check_cluster(page(servers, topic, topic))
+
+
+def test_a_group_with_consumers_is_refused(cluster: Cluster):
+    topic = cluster.topic()
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "busy", "client.id": "reader"})
+    try:
+        consumer.subscribe([topic])
+        for _ in range(300):
+            consumer.poll(0.1)
+            if consumer.assignment():
+                break
+        with pytest.raises(PreflightError, match="group 'busy' has 1 members, the first is 'reader'"):
+            check_cluster(page(cluster.bootstrap_servers, topic, topic, "group: busy"))
+    finally:
+        consumer.close()
+
+
+def test_a_topic_is_made_once(cluster: Cluster):
+    for _ in range(2):
+        make_topic(page(cluster.bootstrap_servers), "letters", partitions=1)
+    assert cluster.record_counts("letters") == {0: 0}
+
+
+def test_a_group_s_offsets_are_committed_and_read_back(cluster: Cluster):
+    topic = cluster.topic(partitions=2)
+    cluster.produce(topic, "a", "b", partition=1)
+    offsets = GroupOffsets(cluster.bootstrap_servers, "g")
+    offsets.commit({TopicPartition(topic, 1): 1})
+    assert offsets.bounds(topic) == {TopicPartition(topic, 0): (0, 0), TopicPartition(topic, 1): (0, 2)}
+    assert offsets.bounds("none") == {}
+    assert cluster.lag("g") == 1
+    offsets.close()
+
+
+def test_a_checkpoint_keeps_its_id_and_its_query(tmp_path: Path):
+    first = claim_checkpoint(tmp_path, {"sql": "select a, 'x  y'", "schema": None}, pipeline="p")
+    # nothing was planned yet: a first SQL that Spark refuses may be corrected
+    assert claim_checkpoint(tmp_path, {"sql": "select b, 'x  y'", "schema": None}, pipeline="p") == first
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text("v1")
+    assert claim_checkpoint(tmp_path, {"sql": "select b,\n    'x  y'", "schema": None}, pipeline="p") == first
+    for query in ({"sql": "select b, 'x y'", "schema": None}, {"sql": "select b, 'x  y'", "schema": "a int"}):
+        with pytest.raises(CheckpointError, match=r"changed since the checkpoint .* name another directory"):
+            claim_checkpoint(tmp_path, query, pipeline="p")
+
+
+def test_a_directory_of_sparks_own_file_sink_is_refused(tmp_path: Path):
+    check_target(tmp_path / "none")
+    (tmp_path / "_spark_metadata").mkdir()
+    with pytest.raises(ParquetTargetError, match="name another directory"):
+        check_target(tmp_path)
