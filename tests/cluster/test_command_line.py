@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -75,6 +76,40 @@ def test_a_few_records_are_written_without_waiting_for_a_producer_id(run, moldau
     assert values == [b"argument", b"line", b"last, without an end of line", *[b"long"] * 20_000]
 
 
+def test_json_goes_out_and_comes_back_as_it_was(run, moldau_cluster: Cluster) -> None:
+    run("topics", "create", "cli-json", "cli-json-copy", "--partitions", "2")
+    run("produce", "cli-json", "--key", "k", "--header", "trace=1", "text", "--partition", "1")
+    run("produce", "cli-json", "--key", "k", "--null", "~", "~", "--partition", "1")
+    run("produce", "cli-json", "--json", '{"key": {"base64": "/wA="}, "value": "", "timestamp": 5, "partition": 0}')
+    lines = run("consume", "cli-json", "--from", "beginning", "--until-end", "--json")
+    run("produce", "cli-json-copy", "--json", text=lines)
+
+    def records(topic: str) -> set[tuple[object, ...]]:
+        return {(r.partition, r.key, r.value, r.timestamp, tuple(r.headers)) for r in moldau_cluster.records(topic)}
+
+    assert len(records("cli-json")) == 3
+    assert records("cli-json-copy") == records("cli-json")
+    told = run("produce", "cli-json-copy", "--json", text='{"value": "v"}\n{"valeu": "v"}\n', code=1)
+    assert told.startswith("moldau: line 2: a record has no field 'valeu'")
+    assert "(1 record written to cli-json-copy, 0 not)" in told
+
+
+def test_a_part_of_a_topic_is_read(run) -> None:
+    run("topics", "create", "cli-part", "--partitions", "2")
+    lines = [f'{{"value": "v{n}", "timestamp": {n * 1000 + 1}, "partition": {n % 2}}}' for n in range(6)]
+    run("produce", "cli-part", "--json", text="\n".join(lines))
+    assert run("consume", "cli-part", "--last", "3") == "v3\nv4\nv5\n"
+    assert run("consume", "cli-part", "--last", "9", "--partition", "0") == "v0\nv2\nv4\n"
+    after = run("consume", "cli-part", "--from", "1970-01-01T00:00:03", "--until-end")
+    assert sorted(after.split()) == ["v3", "v4", "v5"]
+    before = run("consume", "cli-part", "--from", "beginning", "--until", "1970-01-01T00:00:02")
+    assert sorted(before.split()) == ["v0", "v1"]
+    read = ("consume", "cli-part", "--from", "1", "--partition", "1", "--count", "1")
+    assert run(*read, "--template", "{time} {partition}:{offset} {key}={value}") == (
+        "1970-01-01T00:00:03.001Z 1:1 null=v3\n"
+    )
+
+
 def test_a_group_shows_its_lag(run) -> None:
     run("topics", "create", "cli-lag")
     run("produce", "cli-lag", "1", "2", "3")
@@ -84,6 +119,24 @@ def test_a_group_shows_its_lag(run) -> None:
     assert [(row["committed_offset"], row["end_offset"], row["lag"]) for row in described["partitions"]] == [(2, 3, 1)]
     assert "cli-group" in run("groups", "list")
     assert "lag 1" in run("groups", "describe", "cli-group")
+
+
+def test_offsets_are_reset_by_a_date_a_duration_and_standard_input(run) -> None:
+    run("topics", "create", "cli-reset")
+    now = int(time.time() * 1000)
+    stamps = (1_000, now - 7_200_000, now - 1_800_000, now)
+    run("produce", "cli-reset", "--json", text="\n".join(f'{{"value": "v", "timestamp": {ms}}}' for ms in stamps))
+
+    def reset(*goal: str, text: str = "") -> int:
+        words = ("offsets", "reset", "cli-reset-group", "--topic", "cli-reset", *goal, "--execute", "--json")
+        return int(json.loads(run(*words, text=text))["partitions"][0]["new_offset"])
+
+    assert reset("--to-datetime", "1970-01-02") == 1
+    assert reset("--by-duration", "1h") == 2
+    assert reset("--by-duration", "PT3H") == 1
+    assert reset("--from-file", "-", text="cli-reset,0,3\n") == 3
+    assert "4" in run("offsets", "list", "cli-reset")
+    assert run("offsets", "list", "cli-reset", "--at", "1h").split()[-1] == "2"
 
 
 def test_an_absent_broker_is_named() -> None:

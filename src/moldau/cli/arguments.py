@@ -1,9 +1,13 @@
-"""What every command hands its parser to, and the numbers that flags take."""
+"""What flags take: numbers, times, durations, files."""
 
 from __future__ import annotations
 
 import argparse
+import re
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 Subparsers = argparse._SubParsersAction  # argparse gives the type no public name
 MAX_TIMEOUT_S = 86_400
@@ -40,3 +44,60 @@ def seconds(text: str) -> float:
     if not 0 < value <= MAX_TIMEOUT_S:
         raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, at most {MAX_TIMEOUT_S}, not {text!r}")
     return value
+
+
+STANDARD_INPUT = "-"
+
+
+def input_path(text: str) -> Path:
+    """A file to read; `-` is standard input."""
+    return Path("/dev/stdin") if text == STANDARD_INPUT else Path(text)
+
+
+# --- times ---
+
+TIMES = "2026-01-31, 2026-01-31T12:00:00 (UTC without a zone), or a duration before now: 90s, 15m, 1h30m, 2d, 1w"
+_UNITS_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[wdhms])")
+_MAX_MS = 1 << 53
+
+
+def time_ms(text: str) -> int:
+    """Milliseconds since 1970 of a date, of a time, or of a duration before now. Raises ArgumentTypeError."""
+    moment = moment_ms(text)
+    if moment is not None:
+        return moment
+    try:
+        return max(0, int(time.time() * 1000) - duration_ms(text))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: write {TIMES}") from None
+
+
+def moment_ms(text: str) -> int | None:
+    """Milliseconds since 1970 of an ISO 8601 date or time, in UTC where it names no zone; None for any other text."""
+    if not re.match(r"\d{4}-\d", text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0, (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1))
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds of `1h`, `1h30m`, `2d`, `500ms`, or of ISO 8601's PT1H30M. Raises ArgumentTypeError."""
+    from moldau.cli.admin.offsets import parse_duration_ms
+
+    lower = text.lower()
+    if lower and not _DURATION.sub("", lower):
+        found = sum(float(number) * _UNITS_MS[unit] for number, unit in _DURATION.findall(lower))
+        if found < _MAX_MS:
+            return int(found)
+    else:
+        try:
+            return parse_duration_ms(text)
+        except ValueError:
+            pass
+    raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 90s, 15m, 1h30m, 2d, 1w or PT1H30M")

@@ -25,9 +25,9 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *, json: bool = True)
         help="any broker of the cluster (default %(default)s)",
     )
     if json:
-        parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+        parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
-            "--format", choices=["table", "json"], action=_Format, dest="json", help="table (default) or json"
+            "--format", choices=["table", "json"], action=_Format, dest="json", help="json is the same as --json"
         )
 
 
@@ -115,20 +115,40 @@ def check_address(arguments: argparse.Namespace) -> None:
         raise CommandError(str(error)) from error
 
 
+def in_words(error: Any, arguments: argparse.Namespace) -> str:
+    """What confluent-kafka reports of a record or a request, for a person."""
+    from confluent_kafka import KafkaError
+
+    code = error.code()
+    if code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
+        return f"no broker answers at {arguments.bootstrap_server}"
+    if code == KafkaError._MSG_TIMED_OUT:
+        return f"{arguments.bootstrap_server} did not acknowledge in time"
+    if code == KafkaError.MSG_SIZE_TOO_LARGE:
+        return "a record is larger than the topic takes (max.message.bytes)"
+    topic = getattr(arguments, "topic", None)
+    if topic and code in (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):
+        return f"unknown topic: {topic}"
+    if topic and code == KafkaError._UNKNOWN_PARTITION:
+        return f"{topic} has no such partition"
+    text = str(error.str())
+    # librdkafka's own word for who found the error
+    for prefix in ("Broker: ", "Local: "):
+        text = text.removeprefix(prefix)
+    return text[:1].lower() + text[1:]
+
+
 @contextmanager
 def explained(arguments: argparse.Namespace) -> Iterator[None]:
     """Turns what confluent-kafka raises into a CommandError.
 
     That client tries for long, and in silence: that somebody listens is seen to first.
     """
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaException
 
     with cluster_admin(arguments) as admin:
         admin.client.any_connection()
     try:
         yield
     except KafkaException as exception:
-        error = exception.args[0]
-        if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
-            raise CommandError(f"no broker answers at {arguments.bootstrap_server}") from exception
-        raise CommandError(error.str()) from exception
+        raise CommandError(in_words(exception.args[0], arguments)) from exception

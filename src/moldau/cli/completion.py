@@ -48,6 +48,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         description='Prints the completion of a shell. bash: put `eval "$(moldau completion bash)"` into ~/.bashrc; '
         "zsh: the same with zsh into ~/.zshrc; fish: "
         "`moldau completion fish > ~/.config/fish/completions/moldau.fish`.",
+        examples=('eval "$(moldau completion bash)"',),
     )
     parser.add_argument("shell", choices=[*SCRIPTS, "words"])
     parser.add_argument("word", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

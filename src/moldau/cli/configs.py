@@ -18,31 +18,51 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("configs", help="settings of topics, brokers and groups")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
-    listing = verbs.add_parser("list", help="what has settings")
-    listing.add_argument("kind", choices=_KINDS, nargs="?", help="all kinds without it")
+    listing = verbs.add_parser(
+        "list",
+        help="list the topics, brokers and groups whose settings can be read",
+        examples=("moldau configs list", "moldau configs list broker"),
+    )
+    listing.add_argument("kind", choices=_KINDS, nargs="?", help="without it, all kinds")
     add_cluster_arguments(listing)
     listing.set_defaults(run=list_resources)
 
-    describe = verbs.add_parser("describe", help="the settings that were changed, and where each comes from")
+    describe = verbs.add_parser(
+        "describe",
+        help="show the settings that were changed, and where each comes from",
+        examples=("moldau configs describe topic orders", "moldau configs describe broker 1 --all"),
+    )
     _add_resource(describe)
-    describe.add_argument("--all", "-a", action="store_true", help="also those that have their default")
+    describe.add_argument("--all", "-a", action="store_true", help="also show settings that have their default")
     add_cluster_arguments(describe)
     describe.set_defaults(run=describe_configs)
 
-    alter = verbs.add_parser("alter", help="change settings; they act at once and outlive a restart")
+    alter = verbs.add_parser(
+        "alter",
+        help="change settings, at once and for good",
+        description="Changes settings. A change takes effect at once and stays after a restart.",
+        examples=(
+            "moldau configs alter topic orders --set retention.ms=86400000",
+            "moldau configs alter broker default --unset log.cleaner.threads --dry-run",
+        ),
+    )
     _add_resource(alter)
-    alter.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
-    alter.add_argument("--unset", action="append", default=[], metavar="NAME", help="back to the default")
-    alter.add_argument("--append", action="append", default=[], metavar="NAME=VALUE", help="to a list")
-    alter.add_argument("--subtract", action="append", default=[], metavar="NAME=VALUE", help="from a list")
-    alter.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
+    alter.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")
+    alter.add_argument(
+        "--unset", action="append", default=[], metavar="NAME", help="give a setting its default; may be repeated"
+    )
+    alter.add_argument("--append", action="append", default=[], metavar="NAME=VALUE", help="add to a list")
+    alter.add_argument("--subtract", action="append", default=[], metavar="NAME=VALUE", help="remove from a list")
+    alter.add_argument(
+        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
+    )
     add_cluster_arguments(alter)
     alter.set_defaults(run=alter_configs)
 
 
 def _add_resource(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=_KINDS)
-    parser.add_argument("name", help="its name; a broker's id, or `default` for all brokers")
+    parser.add_argument("name", help="of the topic or group; of a broker its id, or `default` for all brokers")
 
 
 def _name(arguments: argparse.Namespace) -> str:

@@ -14,16 +14,21 @@ SHORTEST_SECONDS = 10
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "demo",
-        help="a broker, a pipeline on Spark, a live table, and a count that must come out",
+        help="run a broker and a pipeline on Spark, show a live table, and count every record",
         description="Starts a broker, sends this machine's metrics (or the lines of a log file) through a pipeline on "
         "Spark into a topic and Parquet files, counts everything again, draws a chart, and stops by itself.",
+        examples=("moldau demo", "moldau demo --seconds 20 --file /var/log/syslog"),
     )
     parser.add_argument(
         "--seconds", type=_seconds, default=60, help=f"how long records are sent, from {SHORTEST_SECONDS} (default 60)"
     )
     parser.add_argument("--file", type=Path, metavar="PATH", help="send the lines of this file instead of the metrics")
     parser.add_argument(
-        "--output", type=Path, default=Path("demo-output"), metavar="DIR", help="made anew (default %(default)s)"
+        "--output",
+        type=Path,
+        default=Path("demo-output"),
+        metavar="DIR",
+        help="the directory of the results, which is made anew (default %(default)s)",
     )
     parser.add_argument(
         "--bootstrap-servers", metavar="HOST:PORT", help="use this cluster instead of starting a broker"

@@ -18,17 +18,29 @@ _MARKS = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("doctor", help="find out why a client cannot use a cluster, and what to set")
+    parser = subparsers.add_parser(
+        "doctor",
+        help="find out why a client cannot use a cluster, and what to set",
+        examples=("moldau doctor", "moldau doctor kafka.example.org:9092 --round-trip"),
+    )
     parser.add_argument(
         "address", nargs="?", metavar="HOST:PORT", help=f"any broker (default {DEFAULT_BOOTSTRAP_SERVER})"
     )
-    parser.add_argument("--bootstrap-server", "-b", metavar="HOST:PORT", help="the same, as the other commands have it")
+    parser.add_argument(
+        "--bootstrap-server", "-b", metavar="HOST:PORT", help="the same address as a flag, as in the other commands"
+    )
     parser.add_argument(
         "--round-trip",
         action="store_true",
         help="also create a topic, write and read one record, compare the clocks, and delete the topic",
     )
-    parser.add_argument("--timeout", type=seconds, default=DEFAULT_TIMEOUT_S, metavar="SECONDS", help="for each step")
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help="how long each step may take (default %(default)g)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON: step, level, text, advice")
     parser.set_defaults(run=doctor)
 

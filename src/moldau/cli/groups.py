@@ -16,7 +16,9 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("groups", help="consumer groups, their members and their lag")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
-    listing = verbs.add_parser("list", help="list groups")
+    listing = verbs.add_parser(
+        "list", help="list groups", examples=("moldau groups list", "moldau groups list --state Stable --json")
+    )
     listing.add_argument(
         "--state",
         action="append",
@@ -29,13 +31,21 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     add_cluster_arguments(listing)
     listing.set_defaults(run=list_groups)
 
-    describe = verbs.add_parser("describe", help="committed offsets, lag and members of a group")
+    describe = verbs.add_parser(
+        "describe",
+        help="show committed offsets, lag and members of a group",
+        examples=("moldau groups describe kitchen", "moldau groups describe kitchen --members"),
+    )
     describe.add_argument("group")
-    describe.add_argument("--members", action="store_true", help="a table of the members instead of the partitions")
+    describe.add_argument("--members", action="store_true", help="show the members instead of the partitions")
     add_cluster_arguments(describe)
     describe.set_defaults(run=describe_group)
 
-    delete = verbs.add_parser("delete", help="delete groups without members, and their offsets")
+    delete = verbs.add_parser(
+        "delete",
+        help="delete groups that have no members, and their committed offsets",
+        examples=("moldau groups delete kitchen", "moldau groups delete --regex 'test-.*'"),
+    )
     delete.add_argument("group", nargs="+")
     delete.add_argument("--regex", "-r", action="store_true", help="the groups are regular expressions")
     add_cluster_arguments(delete)

@@ -30,9 +30,13 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "dump",
         help="print batches, records, indexes, snapshots and checkpoints as Kafka's dump-log does",
         description="Prints what files hold, as Kafka's dump-log tool does. A folder stands for its files.",
+        examples=(
+            "moldau log dump moldau-data/orders-0",
+            "moldau log dump --print-data-log moldau-data/orders-0/00000000000000000000.log",
+        ),
     )
     dump.add_argument("file", nargs="+", type=Path)
-    dump.add_argument("--print-data-log", action="store_true", help="the records too")
+    dump.add_argument("--print-data-log", action="store_true", help="print the records too")
     decoder = dump.add_mutually_exclusive_group()
     decoder.add_argument(
         "--offsets-decoder",
@@ -48,11 +52,9 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         dest="decoder",
         help="the records too, as those of the metadata log",
     )
-    dump.add_argument("--skip-record-metadata", action="store_true", help="only keys and values of records")
-    dump.add_argument("--max-bytes", type=int, metavar="N", help="stop after so many bytes of a segment")
-    dump.add_argument(
-        "--deep-iteration", action="store_true", help="taken for the sake of Kafka's tool: it is always so"
-    )
+    dump.add_argument("--skip-record-metadata", action="store_true", help="print only keys and values of records")
+    dump.add_argument("--max-bytes", type=int, metavar="N", help="stop after N bytes of a segment")
+    dump.add_argument("--deep-iteration", action="store_true", help="has no effect; Kafka's tool has this flag")
     dump.set_defaults(run=dump_files)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from moldau import __version__
 from moldau.cli import (
@@ -26,6 +26,7 @@ from moldau.cli import (
 )
 from moldau.cli.kafka.tools import TOOLS, run_tool
 from moldau.cli.output import CommandError
+from moldau.cli.parser import CommandParser
 
 MODULES = (
     up,
@@ -54,11 +55,19 @@ COMMAND_GROUPS = (
     ("operating a cluster", ("configs", "partitions", "quotas", "doctor")),
     ("files and shells", ("log", "completion")),
 )
+EXAMPLES = (
+    "moldau up                                    # a broker on 127.0.0.1:9092, until Ctrl-C",
+    "moldau produce greetings hello               # in a second terminal: write a record",
+    "moldau consume greetings --from beginning    # read all records, then wait for new ones",
+)
 _NAME_WIDTH = 24
 
 
-class MainParser(argparse.ArgumentParser):
-    """The parser of `moldau` itself: its help tells the commands in groups."""
+class MainParser(CommandParser):
+    """The parser of `moldau` itself: its help lists the commands in groups."""
+
+    def words_beside(self) -> Iterable[str]:
+        return TOOLS
 
     def format_help(self) -> str:
         lines = ["usage: moldau COMMAND ...", "", str(self.description), ""]
@@ -74,20 +83,20 @@ class MainParser(argparse.ArgumentParser):
             lines.append("")
         lines.append("Kafka's own tools, with their flags and columns:")
         lines += [f"  {name:<{_NAME_WIDTH}}{text}" for name, text in TOOLS.items()]
-        lines += ["", "moldau COMMAND --help tells more; moldau --version the version"]
+        lines += ["", "examples:", *(f"  {line}" for line in self.examples)]
+        lines += ["", "`moldau COMMAND --help` explains a command; `moldau --version` prints the version."]
         return "\n".join(lines) + "\n"
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command tree. Imports nothing heavy: `moldau --help` answers within 200 ms."""
     parser = MainParser(
-        prog="moldau", description="Event streaming that speaks the Apache Kafka protocol, with pipelines on Spark."
+        prog="moldau",
+        description="Event streaming that speaks the Apache Kafka protocol, with pipelines on Spark.",
+        examples=EXAMPLES,
     )
     parser.add_argument("--version", action="version", version=f"moldau {__version__}")
-    # the verbs' parsers are of the usual kind
-    subparsers = parser.add_subparsers(
-        title="commands", metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
-    )
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
     for module in MODULES:
         module.add_parser(subparsers)
     parser.set_defaults(command_tree=parser)  # for `completion`, which looks through all of it
@@ -107,6 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except CommandError as error:
         print(f"moldau: {error}", file=sys.stderr)
+        return 1
+    except UnicodeEncodeError as error:
+        print(f"moldau: {error.object!a} is not UTF-8", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -8,10 +8,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers, int64
+from moldau.cli.arguments import TIMES, Subparsers, duration_ms, input_path, int64, time_ms
 from moldau.cli.cluster import add_cluster_arguments, cluster_admin
 from moldau.cli.output import CommandError, print_json, print_rows
 from moldau.cli.topics import partition_names
+
+LATEST, EARLIEST = "latest", "earliest"
 
 if TYPE_CHECKING:
     from moldau.cli.admin.client import ClusterAdmin
@@ -23,41 +25,79 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("offsets", help="offsets of topics, and resetting those of groups")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
-    listing = verbs.add_parser("list", help="the offsets of topics, their ends or those of a time")
+    listing = verbs.add_parser(
+        "list",
+        help="list where partitions begin, end, or stand at a time",
+        examples=("moldau offsets list orders", "moldau offsets list orders:0 users --at 1h"),
+    )
     listing.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
     listing.add_argument(
-        "--at", default="latest", metavar="WHEN", help="latest (default), earliest, or a time: 2026-01-31T12:00:00"
+        "--at", type=_when, default=LATEST, metavar="WHEN", help=f"latest (default), earliest, or a time: {TIMES}"
     )
     add_cluster_arguments(listing)
     listing.set_defaults(run=list_offsets)
 
     reset = verbs.add_parser(
         "reset",
-        help="move a group's offsets; prints the plan, and does it with --execute",
-        description="Moves the offsets of a group that has no members. Without --execute it prints what it would do.",
+        help="move the committed offsets of a group",
+        description="Moves the committed offsets of a group that has no members. Without --execute it only prints the "
+        "new offsets.",
+        examples=(
+            "moldau offsets reset kitchen --to-earliest",
+            "moldau offsets reset kitchen --topic orders --to-datetime 2026-01-31 --execute",
+            "moldau offsets reset kitchen --by-duration 1h --execute",
+            "moldau offsets reset kitchen --to-earliest --export > plan.csv",
+            "moldau offsets reset kitchen --from-file plan.csv --execute",
+        ),
     )
     reset.add_argument("group")
     reset.add_argument(
-        "--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="default: all that the group has committed"
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC[:0,1]",
+        help="may be repeated; default: every partition with a committed offset",
     )
     goal = reset.add_mutually_exclusive_group(required=True)
-    goal.add_argument("--to-earliest", action="store_true", help="the first record")
-    goal.add_argument("--to-latest", action="store_true", help="the end")
-    goal.add_argument("--to-offset", type=int64, metavar="N", help="this offset, or the nearest that there is")
-    goal.add_argument("--to-datetime", metavar="TIME", help="the first record at or after 2026-01-31T12:00:00 (UTC)")
-    goal.add_argument("--by-duration", metavar="PT1H30M", help="the first record of the last so much time")
-    goal.add_argument("--shift-by", type=int64, metavar="N", help="so many records on, or back if negative")
-    goal.add_argument("--from-file", type=Path, metavar="CSV", help="rows topic,partition,offset as --export prints")
-    reset.add_argument("--execute", action="store_true", help="do it")
-    reset.add_argument("--export", action="store_true", help="print the plan as rows topic,partition,offset")
+    goal.add_argument("--to-earliest", action="store_true", help="the first record of each partition")
+    goal.add_argument("--to-latest", action="store_true", help="the end of each partition")
+    goal.add_argument(
+        "--to-offset", type=int64, metavar="N", help="this offset, or the nearest offset of the partition"
+    )
+    goal.add_argument(
+        "--to-datetime", type=time_ms, metavar="TIME", help=f"the first record of this time or later: {TIMES}"
+    )
+    goal.add_argument(
+        "--by-duration",
+        type=duration_ms,
+        metavar="DURATION",
+        help="the first record of this long ago or later: 90s, 15m, 1h30m, 2d, 1w or PT1H30M",
+    )
+    goal.add_argument("--shift-by", type=int64, metavar="N", help="N offsets forward, or back if N is negative")
+    goal.add_argument(
+        "--from-file",
+        type=input_path,
+        metavar="FILE",
+        help="the offsets in this file, rows topic,partition,offset as --export prints; - is standard input",
+    )
+    reset.add_argument("--execute", action="store_true", help="commit the new offsets")
+    reset.add_argument("--export", action="store_true", help="print the new offsets as rows topic,partition,offset")
     add_cluster_arguments(reset)
     reset.set_defaults(run=reset_offsets)
 
-    delete = verbs.add_parser("delete", help="forget a group's offsets of some topics")
+    delete = verbs.add_parser(
+        "delete",
+        help="delete the committed offsets of a group for some topics",
+        examples=("moldau offsets delete kitchen --topic orders:0,1",),
+    )
     delete.add_argument("group")
-    delete.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1]")
+    delete.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1]", help="may be repeated")
     add_cluster_arguments(delete)
     delete.set_defaults(run=delete_offsets)
+
+
+def _when(text: str) -> str | int:
+    return text if text in (LATEST, EARLIEST) else time_ms(text)
 
 
 def partitions_of(admin: ClusterAdmin, texts: list[str]) -> list[TopicPartition]:
@@ -82,12 +122,12 @@ def list_offsets(arguments: argparse.Namespace) -> int:
 
     with cluster_admin(arguments) as admin:
         partitions = partitions_of(admin, arguments.topic)
-        if arguments.at == "latest":
+        if arguments.at == LATEST:
             found = offsets.ends(admin, partitions)
-        elif arguments.at == "earliest":
+        elif arguments.at == EARLIEST:
             found = offsets.starts(admin, partitions)
         else:
-            found = offsets.at_time(admin, partitions, _datetime("--at", arguments.at))
+            found = offsets.at_time(admin, partitions, arguments.at)
     rows: list[dict[str, object]] = [
         {"topic": row.topic, "partition": row.partition, "offset": offset if offset >= 0 else None}
         for row, offset in found.items()
@@ -138,7 +178,7 @@ def reset_offsets(arguments: argparse.Namespace) -> int:
     else:
         print_rows(rows, ["topic", "partition", "committed_offset", "new_offset"], as_json=False)
     if not arguments.execute:
-        print("nothing was changed: this is the plan, --execute does it", file=sys.stderr)
+        print("nothing was changed: --execute commits these offsets", file=sys.stderr)
     return 0
 
 
@@ -157,15 +197,12 @@ def _refuse_members(admin: ClusterAdmin, group: str) -> None:
 
 
 def _goal(arguments: argparse.Namespace) -> Goal:
-    from moldau.cli.admin.offsets import Goal, parse_duration_ms
+    from moldau.cli.admin.offsets import Goal
 
     if arguments.to_datetime is not None:
-        return Goal(timestamp_ms=_datetime("--to-datetime", arguments.to_datetime))
+        return Goal(timestamp_ms=arguments.to_datetime)
     if arguments.by_duration is not None:
-        try:
-            return Goal(timestamp_ms=int(time.time() * 1000) - parse_duration_ms(arguments.by_duration))
-        except ValueError as error:
-            raise CommandError(f"--by-duration takes PT1H30M or P2D, not {arguments.by_duration!r}") from error
+        return Goal(timestamp_ms=int(time.time() * 1000) - arguments.by_duration)
     if arguments.from_file is not None:
         return Goal(offsets=_read_file(arguments.from_file))
     return Goal(
@@ -174,15 +211,6 @@ def _goal(arguments: argparse.Namespace) -> Goal:
         offset=arguments.to_offset,
         shift=arguments.shift_by,
     )
-
-
-def _datetime(option: str, text: str) -> int:
-    from moldau.cli.admin.offsets import parse_datetime
-
-    try:
-        return parse_datetime(text)
-    except ValueError as error:
-        raise CommandError(f"{option} takes a time such as 2026-01-31T12:00:00, not {text!r}") from error
 
 
 def _read_file(path: Path) -> dict[TopicPartition, int]:

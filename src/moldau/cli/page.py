@@ -14,7 +14,11 @@ BACKLOG = 64
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("page", help="a read-only page over a cluster: topics, live tail, groups and lag")
+    parser = subparsers.add_parser(
+        "page",
+        help="serve a read-only page over a cluster: topics, live tail, groups and lag",
+        examples=("moldau page", "moldau page -b kafka.example.org:9092 --port 0"),
+    )
     parser.add_argument(
         "--bootstrap-server",
         "--bootstrap",

@@ -14,26 +14,42 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("partitions", help="add partitions, elect leaders, see replicas move, trim records")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
-    add = verbs.add_parser("add", help="grow a topic to so many partitions")
+    add = verbs.add_parser(
+        "add", help="add partitions to a topic", examples=("moldau partitions add orders 6    # from 3 to 6, say",)
+    )
     add.add_argument("topic")
-    add.add_argument("count", type=int32, help="how many there shall be in all")
-    add.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
+    add.add_argument("count", type=int32, help="the number of partitions after the change")
+    add.add_argument(
+        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
+    )
     add_cluster_arguments(add)
     add.set_defaults(run=add_partitions)
 
-    elect = verbs.add_parser("elect", help="have the preferred replicas lead")
-    elect.add_argument("topic", nargs="*", metavar="TOPIC[:0,1]", help="all partitions without it")
-    elect.add_argument("--unclean", action="store_true", help="any living replica; records may be lost")
+    elect = verbs.add_parser(
+        "elect",
+        help="make the preferred replicas the leaders",
+        examples=("moldau partitions elect", "moldau partitions elect orders:0,1"),
+    )
+    elect.add_argument("topic", nargs="*", default=[], metavar="TOPIC[:0,1]", help="without it, all partitions")
+    elect.add_argument("--unclean", action="store_true", help="elect any living replica; records may be lost")
     add_cluster_arguments(elect)
     elect.set_defaults(run=elect_leaders)
 
-    moving = verbs.add_parser("reassignments", help="list partitions whose replicas are being moved")
+    moving = verbs.add_parser(
+        "reassignments",
+        help="list partitions whose replicas are being moved",
+        examples=("moldau partitions reassignments",),
+    )
     add_cluster_arguments(moving)
     moving.set_defaults(run=list_reassignments)
 
-    trim = verbs.add_parser("trim", help="delete the records before an offset")
+    trim = verbs.add_parser(
+        "trim",
+        help="delete the records before an offset",
+        examples=("moldau partitions trim orders:0 --before 1000", "moldau partitions trim orders --before -1"),
+    )
     trim.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
-    trim.add_argument("--before", type=int64, required=True, metavar="OFFSET", help="-1: all that there are now")
+    trim.add_argument("--before", type=int64, required=True, metavar="OFFSET", help="-1 deletes all records of now")
     add_cluster_arguments(trim)
     trim.set_defaults(run=trim_partitions)
 

@@ -18,6 +18,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="run it until Ctrl-C, showing progress, rate and lag",
         description="Runs the pipeline of a YAML page on Spark, on this machine. No Java needs to be installed. "
         "Records reach a topic at least once: a batch that was cut short by a crash may come twice.",
+        examples=("moldau pipeline run orders.yaml", "moldau pipeline run orders.yaml --once"),
     )
     run.add_argument(
         "file", type=Path, metavar="FILE", help="the page: name, bootstrap_servers, source, sql, sink, ..."

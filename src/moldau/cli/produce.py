@@ -3,79 +3,219 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from moldau.cli.arguments import Subparsers, int32
-from moldau.cli.cluster import add_cluster_arguments, client_settings, explained
-from moldau.cli.output import CommandError, print_json
+from moldau.cli.cluster import add_cluster_arguments, client_settings, explained, in_words
+from moldau.cli.input_lines import InputLines, StopSignals
+from moldau.cli.output import CommandError
+from moldau.cli.records import Record, from_json
 
 FEW_BYTES = 64 * 1024
 """Records that are there at once and are no more than this are written without idempotence. librdkafka waits half a
 second before it asks for a producer id, which serves only to try again without writing twice: these few are tried
-once, and what failed is told."""
+once, and a failure is reported."""
+MESSAGE_TIMEOUT_MS = 15_000
+MAX_RECORD_BYTES = 100_000_000
+"""The broker's `max.message.bytes` is the bound that counts; this one bounds our memory."""
+_IDLE_S = 0.5
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("produce", help="write records to a topic")
+    parser = subparsers.add_parser(
+        "produce",
+        help="write records to a topic",
+        description="Writes each VALUE as a record; without any, each line of standard input. Ctrl-C writes the lines "
+        "that were read, says how many records were written, and ends.",
+        examples=(
+            "moldau produce orders coffee tea",
+            "moldau produce orders --key table-7 --header trace=1 coffee",
+            "echo table-7:coffee | moldau produce orders --key-separator :",
+            "moldau produce orders --key table-7 --null NULL NULL    # a tombstone: a key without a value",
+            "moldau consume orders --from beginning --until-end --json | moldau produce copy --json",
+        ),
+    )
     parser.add_argument("topic")
-    parser.add_argument("value", nargs="*", help="records; without any, one for each line of standard input")
-    parser.add_argument("--key", help="one key for all records")
-    parser.add_argument("--key-separator", metavar="TEXT", help="what stands before it in a line is the key")
-    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
-    parser.add_argument("--partition", type=int32, default=-1, help="default: by the hash of the key")
-    parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
-    parser.add_argument("--acks", choices=["all", "1", "0"], default="all")
-    add_cluster_arguments(parser)
+    parser.add_argument("value", nargs="*", default=[], help="the values; without any, standard input is read")
+    parser.add_argument("--key", help="the key of every record")
+    parser.add_argument(
+        "--key-separator", metavar="TEXT", help="a line is KEY, this text, VALUE; a line without the text is a value"
+    )
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME=VALUE", help="a header of every record; may be repeated"
+    )
+    parser.add_argument("--null", metavar="TEXT", help="a key or value that equals this text is null")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="each VALUE or line is a record as `moldau consume --json` prints it: key, value, headers, timestamp, "
+        "partition",
+    )
+    parser.add_argument(
+        "--partition",
+        type=int32,
+        metavar="N",
+        help="write to this partition; -1 chooses by the hash of the key (default: the partition in the JSON, else -1)",
+    )
+    parser.add_argument(
+        "--compression",
+        choices=["none", "gzip", "snappy", "lz4", "zstd"],
+        default="none",
+        help="how batches are compressed (default %(default)s)",
+    )
+    parser.add_argument(
+        "--acks",
+        choices=["all", "1", "0"],
+        default="all",
+        help="which replicas acknowledge a record: all in sync, the leader, or none (default %(default)s)",
+    )
+    add_cluster_arguments(parser, json=False)
     parser.set_defaults(run=produce)
 
 
 def produce(arguments: argparse.Namespace) -> int:
-    """Exit code 0 only if every record was acknowledged; the first failure is told in one sentence."""
-    from confluent_kafka import Producer
+    """Exit code 0 only if every record was acknowledged; 128 and the signal's number after Ctrl-C or SIGTERM."""
+    if arguments.json and (arguments.key_separator or arguments.null is not None):
+        raise CommandError("--json holds keys and nulls itself: drop --key-separator and --null")
+    shape = _Shape(arguments)
+    with StopSignals() as signals, explained(arguments):
+        lines: InputLines | None = None
+        if not arguments.value:
+            if sys.stdin is None:
+                raise CommandError("standard input is closed: name the records after the topic")
+            if sys.stdin.isatty():
+                print("one record a line; Ctrl-D ends", file=sys.stderr)
+            lines = InputLines(sys.stdin.fileno(), signals, max_line_bytes=MAX_RECORD_BYTES)
+        are_few = lines is None or lines.begin(FEW_BYTES)
+        writer = _Writer(arguments, signals, are_few=are_few)
+        try:
+            texts = iter(map(os.fsencode, arguments.value)) if lines is None else lines.read(_IDLE_S, writer.idle)
+            _write_all(writer, texts, shape)
+        finally:
+            writer.finish()
+    return _report(arguments, writer, lines, signals)
 
-    failures: list[str] = []
-    acknowledged = 0
 
-    def delivered(error: Any, _: object) -> None:
-        nonlocal acknowledged
-        if error is None:
-            acknowledged += 1
-        elif not failures:
-            failures.append(error.str())
+def _write_all(writer: _Writer, texts: Iterator[bytes], shape: _Shape) -> None:
+    for number, text in enumerate(texts, 1):
+        try:
+            record = shape.record(text)
+        except CommandError as error:
+            writer.failure = f"{'line' if shape.is_json else 'record'} {number}: {error}"
+            return
+        writer.write(record)
+        if writer.failure:
+            return
 
-    headers = [_split_header(text) for text in arguments.header]
-    with explained(arguments):
-        begun, are_few = (b"", True) if arguments.value else _begin_input()
-        producer = Producer(_settings(arguments, are_few=are_few))
-        for key, value in _records(arguments, begun, is_all=are_few):
-            while True:
-                try:
-                    producer.produce(
-                        arguments.topic,
-                        value=value,
-                        key=key,
-                        headers=headers or None,
-                        partition=arguments.partition,
-                        on_delivery=delivered,
-                    )
-                    break
-                except BufferError:
-                    producer.poll(0.5)
-            producer.poll(0)
-            if failures:
+
+def _report(arguments: argparse.Namespace, writer: _Writer, lines: InputLines | None, signals: StopSignals) -> int:
+    if writer.failure:
+        written = f"{_counted(writer.acknowledged)} written to {arguments.topic}"
+        raise CommandError(f"{writer.failure} ({written}, {writer.taken - writer.acknowledged} not)")
+    end = ""
+    if signals.received:
+        end = f"; stopped by {'Ctrl-C' if signals.received == signal.SIGINT else signals.name}"
+        if lines is not None and lines.unfinished:
+            end += f"; a line without its end ({lines.unfinished} bytes) was not written"
+    print(f"{_counted(writer.acknowledged)} to {arguments.topic}{end}", file=sys.stderr)
+    return 128 + signals.received if signals.received else 0
+
+
+def _counted(count: int) -> str:
+    return f"{count} record{'' if count == 1 else 's'}"
+
+
+class _Shape:
+    """How a text becomes a record."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.is_json = bool(arguments.json)
+        self._key = None if arguments.key is None else os.fsencode(arguments.key)
+        self._separator = os.fsencode(arguments.key_separator or "")
+        self._null = None if arguments.null is None else os.fsencode(arguments.null)
+        self._headers: list[tuple[str, bytes | None]] = [_split_header(text) for text in arguments.header]
+        self._partition: int | None = arguments.partition
+
+    def record(self, text: bytes) -> Record:
+        """Raises CommandError for JSON that is no record."""
+        if self.is_json:
+            read = from_json(text)
+            return Record(
+                read.key if self._key is None else self._key,
+                read.value,
+                [*read.headers, *self._headers],
+                read.timestamp_ms,
+                read.partition if self._partition is None else self._partition,
+            )
+        key, value = self._key, text
+        if self._separator and self._separator in text:
+            key, _, value = text.partition(self._separator)
+        return Record(self._or_null(key), self._or_null(value), self._headers, partition=self._partition)
+
+    def _or_null(self, data: bytes | None) -> bytes | None:
+        return None if data == self._null else data
+
+
+class _Writer:
+    """Writes records and counts them. `failure`: why a record was not written, the first time."""
+
+    def __init__(self, arguments: argparse.Namespace, signals: StopSignals, *, are_few: bool) -> None:
+        from confluent_kafka import Producer
+
+        self._producer: Any = Producer(_settings(arguments, are_few=are_few))
+        self._arguments = arguments
+        self._signals = signals
+        self.taken = 0
+        self.acknowledged = 0
+        self.failure = ""
+
+    def write(self, record: Record) -> None:
+        """Waits while too much is on its way."""
+        from confluent_kafka import KafkaException
+
+        # librdkafka has no word for "now" but leaving the timestamp out
+        optional = {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
+        self.taken += 1
+        while not self.failure:
+            try:
+                self._producer.produce(
+                    self._arguments.topic,
+                    value=record.value,
+                    key=record.key,
+                    headers=record.headers or None,
+                    partition=-1 if record.partition is None else record.partition,
+                    on_delivery=self._delivered,
+                    **optional,
+                )
                 break
-        producer.flush()
-    if failures:
-        raise CommandError(f"not all records were written ({acknowledged} were): {failures[0]}")
-    if arguments.json:
-        print_json({"topic": arguments.topic, "records": acknowledged})
-    else:
-        print(f"{acknowledged} record{'' if acknowledged == 1 else 's'} to {arguments.topic}", file=sys.stderr)
-    return 0
+            except BufferError:
+                self._producer.poll(_IDLE_S)
+            except KafkaException as error:
+                self.failure = in_words(error.args[0], self._arguments)
+        self._producer.poll(0)
+
+    def idle(self) -> bool:
+        """Notes what was acknowledged while no input came; False: do not read on."""
+        self._producer.poll(0)
+        return not self.failure
+
+    def finish(self) -> None:
+        """Waits until each record was acknowledged or has failed; a second Ctrl-C gives up the rest."""
+        has_spoken = False
+        while waiting := self._producer.flush(1.0):
+            if self._signals.received and not has_spoken:
+                has_spoken = True
+                print(f"{_counted(waiting)} not acknowledged yet; Ctrl-C again gives up", file=sys.stderr)
+
+    def _delivered(self, error: Any, _: object) -> None:
+        if error is None:
+            self.acknowledged += 1
+        elif not self.failure:
+            self.failure = in_words(error, self._arguments)
 
 
 def _settings(arguments: argparse.Namespace, *, are_few: bool) -> dict[str, object]:
@@ -85,57 +225,16 @@ def _settings(arguments: argparse.Namespace, *, are_few: bool) -> dict[str, obje
         "compression.type": arguments.compression,
         # As Kafka's own producers choose, so that equal keys meet whoever wrote them.
         "partitioner": "murmur2_random",
-        "message.timeout.ms": 15_000,
+        "message.timeout.ms": MESSAGE_TIMEOUT_MS,
+        "message.max.bytes": MAX_RECORD_BYTES,
     }
     if are_few:
         settings["retries"] = 0
     return client_settings(arguments, **settings)
 
 
-def _begin_input() -> tuple[bytes, bool]:
-    """What standard input has at once, at most FEW_BYTES, and whether that is all of it. Waits for its first bytes."""
-    import select
-
-    if sys.stdin is None:
-        raise CommandError("standard input is closed: name the records after the topic")
-    descriptor, begun = sys.stdin.fileno(), b""
-    while len(begun) < FEW_BYTES:
-        if begun and not select.select([descriptor], [], [], 0)[0]:
-            return begun, False
-        read = os.read(descriptor, FEW_BYTES - len(begun))
-        if not read:
-            return begun, True
-        begun += read
-    return begun, False
-
-
-def _input_lines(begun: bytes, *, is_all: bool) -> Iterator[bytes]:
-    """The lines of standard input, of which `begun` is read already."""
-    if is_all:
-        yield from io.BytesIO(begun)
-        return
-    for line in io.BytesIO(begun):
-        yield line if line.endswith(b"\n") else line + sys.stdin.buffer.readline()
-    yield from sys.stdin.buffer
-
-
-def _records(arguments: argparse.Namespace, begun: bytes, *, is_all: bool) -> Iterator[tuple[bytes | None, bytes]]:
-    key = None if arguments.key is None else arguments.key.encode()
-    if arguments.value:
-        lines = (value.encode() for value in arguments.value)
-    else:
-        lines = (line.rstrip(b"\r\n") for line in _input_lines(begun, is_all=is_all))
-    separator = (arguments.key_separator or "").encode()
-    for line in lines:
-        if separator and separator in line:
-            own_key, _, value = line.partition(separator)
-            yield own_key, value
-        else:
-            yield key, line
-
-
 def _split_header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise CommandError(f"--header takes NAME=VALUE, not {text!r}")
-    return name, value.encode()
+    return name, os.fsencode(value)

@@ -17,10 +17,12 @@ _KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("quotas", help="limits of users, client ids and addresses")
+    parser = subparsers.add_parser("quotas", help="show and change limits of users, client ids and addresses")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
-    describe = verbs.add_parser("describe", help="the limits that are set")
+    describe = verbs.add_parser(
+        "describe", help="show limits", examples=("moldau quotas describe", "moldau quotas describe --client spark")
+    )
     _add_entity(describe)
     add_cluster_arguments(describe)
     describe.set_defaults(run=describe_quotas)
@@ -30,6 +32,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="set or remove limits",
         description="Limits: producer_byte_rate and consumer_byte_rate (bytes a second), request_percentage, "
         "controller_mutation_rate; of an address connection_creation_rate.",
+        examples=(
+            "moldau quotas alter --client spark --set consumer_byte_rate=10000000",
+            "moldau quotas alter --user-default --unset producer_byte_rate",
+        ),
     )
     _add_entity(alter)
     alter.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="may be repeated")

@@ -15,10 +15,24 @@ INTRODUCTION = """# The command line
 
 Generated: `python -m moldau.cli.reference > docs/reference/command-line.md`.
 
-`moldau COMMAND --help` tells the same. Every command that talks to a cluster takes `--bootstrap-server HOST:PORT`
-(`-b`), of Moldau or of Apache Kafka, and most `--json` (`--format json`). An error that a user can cause is one
-sentence on standard error and exit code 1; misspelt flags exit 2. `eval "$(moldau completion bash)"` completes commands
-in bash; zsh and fish have theirs.
+`moldau COMMAND --help` explains each flag and ends with examples. Every command that talks to a cluster takes
+`--bootstrap-server HOST:PORT` (`-b`), a broker of Moldau or of Apache Kafka, and most take `--json` (`--format json`).
+Flags stand anywhere between the words; words after `--` are no flags. A FILE of `-` is standard input.
+
+An error that a user can cause is one sentence on standard error and exit code 1. A misspelt command or flag gets a
+hint, the usage of that command, and exit code 2.
+
+A time is a date (`2026-01-31`), a date with a time (`2026-01-31T12:00:00`, in UTC unless it names a zone), or a
+duration before now. A duration is a number and a unit: `90s`, `15m`, `1h30m`, `2d`, `1w`, or ISO 8601's `PT1H30M`.
+
+`moldau consume --json` prints each record as one line of JSON, and `moldau produce --json` reads such lines back: key,
+value, headers, timestamp and partition, byte for byte ([decision 0022](../decisions/0022-records-as-json.md)).
+`moldau produce` writes every line that was read, also after Ctrl-C or SIGTERM, and prints how many records were
+written.
+
+`eval "$(moldau completion bash)"` completes commands, flags, topics and groups in bash; zsh and fish have scripts of
+their own. Topics and groups come from the broker that the line names with `-b`, else from 127.0.0.1:9092; the broker
+has half a second to answer.
 
 ## Commands
 

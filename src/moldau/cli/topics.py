@@ -21,41 +21,79 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("topics", help="create, list, describe, alter and delete topics")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
-    create = verbs.add_parser("create", help="create a topic")
+    create = verbs.add_parser(
+        "create",
+        help="create topics",
+        examples=(
+            "moldau topics create orders --partitions 3",
+            "moldau topics create users --config cleanup.policy=compact --if-not-exists",
+        ),
+    )
     create.add_argument("topic", nargs="+")
-    create.add_argument("--partitions", type=int32, default=-1, help="default: the broker's num.partitions")
-    create.add_argument("--replication-factor", type=int16, default=-1, help="default: the broker's")
+    create.add_argument(
+        "--partitions", type=int32, default=-1, metavar="N", help="default: the broker's num.partitions"
+    )
+    create.add_argument(
+        "--replication-factor",
+        type=int16,
+        default=-1,
+        metavar="N",
+        help="default: the broker's default.replication.factor",
+    )
     create.add_argument(
         "--config", action="append", default=[], metavar="NAME=VALUE", help="a topic setting; may be repeated"
     )
-    create.add_argument("--if-not-exists", action="store_true", help="succeed if the topic is there")
-    create.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
+    create.add_argument("--if-not-exists", action="store_true", help="succeed if the topic exists already")
+    create.add_argument(
+        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
+    )
     add_cluster_arguments(create)
     create.set_defaults(run=create_topics)
 
-    listing = verbs.add_parser("list", help="list topics")
-    listing.add_argument("pattern", nargs="?", help="a regular expression; all without it")
-    listing.add_argument("--internal", action="store_true", help="also those of the broker itself")
+    listing = verbs.add_parser(
+        "list", help="list topics", examples=("moldau topics list", "moldau topics list 'orders.*' --json")
+    )
+    listing.add_argument("pattern", nargs="?", help="a regular expression for whole names; without it, all topics")
+    listing.add_argument("--internal", action="store_true", help="also list internal topics such as __consumer_offsets")
     add_cluster_arguments(listing)
     listing.set_defaults(run=list_topics)
 
-    describe = verbs.add_parser("describe", help="partitions, leaders and offsets of topics")
+    describe = verbs.add_parser(
+        "describe",
+        help="show partitions, leaders and offsets of topics",
+        examples=("moldau topics describe orders", "moldau topics describe --regex 'orders.*' --json"),
+    )
     describe.add_argument("topic", nargs="+")
     describe.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
     add_cluster_arguments(describe)
     describe.set_defaults(run=describe_topics)
 
-    alter = verbs.add_parser("alter", help="change settings of topics, or add partitions")
+    alter = verbs.add_parser(
+        "alter",
+        help="change settings of topics, or add partitions",
+        examples=(
+            "moldau topics alter orders --set retention.ms=86400000",
+            "moldau topics alter orders --partitions 6 --dry-run",
+        ),
+    )
     alter.add_argument("topic", nargs="+")
     alter.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
-    alter.add_argument("--partitions", type=int32, metavar="N", help="how many there shall be in all")
-    alter.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="may be repeated")
-    alter.add_argument("--unset", action="append", default=[], metavar="NAME", help="back to the default")
-    alter.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
+    alter.add_argument("--partitions", type=int32, metavar="N", help="the number of partitions after the change")
+    alter.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")
+    alter.add_argument(
+        "--unset", action="append", default=[], metavar="NAME", help="give a setting its default; may be repeated"
+    )
+    alter.add_argument(
+        "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
+    )
     add_cluster_arguments(alter)
     alter.set_defaults(run=alter_topics)
 
-    delete = verbs.add_parser("delete", help="delete topics and all their records")
+    delete = verbs.add_parser(
+        "delete",
+        help="delete topics and all their records",
+        examples=("moldau topics delete orders", "moldau topics delete --regex 'test-.*'"),
+    )
     delete.add_argument("topic", nargs="+")
     delete.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
     add_cluster_arguments(delete)

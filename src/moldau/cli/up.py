@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, input_path
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -21,14 +21,25 @@ DEFAULT_HTTP_LISTENER = "127.0.0.1:9644+"
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("up", help="run a broker")
+    parser = subparsers.add_parser(
+        "up",
+        help="run a broker",
+        description="Runs a broker until Ctrl-C or SIGTERM.",
+        examples=(
+            "moldau up",
+            "moldau up --in-memory --listen 127.0.0.1:0",
+            "moldau up --data-dir /var/lib/moldau --set num.partitions=3",
+        ),
+    )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--data-dir", metavar="DIR", help=f"where the records are kept (default log.dirs, else {DEFAULT_DATA_DIR})"
+        "--data-dir", metavar="DIR", help=f"where records are kept (default: log.dirs, else {DEFAULT_DATA_DIR})"
     )
-    where.add_argument("--in-memory", action="store_true", help="keep nothing on disk: gone when it stops")
+    where.add_argument(
+        "--in-memory", action="store_true", help="keep nothing on disk: all records are gone when the broker stops"
+    )
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", help=f"default listeners, else {DEFAULT_LISTEN}; port 0 picks a free one"
+        "--listen", metavar="HOST:PORT", help=f"default: listeners, else {DEFAULT_LISTEN}; port 0 picks a free one"
     )
     parser.add_argument(
         "--set",
@@ -37,16 +48,18 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="NAME=VALUE",
         help="a broker setting by Kafka's name; may be repeated, and wins over --config",
     )
-    parser.add_argument("--config", metavar="FILE", help="a properties file with Kafka's broker settings")
+    parser.add_argument(
+        "--config", metavar="FILE", help="a properties file with Kafka's broker settings; - is standard input"
+    )
     parser.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
-        help="of the log on standard error (default %(default)s)",
+        help="the format of the log on standard error (default %(default)s)",
     )
-    parser.add_argument("--no-page", action="store_true", help="serve no page to look at")
+    parser.add_argument("--no-page", action="store_true", help="do not serve the page")
     parser.add_argument(
-        "--page-port", type=int, metavar="PORT", help="of the page on 127.0.0.1 (default 9080, or a free one)"
+        "--page-port", type=int, metavar="PORT", help="the port of the page on 127.0.0.1 (default 9080, or a free one)"
     )
     parser.set_defaults(run=up)
 
@@ -91,7 +104,7 @@ def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
     settings: dict[str, str] = {}
     if arguments.config:
         try:
-            settings.update(parse_properties(Path(arguments.config).read_text(encoding="utf-8")))
+            settings.update(parse_properties(input_path(arguments.config).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"cannot read {arguments.config}: {getattr(error, 'strerror', error)}") from error
     for text in arguments.set:

@@ -1,0 +1,170 @@
+"""The parser of every command: flags stand anywhere between words, a misspelt word gets a hint, help has examples.
+
+argparse takes the words of one positional argument only in one place (`produce TOPIC --key k VALUE` fails); each
+command without commands below it therefore puts its flags before its words and then lets argparse read them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+USAGE_EXIT_CODE = 2
+_NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+_UNKNOWN_FLAG = re.compile(r"--?[^\s=]+")
+
+
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """The commands below one. The sentence of the list is also the description of the command itself."""
+
+    def add_parser(self, name: str, **settings: Any) -> Any:
+        text = settings.get("help") or ""
+        settings.setdefault("description", text[:1].upper() + text[1:] + ("" if text.endswith(".") else "."))
+        return super().add_parser(name, **settings)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """`examples`: command lines that its help ends with, each with an optional comment behind two blanks and a #."""
+
+    def __init__(self, *words: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*words, **settings)
+        self.examples = tuple(examples)
+        self.register("action", "parsers", _Commands)
+        self._positionals.title = "words"
+        self._optionals.title = "flags"
+
+    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
+        """As argparse's; a word is shown in capitals."""
+        if names and not names[0].startswith("-") and "choices" not in settings:
+            settings.setdefault("metavar", names[0].upper())
+        return super().add_argument(*names, **settings)
+
+    # --- reading the words ---
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse's; a command without commands below it leaves nothing unread."""
+        words = list(sys.argv[1:] if args is None else args)
+        if commands_of(self):
+            if not words:
+                self.print_help(sys.stderr)
+                self.exit(USAGE_EXIT_CODE)
+            return super().parse_known_args(words, namespace)
+        found, unread = super().parse_known_args(self._flags_first(words), namespace)
+        if unread:
+            self._refuse(unread)
+        return found, []
+
+    def _flags_first(self, words: list[str]) -> list[str]:
+        """The same words with the flags, each with its value, before the others."""
+        if any(action.nargs == argparse.REMAINDER for action in self._actions):
+            return words
+        flags: list[str] = []
+        others: list[str] = []
+        position = 0
+        while position < len(words):
+            word = words[position]
+            position += 1
+            if word == "--":
+                others += words[position:]
+                break
+            if not is_flag(word):
+                others.append(word)
+                continue
+            action = self._flag(word)
+            has_value = action is not None and action.nargs != 0 and "=" not in word and not _is_short_with_value(word)
+            if has_value and position < len(words) and self._flag(words[position]) is None:
+                value = words[position]
+                position += 1
+                # in one word with its flag, a value may begin with a dash
+                if word.startswith("--"):
+                    flags.append(f"{word}={value}")
+                else:
+                    flags += [word + value] if value.startswith("-") else [word, value]
+            else:
+                flags.append(word)
+        return [*flags, "--", *others] if others else flags
+
+    def _flag(self, word: str) -> argparse.Action | None:
+        """The flag that this word is, also if it is shortened; None for a value and for an unknown flag."""
+        if not is_flag(word):
+            return None
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        known = self._option_string_actions
+        if name in known:
+            return known[name]
+        begun = {
+            id(action): action for flag, action in known.items() if name.startswith("--") and flag.startswith(name)
+        }
+        return next(iter(begun.values())) if len(begun) == 1 else None
+
+    # --- refusing them ---
+
+    def _refuse(self, unread: Sequence[str]) -> NoReturn:
+        word = next((word for word in unread if is_flag(word)), unread[0])
+        found = _UNKNOWN_FLAG.match(word)
+        if found is None or not is_flag(word):
+            self.error(f"there is no place for {word!r}")
+        name = found[0]
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        self.error(f"unknown flag {name}{hint(name, flags)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            noun = self.prog.removeprefix("moldau").strip()
+            what = f"{noun} has no command {value!r}" if noun else f"there is no command {value!r}"
+            self.error(f"{what}{hint(str(value), [*choices, *self.words_beside()])}")
+        name = "/".join(action.option_strings) or str(action.metavar or action.dest).upper()
+        self.error(f"{name} is one of {', '.join(choices)}, not {value!r}{hint(str(value), choices)}")
+
+    def words_beside(self) -> Iterable[str]:
+        """Commands that this parser does not read itself."""
+        return ()
+
+    def error(self, message: str) -> NoReturn:
+        """One sentence, then the usage of this command; exit code 2."""
+        sentence = re.sub(r"^argument ([^:]+): expected one argument$", r"\1 needs a value", message)
+        sentence = re.sub(r"^the following arguments are required: (.*)$", r"missing: \1", sentence)
+        sentence = re.sub(r"^one of the arguments (.*) is required$", r"one of these flags is needed: \1", sentence)
+        sentence = re.sub(r"^argument ", "", sentence)
+        self.exit(
+            USAGE_EXIT_CODE,
+            f"moldau: {sentence}\n\n{self.format_usage()}{self.prog} --help explains the flags.\n",
+        )
+
+    # --- help ---
+
+    def format_help(self) -> str:
+        text = super().format_help()
+        if self.examples:
+            text += "\nexamples:\n" + "".join(f"  {line}\n" for line in self.examples)
+        return text
+
+
+def is_flag(word: str) -> bool:
+    """Whether a word is written as a flag: a dash alone is standard input, and a number may be negative."""
+    return len(word) > 1 and word.startswith("-") and not _NEGATIVE_NUMBER.fullmatch(word)
+
+
+def _is_short_with_value(word: str) -> bool:
+    return not word.startswith("--") and len(word) > 2
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, or nothing where no known word is near."""
+    found = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands below one, by name."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}

@@ -1,0 +1,98 @@
+"""What the parser takes, what it says of a misspelt word, and that every help ends with an example that works."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from moldau.cli.kafka.tools import TOOLS
+from moldau.cli.main import build_parser, main
+from moldau.cli.parser import CommandParser, commands_of
+
+
+def commands(parser: argparse.ArgumentParser) -> Iterator[CommandParser]:
+    assert isinstance(parser, CommandParser)
+    below = commands_of(parser)
+    if not below:
+        yield parser
+    for inner in below.values():
+        yield from commands(inner)
+
+
+@pytest.mark.parametrize("command", list(commands(build_parser())), ids=lambda command: command.prog)
+def test_every_help_ends_with_examples_that_are_understood(command: CommandParser) -> None:
+    assert command.examples, f"{command.prog} has no example"
+    assert "\nexamples:\n  " in command.format_help()
+    for example in command.examples:
+        calls = [part.strip() for part in shlex.split(example, comments=True) and example.split("#")[0].split("|")]
+        for call in calls:
+            words = shlex.split(call.split(" > ")[0])
+            if words[0] == "moldau":
+                build_parser().parse_args(words[1:])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["produce", "T", "--key", "k", "v1", "v2"],
+        ["produce", "--key", "k", "T", "v1", "v2"],
+        ["produce", "T", "v1", "--key=k", "v2"],
+        ["produce", "T", "v1", "--key", "k", "-b", "h:1", "--comp", "lz4", "v2"],
+        ["produce", "-bh:1", "T", "--key", "k", "--", "v1", "v2"],
+    ],
+)
+def test_flags_stand_anywhere_between_words(words: list[str]) -> None:
+    found = build_parser().parse_args(words)
+    assert (found.topic, found.value, found.key) == ("T", ["v1", "v2"], "k")
+
+
+def test_a_value_may_begin_with_a_dash() -> None:
+    found = build_parser().parse_args(["produce", "T", "--key", "-k", "-5", "--", "-v", "--key"])
+    assert (found.key, found.value) == ("-k", ["-5", "-v", "--key"])
+    assert build_parser().parse_args(["offsets", "reset", "g", "--shift-by", "-2"]).shift_by == -2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "usage"),
+    [
+        (["topik"], "there is no command 'topik'; did you mean topics?", "usage: moldau "),
+        (["kafka-topic"], "there is no command 'kafka-topic'; did you mean kafka-topics?", "usage: moldau "),
+        (["topics", "lst"], "topics has no command 'lst'; did you mean list?", "usage: moldau topics "),
+        (["produce", "T", "--kye", "k"], "unknown flag --kye; did you mean --key?", "usage: moldau produce "),
+        (["produce", "T", "v", "--xyz=1"], "unknown flag --xyz", "usage: moldau produce "),
+        (["groups", "describe", "g", "h"], "there is no place for 'h'", "usage: moldau groups describe "),
+        (["produce", "T", "--key"], "--key needs a value", "usage: moldau produce "),
+        (["produce", "T", "--key", "--json"], "--key needs a value", "usage: moldau produce "),
+        (["produce"], "missing: TOPIC", "usage: moldau produce "),
+        (["configs", "describe", "topics", "t"], "did you mean topic?", "usage: moldau configs describe "),
+        (["offsets", "reset", "g"], "one of these flags is needed: --to-earliest", "usage: moldau offsets reset "),
+    ],
+)
+def test_a_misspelt_word_gets_a_hint_and_the_usage_of_its_command(
+    words: list[str], sentence: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    first, _, rest = capsys.readouterr().err.partition("\n")
+    assert first.startswith("moldau: ")
+    assert sentence in first
+    assert usage in rest
+
+
+@pytest.mark.parametrize("words", [[], ["topics"]])
+def test_a_command_that_needs_another_word_prints_its_help(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert ("topics and records:" if not words else "describe") in capsys.readouterr().err
+
+
+def test_the_help_lists_kafkas_own_tools() -> None:
+    text = build_parser().format_help()
+    assert all(f"  {name} " in text for name in TOOLS)
