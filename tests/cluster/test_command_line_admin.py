@@ -76,7 +76,7 @@ def test_a_reset_is_a_plan_until_it_is_executed(run, tmp_path: Path) -> None:
     run("offsets", "reset", "adm-group", "--from-file", str(tmp_path / "plan.csv"), "--execute")
     assert "lag 2" in run("groups", "describe", "adm-group")
     assert "PT1H30M" in run(*reset, "--by-duration", "an hour", code=2)
-    assert "such as 2026" in run(*reset, "--to-datetime", "yesterday", code=1)
+    assert "is no time: write 2026" in run(*reset, "--to-datetime", "yesterday", code=2)
     assert "unknown topic or partition" in run(
         "offsets", "reset", "adm-group", "--topic", "adm-none", "--to-latest", code=1
     )
