@@ -143,4 +143,4 @@ def test_an_absent_broker_is_named() -> None:
     command = [sys.executable, "-m", "moldau.cli.main", "topics", "list", "-b", "127.0.0.1:1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert done.stderr == "moldau: no broker answers at 127.0.0.1:1\n"
+    assert done.stderr == "moldau: no broker answers at 127.0.0.1:1: connection refused, nothing listens there\n"

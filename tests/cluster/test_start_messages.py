@@ -63,3 +63,11 @@ def test_the_printed_address_has_metrics_and_readiness(tmp_path: Path) -> None:
     with urllib.request.urlopen(words[1].replace("/metrics", "/ready"), timeout=30) as answer:
         assert answer.read() == b"ready\n"
     assert broker.stop() == 0
+
+
+def test_a_data_directory_that_is_a_file_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    broker = RunningBroker("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--no-page")
+    broker.process.wait(timeout=60)
+    assert broker.stop() == 1
+    assert broker.output[-1] == f"moldau: {tmp_path}/data is a file, not a directory\n"

@@ -48,6 +48,7 @@ class _Format(argparse.Action):
 def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     """The cluster for administration; a KafkaError becomes the one sentence of a CommandError."""
     from moldau.cli.admin.client import ClusterAdmin, is_unreachable
+    from moldau.cli.strangers import stranger_at
     from moldau.errors import KafkaError, ProtocolError
 
     check_address(arguments)
@@ -56,10 +57,14 @@ def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
             yield admin
     except KafkaError as error:
         if is_unreachable(error):
-            raise CommandError(f"no broker answers at {arguments.bootstrap_server}") from error
+            where = str(error).removeprefix("cannot reach ")
+            raise CommandError(f"no broker answers at {where}") from error
+        if error.name in ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT"):
+            raise CommandError(stranger_at(arguments.bootstrap_server) or str(error)) from error
         raise CommandError(str(error)) from error
     except ProtocolError as error:
-        raise CommandError(f"{arguments.bootstrap_server} does not answer as a Kafka broker: {error}") from error
+        who = stranger_at(arguments.bootstrap_server)
+        raise CommandError(who or f"{arguments.bootstrap_server} does not answer as a Kafka broker: {error}") from error
 
 
 @contextmanager

@@ -1,21 +1,36 @@
-"""`moldau completion bash|zsh|fish`: prints what a shell needs to complete our commands, flags and choices.
+"""`moldau completion bash|zsh|fish`: prints what a shell needs to complete our commands, flags, topics and groups.
 
 The scripts ask `moldau` itself (`moldau completion words -- WORD ...`), so they are never older than the commands.
+Topics and groups come from the broker that the line names. Nothing is remembered between two calls: an answer from a
+broker nearby takes a few milliseconds, and an old list would offer topics that are gone.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from moldau.cli.arguments import Subparsers
+from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER
 from moldau.cli.kafka.tools import TOOLS, load
+from moldau.cli.parser import commands_of
 
 SCRIPTS = {
     "bash": """_moldau() {
-    local IFS=$'\\n'
-    COMPREPLY=($(moldau completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    local IFS=$'\\n' word words=() is_glued=
+    # bash takes HOST:PORT and --flag=value apart; put them together again
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+        if [[ -n $is_glued || $word == [:=]* ]] && (( ${#words[@]} )); then
+            words[${#words[@]}-1]+=$word
+        else
+            words+=("$word")
+        fi
+        is_glued=
+        if [[ $word == *[:=] ]]; then is_glued=1; fi
+    done
+    COMPREPLY=($(moldau completion words -- "${words[@]}" 2>/dev/null))
 }
 complete -o default -F _moldau moldau
 """,
@@ -59,49 +74,116 @@ def print_completion(arguments: argparse.Namespace) -> int:
     if arguments.shell != "words":
         print(SCRIPTS[arguments.shell], end="")
         return 0
-    for word in candidates(arguments.command_tree, arguments.word):
+    for word in candidates(arguments.command_tree, arguments.word, names_at):
         print(word)
     return 0
 
 
-def candidates(command_tree: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
-    """What may stand in the place of the last word after `moldau`; nothing where a file or a name is asked for."""
+Asker = Callable[[str, str], list[str]]
+"""(address, "topic" or "group") -> the names."""
+
+ASK_TIMEOUT_MS = 500
+_NAMED = ("topic", "group")
+_ADDRESS_FLAGS = ("-b", "--bootstrap-server", "--bootstrap")
+
+
+def candidates(command_tree: argparse.ArgumentParser, words: Sequence[str], ask: Asker) -> list[str]:
+    """What may stand in the place of the last word after `moldau`; nothing where a file is asked for."""
     *before, begun = words or [""]
     if before and before[0] in TOOLS:
-        options = [f"--{option.name}" for option in load(before[0]).OPTIONS] + ["--help", "--version"]
-        found = options if begun.startswith("-") else []
+        wanted = _of_tool(before, begun)
     else:
-        found = _of_parser(command_tree, before, begun)
-        if not before:
-            found += list(TOOLS)
-    return sorted(word for word in found if re.match(re.escape(begun), word))
+        wanted = _of_parser(command_tree, before, begun)
+        if isinstance(wanted, list) and not before:
+            wanted += list(TOOLS)
+    found = ask(_address(before), wanted) if isinstance(wanted, str) else wanted
+    return sorted({word for word in found if re.match(re.escape(begun), word)})
 
 
-def _of_parser(parser: argparse.ArgumentParser, before: Sequence[str], begun: str) -> list[str]:
+def _address(before: Sequence[str]) -> str:
+    """The broker that the line names."""
+    given = [after for word, after in pairwise(before) if word in _ADDRESS_FLAGS]
+    given += [word.partition("=")[2] for word in before if word.startswith("--bootstrap-server=")]
+    return given[-1] if given else DEFAULT_BOOTSTRAP_SERVER
+
+
+def names_at(address: str, kind: str) -> list[str]:
+    """The topics or groups of a cluster; nothing where no broker answers within half a second."""
+    from moldau.cli.admin.client import CLIENT_ID
+    from moldau.errors import MoldauError
+    from moldau.shell.network.client_cluster import parse_bootstrap_servers
+    from moldau.shell.network.client_connection import ClientConnection
+    from moldau.wire.protocol.api_keys import ApiKey
+    from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest, ListGroupsResponse
+    from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+    try:
+        host, port = parse_bootstrap_servers(address)[0]
+        with ClientConnection(
+            host, port, client_id=CLIENT_ID, connect_timeout_ms=ASK_TIMEOUT_MS, request_timeout_ms=ASK_TIMEOUT_MS
+        ) as connection:
+            if kind == "group":
+                groups = connection.request(ApiKey.LIST_GROUPS, ListGroupsRequest(), ListGroupsResponse)
+                return [group.group_id for group in groups.groups]
+            metadata = connection.request(ApiKey.METADATA, MetadataRequest(topics=None), MetadataResponse)
+            return [topic.name for topic in metadata.topics if topic.name]
+    except (MoldauError, ValueError):
+        return []
+
+
+def _of_tool(before: Sequence[str], begun: str) -> list[str] | str:
+    options = {f"--{option.name}": option for option in load(before[0]).OPTIONS}
+    last = options.get(before[-1])
+    if last is not None and last.argument:
+        return last.name if last.name in _NAMED else []
+    return [*options, "--help", "--version"] if begun.startswith("-") else []
+
+
+def _of_parser(parser: argparse.ArgumentParser, before: Sequence[str], begun: str) -> list[str] | str:
+    """The words, or "topic" or "group" where such a name is asked for."""
     expects: argparse.Action | None = None
+    others: list[str] = []
     for word in before:
-        inner = _commands(parser).get(word)
-        if inner is not None and expects is None:
+        inner = commands_of(parser).get(word)
+        if expects is not None:
+            expects = None
+        elif inner is not None:
             parser = inner
-        expects = None if expects is not None else _taking_a_value(parser, word)
+        elif word.startswith("-"):
+            expects = _taking_a_value(parser, word)
+        else:
+            others.append(word)
     if expects is not None:
-        return [str(choice) for choice in expects.choices or ()]
+        return _of_action(expects, others)
     if begun.startswith("-"):
         return [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
-    commands = list(_commands(parser))
+    commands = list(commands_of(parser))
     if commands:
         return commands
+    place = _place(parser, len(others))
+    return [] if place is None else _of_action(place, others)
+
+
+def _place(parser: argparse.ArgumentParser, given: int) -> argparse.Action | None:
+    """The word that comes after so many others."""
     for action in parser._actions:
-        if not action.option_strings and action.choices is not None:
-            return [str(choice) for choice in action.choices]
+        if action.option_strings:
+            continue
+        if given == 0 or action.nargs in ("*", "+"):
+            return action
+        given -= 1
+    return None
+
+
+def _of_action(action: argparse.Action, others: Sequence[str]) -> list[str] | str:
+    if action.choices is not None:
+        return [str(choice) for choice in action.choices]
+    if action.dest in _NAMED:
+        return action.dest
+    # `configs describe topic NAME`
+    if action.dest == "name" and others and others[0] in _NAMED:
+        return others[0]
     return []
-
-
-def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
 
 
 def _taking_a_value(parser: argparse.ArgumentParser, word: str) -> argparse.Action | None:

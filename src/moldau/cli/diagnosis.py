@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import ssl
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from moldau.cli.strangers import speaks_http, speaks_tls
 from moldau.errors import MoldauError
 from moldau.shell.network.client_connection import ClientConnection
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
@@ -129,6 +129,9 @@ class Diagnosis:
                     f"{where} speaks TLS",
                     "Set security.protocol=SSL (or SASL_SSL) in the client, or use a PLAINTEXT listener.",
                 )
+            elif speaks_http(self._host, self._port, self._timeout_ms):
+                advice = f"Use the port of the broker's listener: {where} serves web pages."
+                self._find("protocol", "failed", f"{where} is an HTTP server, not a Kafka broker", advice)
             else:
                 advice = "Something else than a Kafka broker listens there, or a listener that wants SASL or TLS first."
                 self._find("protocol", "failed", f"{where} does not answer ApiVersions: {error}", advice)
@@ -320,24 +323,6 @@ def connect_problem(host: str, port: int, timeout_ms: int) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
-
-
-def speaks_tls(host: str, port: int, timeout_ms: int) -> bool:
-    """Whether a TLS handshake gets an answer in TLS there."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        with (
-            socket.create_connection((host, port), timeout=timeout_ms / 1000) as plain,
-            context.wrap_socket(plain, server_hostname=host),
-        ):
-            return True
-    except ssl.SSLError as error:
-        # an alert is TLS too: say, a certificate of ours is asked for
-        return "ALERT" in str(error).upper() or "CERTIFICATE" in str(error).upper()
-    except OSError:
-        return False
 
 
 def is_loopback(host: str) -> bool:

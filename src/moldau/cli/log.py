@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import STANDARD_INPUT, Subparsers
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau log dump --print-data-log moldau-data/orders-0/00000000000000000000.log",
         ),
     )
-    dump.add_argument("file", nargs="+", type=Path)
+    dump.add_argument("file", nargs="+", type=Path, help="- is a segment on standard input")
     dump.add_argument("--print-data-log", action="store_true", help="print the records too")
     decoder = dump.add_mutually_exclusive_group()
     decoder.add_argument(
@@ -62,7 +62,9 @@ def dump_files(arguments: argparse.Namespace) -> int:
     """0, or 1 where a file is damaged or cannot be read: the rest is printed all the same."""
     paths: list[Path] = []
     for path in arguments.file:
-        if path.is_dir():
+        if str(path) == STANDARD_INPUT:
+            paths.append(path)
+        elif path.is_dir():
             paths += sorted(child for child in path.iterdir() if child.is_file())
         elif path.is_file():
             paths.append(path)
@@ -70,7 +72,7 @@ def dump_files(arguments: argparse.Namespace) -> int:
             raise CommandError(f"there is no file {path}")
     problems = 0
     for path in paths:
-        print(f"Dumping {path}")
+        print(f"Dumping {'standard input' if str(path) == STANDARD_INPUT else path}")
         try:
             problems += _dump(path, arguments)
         except BrokenPipeError:
@@ -88,7 +90,7 @@ def _dump(path: Path, arguments: argparse.Namespace) -> int:
 
     mismatches: list[str] = []
     lines: Iterable[str]
-    if path.suffix in (".log", ".checkpoint"):
+    if path.suffix in (".log", ".checkpoint") or str(path) == STANDARD_INPUT:
         try:
             _print_segment(path, arguments)
         except ProtocolError as error:
@@ -117,10 +119,14 @@ def _dump(path: Path, arguments: argparse.Namespace) -> int:
 def _print_segment(path: Path, arguments: argparse.Namespace) -> None:
     from moldau.cli.dump.batches import DumpSettings, dump_batches, read_file
 
+    if str(path) == STANDARD_INPUT:
+        content = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    else:
+        content = read_file(path)
     if path.suffix == ".checkpoint":
         offset, _, epoch = path.stem.partition("-")
         print(f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}")
-    else:
+    elif path.suffix == ".log":
         print(f"Log starting offset: {int(path.stem)}")
     decoder: Decoder = arguments.decoder or "plain"
     settings = DumpSettings(
@@ -129,5 +135,5 @@ def _print_segment(path: Path, arguments: argparse.Namespace) -> None:
         skips_record_metadata=arguments.skip_record_metadata,
         max_bytes=arguments.max_bytes,
     )
-    for line in dump_batches(read_file(path), settings):
+    for line in dump_batches(content, settings):
         print(line)

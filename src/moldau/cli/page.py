@@ -42,7 +42,7 @@ def page(arguments: argparse.Namespace) -> int:
     try:
         listening = listen(arguments.port)
     except OSError as error:
-        raise CommandError(f"port {arguments.port} cannot be had: {error.strerror}") from error
+        raise CommandError(f"--port {arguments.port}: {error.strerror}; --port 0 picks a free one") from error
     from moldau.products.console.service import serve
 
     print(f"page http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)

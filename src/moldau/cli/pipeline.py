@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from moldau.cli.arguments import Subparsers
+from moldau.cli.arguments import Subparsers, input_path
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -21,7 +20,10 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau pipeline run orders.yaml", "moldau pipeline run orders.yaml --once"),
     )
     run.add_argument(
-        "file", type=Path, metavar="FILE", help="the page: name, bootstrap_servers, source, sql, sink, ..."
+        "file",
+        type=input_path,
+        metavar="FILE",
+        help="the page: name, bootstrap_servers, source, sql, sink, ...; - is standard input",
     )
     run.add_argument("--once", action="store_true", help="process what is there now, then stop")
     run.set_defaults(run=run_page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,11 +90,9 @@ def up(arguments: argparse.Namespace) -> int:
     except MoldauError as error:
         raise CommandError(str(error)) from error
     except OSError as error:
-        import socket
-
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise CommandError(f"{error.filename} is no address of this machine") from error
         where = f"{error.filename}: " if error.filename else ""
-        if isinstance(error, socket.gaierror):
-            where = "the host of a listener is not known: "
         raise CommandError(f"{where}{error.strerror or error}") from error
 
 
@@ -105,8 +104,10 @@ def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.config:
         try:
             settings.update(parse_properties(input_path(arguments.config).read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"cannot read {arguments.config}: {getattr(error, 'strerror', error)}") from error
+        except OSError as error:
+            raise CommandError(f"cannot read {arguments.config}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise CommandError(f"{arguments.config} is not UTF-8") from error
     for text in arguments.set:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
@@ -137,7 +138,7 @@ def listen_for_page(arguments: argparse.Namespace) -> socket.socket | None:
         try:
             return listen(arguments.page_port)
         except OSError as error:
-            raise CommandError(f"--page-port {arguments.page_port} cannot be had: {error.strerror}") from error
+            raise CommandError(f"--page-port {arguments.page_port}: {error.strerror}") from error
     try:
         return listen(DEFAULT_PAGE_PORT)
     except OSError:

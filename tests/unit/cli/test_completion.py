@@ -11,6 +11,10 @@ from moldau.cli.completion import SCRIPTS, candidates
 from moldau.cli.main import build_parser, main
 
 
+def nobody(address: str, kind: str) -> list[str]:
+    raise AssertionError(f"{address} was asked for each {kind}")
+
+
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -25,12 +29,64 @@ from moldau.cli.main import build_parser, main
     ],
 )
 def test_the_last_word_is_completed(words: list[str], offered: list[str]) -> None:
-    assert candidates(build_parser(), words) == offered
+    assert candidates(build_parser(), words, nobody) == offered
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "offered"),
+    [
+        (["consume", "o"], ("127.0.0.1:9092", "topic"), ["orders"]),
+        (["produce", "-b", "h:1", "o"], ("h:1", "topic"), ["orders"]),
+        (["topics", "delete", "orders", ""], ("127.0.0.1:9092", "topic"), ["orders", "payments"]),
+        (["consume", "orders", "--bootstrap-server=h:1", "--group", "o"], ("h:1", "group"), ["orders"]),
+        (["offsets", "reset", "g", "--topic", "p"], ("127.0.0.1:9092", "topic"), ["payments"]),
+        (["configs", "describe", "topic", "p"], ("127.0.0.1:9092", "topic"), ["payments"]),
+        (["kafka-topics", "--bootstrap-server", "h:1", "--topic", "p"], ("h:1", "topic"), ["payments"]),
+        (["kafka-consumer-groups", "--group", "p"], ("127.0.0.1:9092", "group"), ["payments"]),
+    ],
+)
+def test_topics_and_groups_come_from_the_broker_that_the_line_names(
+    words: list[str], asked: tuple[str, str], offered: list[str]
+) -> None:
+    questions: list[tuple[str, str]] = []
+
+    def ask(address: str, kind: str) -> list[str]:
+        questions.append((address, kind))
+        return ["payments", "orders"]
+
+    assert candidates(build_parser(), words, ask) == offered
+    assert questions == [asked]
 
 
 def test_an_empty_word_offers_every_command() -> None:
-    offered = candidates(build_parser(), [""])
+    offered = candidates(build_parser(), [""], nobody)
     assert {"up", "topics", "log", "completion", "kafka-topics"} <= set(offered)
+
+
+@pytest.mark.parametrize("address", ["", "http://x", "127.0.0.1:1", "nohost.invalid:1"])
+def test_a_broker_that_does_not_answer_is_no_error(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "words", "--", "consume", "-b", address, ""]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["consume", "-b", "h", ":", "1", "or"], "consume|-b|h:1|or"),
+        (["consume", "--bootstrap-server", "=", "h", ":", "1", "or"], "consume|--bootstrap-server=h:1|or"),
+        (["topics", ""], "topics|"),
+    ],
+)
+def test_bash_puts_an_address_together_again(typed: list[str], words: str) -> None:
+    given = " ".join(f"'{word}'" for word in ["moldau", *typed])
+    script = f"""
+moldau() {{ shift 3; local IFS='|'; echo "$*" >&9; }}
+{SCRIPTS["bash"]}
+COMP_WORDS=({given}); COMP_CWORD={len(typed)}; exec 9>&1; _moldau
+"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.stdout, done.stderr) == (words + "\n", "")
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SCRIPTS if shutil.which(shell)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import subprocess
 import sys
@@ -145,3 +146,11 @@ def test_what_members_of_a_group_told_each_other_is_read() -> None:
     for cut in range(len(data)):
         with pytest.raises(ValueError):
             subscription(data[:cut])
+
+
+def test_a_segment_on_standard_input_is_dumped(
+    segment: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from_file = dump(capsys, str(segment), "--print-data-log")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(segment.read_bytes())))
+    assert dump(capsys, "-", "--print-data-log") == ["Dumping standard input", *from_file[2:]]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from moldau.cli.admin.client import CLIENT_ID, REQUEST_TIMEOUT_MS, ClusterAdmin
 from moldau.cli.admin.error_texts import error_of
+from moldau.cli.arguments import input_path
 from moldau.cli.kafka.options import ArgumentError, Arguments
 
 _INT_SETTINGS = ("request.timeout.ms", "default.api.timeout.ms")
@@ -17,8 +17,12 @@ def read_properties(path: str) -> dict[str, str]:
     from moldau.core.config.properties import parse_properties
 
     try:
-        return dict(parse_properties(Path(path).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        return dict(parse_properties(input_path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ArgumentError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"{path}: this is not UTF-8") from error
+    except ValueError as error:
         raise ArgumentError(f"{path}: {error}") from error
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from moldau.cli.admin.error_texts import as_java_says
 from moldau.cli.admin.partitions import delete_records
+from moldau.cli.arguments import input_path
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import (
     ArgumentError,
@@ -55,7 +55,7 @@ def run(arguments: Arguments) -> int:
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """The offset before which each partition is to be cut."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(input_path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ArgumentError(f"Unable to read file {path}") from error
     except ValueError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import time
-from pathlib import Path
 
 from moldau.cli.admin import groups as group_questions
 from moldau.cli.admin.client import ClusterAdmin
@@ -18,6 +17,7 @@ from moldau.cli.admin.offsets import (
     plan,
 )
 from moldau.cli.admin.topics import list_topics
+from moldau.cli.arguments import input_path
 from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
@@ -118,7 +118,7 @@ def _read_file(path: str, names: list[str]) -> dict[str, dict[TopicPartition, in
     """Rows `group,topic,partition,offset`, or without the group where only one is asked for."""
     found: dict[str, dict[TopicPartition, int]] = {}
     try:
-        with Path(path).open(newline="", encoding="utf-8") as file:
+        with input_path(path).open(newline="", encoding="utf-8") as file:
             for row in csv.reader(file):
                 if not row:
                     continue

@@ -40,6 +40,7 @@ def load(name: str) -> Tool:
 def run_tool(name: str, words: Sequence[str]) -> int:
     """Runs one tool; gives its exit code. Imported here: `moldau --help` wants the list only."""
     from moldau.cli.kafka.options import COMMON_OPTIONS, ArgumentError, UsageError, usage
+    from moldau.errors import ProtocolError
 
     tool = load(name)
     options = (*tool.OPTIONS, *COMMON_OPTIONS)
@@ -48,7 +49,7 @@ def run_tool(name: str, words: Sequence[str]) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         print(usage(options), file=sys.stderr)
-    except ArgumentError as error:
+    except (ArgumentError, ProtocolError) as error:
         print(error, file=sys.stderr)
     return 1
 

@@ -91,7 +91,8 @@ def load_page(path: Path) -> PipelinePage:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PageError(f"{path}: cannot be read: {error}") from error
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not UTF-8"
+        raise PageError(f"{path}: cannot be read: {reason}") from error
     return parse_page(text, file_name=str(path), directory=path.resolve().parent)
 
 

@@ -306,6 +306,8 @@ class OsDisk:
         self._lock = threading.Lock()
         try:
             os.makedirs(self.root, exist_ok=True)
+        except FileExistsError as error:
+            raise StorageFailedError(f"{self.root} is a file, not a directory") from error
         except OSError as error:
             raise _translated(error, "make", self.root) from error
 

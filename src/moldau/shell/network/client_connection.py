@@ -211,7 +211,10 @@ class ClientConnection:
         try:
             length_bytes = bytearray(LENGTH_SIZE)
             self._read_into(memoryview(length_bytes), deadline)
-            length = decode_frame_length(length_bytes, max_bytes=self._max_response_bytes)
+            try:
+                length = decode_frame_length(length_bytes, max_bytes=self._max_response_bytes)
+            except ProtocolError as error:
+                raise ProtocolError(f"{self}: {error}") from error
             if buffer is None or len(buffer) < length:
                 buffer = bytearray(length)
             frame = memoryview(buffer)[:length]

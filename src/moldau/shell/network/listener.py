@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 from collections.abc import Callable
 from typing import Protocol
 
@@ -66,9 +67,14 @@ class TcpNetwork:
             try:
                 server = await loop.create_server(protocol_factory, host or None, port, backlog=self._backlog)
                 return TcpListener(host, server)
+            except socket.gaierror as error:
+                raise socket.gaierror(error.errno, f"there is no host {host!r} to listen on") from error
             except OSError as error:
-                if error.errno != errno.EADDRINUSE:
+                if error.errno is None:
                     raise
+                if error.errno != errno.EADDRINUSE:
+                    # the loop's own sentence shows a Python tuple
+                    raise OSError(error.errno, os.strerror(error.errno), f"{host}:{port}") from error
                 taken = PortTakenError(error.errno, _why_taken(host, port))
         raise taken
 

@@ -27,6 +27,7 @@ from moldau.shell.network.event_log import escape
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.telemetry import BOUND_REACHED
 from moldau.types import Buffer
+from moldau.wire.protocol.framing import LENGTH_SIZE, stranger
 
 CARRY_BYTES = 16 << 10
 FIRST_FRAME_BYTES = 64 << 10
@@ -244,7 +245,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         while end - position >= 4:
             length = _read_length(view, position)[0]
             if not 0 <= length <= max_bytes:
-                raise ProtocolError(f"frame length {length} is outside 0..{max_bytes}")
+                told = stranger(view[position : position + LENGTH_SIZE])
+                raise ProtocolError(told or f"frame length {length} is outside 0..{max_bytes}")
             frame_end = position + 4 + length
             if frame_end > end:
                 break

@@ -13,6 +13,16 @@ MAX_FRAME_BYTES: Final = 104_857_600
 """Kafka's default of `socket.request.max.bytes`."""
 
 _LENGTH: Final = Struct(">i")
+_TLS_RECORDS: Final = (b"\x15", b"\x16")
+_HTTP_METHODS: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"PATC", b"OPTI", b"CONN", b"TRAC", b"PRI ")
+_STRANGERS: Final = {
+    **dict.fromkeys(_HTTP_METHODS, "an HTTP client"),
+    **dict.fromkeys((b"HTTP", b"<htm", b"<HTM", b"<!DO", b"<!do"), "an HTTP server"),
+    b"SSH-": "SSH",
+    b"+OK ": "a mail server",
+    b"220 ": "a mail or FTP server",
+}
+"""The first four bytes of what other protocols send; as the length of a frame each is above a gigabyte or nearly."""
 
 
 def frame(*parts: Buffer) -> bytes:
@@ -31,5 +41,16 @@ def decode_frame_length(buffer: Buffer, position: int = 0, *, max_bytes: int = M
         raise ProtocolError("frame length cut")
     length: int = _LENGTH.unpack_from(buffer, position)[0]
     if length < 0 or length > max_bytes:
-        raise ProtocolError(f"frame of {length} bytes")
+        raise ProtocolError(
+            stranger(buffer[position : position + LENGTH_SIZE]) or f"a frame of {length} bytes, at most {max_bytes}"
+        )
     return length
+
+
+def stranger(first_bytes: Buffer) -> str | None:
+    """Who speaks another protocol, by four bytes that are no length of a frame; None where they tell nothing."""
+    text = bytes(first_bytes)
+    if text[:1] in _TLS_RECORDS and text[1:2] == b"\x03":
+        return "this is TLS, not Kafka's protocol in plain text"
+    who = _STRANGERS.get(text)
+    return None if who is None else f"this is {who}, not Kafka's protocol"
