@@ -37,6 +37,20 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     add_cluster_arguments(listing)
     listing.set_defaults(run=list_offsets)
 
+    _add_reset(verbs)
+
+    delete = verbs.add_parser(
+        "delete",
+        help="delete the committed offsets of a group for some topics",
+        examples=("moldau offsets delete kitchen --topic orders:0,1",),
+    )
+    delete.add_argument("group")
+    delete.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1]", help="may be repeated")
+    add_cluster_arguments(delete)
+    delete.set_defaults(run=delete_offsets)
+
+
+def _add_reset(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     reset = verbs.add_parser(
         "reset",
         help="move the committed offsets of a group",
@@ -84,16 +98,6 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     reset.add_argument("--export", action="store_true", help="print the new offsets as rows topic,partition,offset")
     add_cluster_arguments(reset)
     reset.set_defaults(run=reset_offsets)
-
-    delete = verbs.add_parser(
-        "delete",
-        help="delete the committed offsets of a group for some topics",
-        examples=("moldau offsets delete kitchen --topic orders:0,1",),
-    )
-    delete.add_argument("group")
-    delete.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1]", help="may be repeated")
-    add_cluster_arguments(delete)
-    delete.set_defaults(run=delete_offsets)
 
 
 def _when(text: str) -> str | int:

@@ -21,6 +21,40 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("topics", help="create, list, describe, alter and delete topics")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
+    _add_create(verbs)
+
+    listing = verbs.add_parser(
+        "list", help="list topics", examples=("moldau topics list", "moldau topics list 'orders.*' --json")
+    )
+    listing.add_argument("pattern", nargs="?", help="a regular expression for whole names; without it, all topics")
+    listing.add_argument("--internal", action="store_true", help="also list internal topics such as __consumer_offsets")
+    add_cluster_arguments(listing)
+    listing.set_defaults(run=list_topics)
+
+    describe = verbs.add_parser(
+        "describe",
+        help="show partitions, leaders and offsets of topics",
+        examples=("moldau topics describe orders", "moldau topics describe --regex 'orders.*' --json"),
+    )
+    describe.add_argument("topic", nargs="+")
+    describe.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
+    add_cluster_arguments(describe)
+    describe.set_defaults(run=describe_topics)
+
+    _add_alter(verbs)
+
+    delete = verbs.add_parser(
+        "delete",
+        help="delete topics and all their records",
+        examples=("moldau topics delete orders", "moldau topics delete --regex 'test-.*'"),
+    )
+    delete.add_argument("topic", nargs="+")
+    delete.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
+    add_cluster_arguments(delete)
+    delete.set_defaults(run=delete_topics)
+
+
+def _add_create(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     create = verbs.add_parser(
         "create",
         help="create topics",
@@ -50,24 +84,8 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     add_cluster_arguments(create)
     create.set_defaults(run=create_topics)
 
-    listing = verbs.add_parser(
-        "list", help="list topics", examples=("moldau topics list", "moldau topics list 'orders.*' --json")
-    )
-    listing.add_argument("pattern", nargs="?", help="a regular expression for whole names; without it, all topics")
-    listing.add_argument("--internal", action="store_true", help="also list internal topics such as __consumer_offsets")
-    add_cluster_arguments(listing)
-    listing.set_defaults(run=list_topics)
 
-    describe = verbs.add_parser(
-        "describe",
-        help="show partitions, leaders and offsets of topics",
-        examples=("moldau topics describe orders", "moldau topics describe --regex 'orders.*' --json"),
-    )
-    describe.add_argument("topic", nargs="+")
-    describe.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
-    add_cluster_arguments(describe)
-    describe.set_defaults(run=describe_topics)
-
+def _add_alter(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     alter = verbs.add_parser(
         "alter",
         help="change settings of topics, or add partitions",
@@ -88,16 +106,6 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     add_cluster_arguments(alter)
     alter.set_defaults(run=alter_topics)
-
-    delete = verbs.add_parser(
-        "delete",
-        help="delete topics and all their records",
-        examples=("moldau topics delete orders", "moldau topics delete --regex 'test-.*'"),
-    )
-    delete.add_argument("topic", nargs="+")
-    delete.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
-    add_cluster_arguments(delete)
-    delete.set_defaults(run=delete_topics)
 
 
 def create_topics(arguments: argparse.Namespace) -> int:
