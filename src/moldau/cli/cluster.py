@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.output import CommandError
+from moldau.cli.parser import hint
 
 if TYPE_CHECKING:
     from moldau.cli.admin.client import ClusterAdmin
@@ -101,7 +102,9 @@ def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: b
         if not is_regex and pattern in known:
             matched = [pattern]
         if not matched:
-            raise CommandError(f"{f'no {what} matches' if is_regex else f'unknown {what}:'} {pattern}")
+            if is_regex:
+                raise CommandError(f"no {what} matches {pattern}")
+            raise CommandError(f"unknown {what}: {pattern}{hint(pattern, known)}")
         found += [name for name in matched if name not in found]
     return found
 

@@ -267,6 +267,8 @@ class _Reading:
 
 
 def _printer(arguments: argparse.Namespace) -> Printer:
+    if sys.stdout is None:
+        raise CommandError("standard output is closed")
     if arguments.json:
         return lambda message: print_json(to_json(message))
     null = os.fsencode(arguments.null)

@@ -26,7 +26,8 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], *, as_json: bool, em
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     is_number = [all(isinstance(row.get(column), int | float) for row in rows) for column in columns]
     print(_line(titles, widths, is_number))
-    print("  ".join("─" * width for width in widths))
+    rule = "─" if _can_print("─") else "-"
+    print("  ".join(rule * width for width in widths))
     for line in cells:
         print(_line(line, widths, is_number))
 
@@ -40,7 +41,16 @@ def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]
 
 
 def print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, default=str))
+    print(json.dumps(value, ensure_ascii=not _can_print("ü─"), default=str))
+
+
+def _can_print(text: str) -> bool:
+    """Whether standard output has these letters: in the C locale it may have none but those of ASCII."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _cell(value: object) -> str:
