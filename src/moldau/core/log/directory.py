@@ -1,8 +1,9 @@
 """One log directory of a broker: its partitions, its checkpoints, and how it was left.
 
-Layout and formats are Kafka's. `topic-0` is a partition; `topic-0.<32 hex>-delete` is one that is being deleted;
-`__cluster_metadata-0` belongs to the quorum and is not touched here. `.kafka_cleanshutdown` is written at the end of a
-clean stop and taken away by the next start that could open every log, so that its absence means a crash.
+Layout and formats are Kafka's. `topic-0` is a partition; `topic-0.<32 hex>-delete` is one that is being deleted,
+`topic-0.<32 hex>-stray` one that the metadata does not name (see strays); `__cluster_metadata-0` belongs to the quorum
+and is not touched here. `.kafka_cleanshutdown` is written at the end of a clean stop and taken away by the next start
+that could open every log, so that its absence means a crash.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from moldau.core.log.checkpoint import (
     encode_offsets,
     encode_partition_metadata,
 )
+from moldau.core.log.cut import is_cut_name
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
-from moldau.core.log.segment import IndexCache, write_whole_file
+from moldau.core.log.segment import LOG_SUFFIX, IndexCache, write_whole_file
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError, invariant
 from moldau.ports import Disk
@@ -34,8 +36,11 @@ from moldau.types import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
 
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
 _SET_ASIDE = re.compile(r"-\d+\.[0-9a-f]{32}(-delete|-future)$", re.ASCII)
 """As `deleted_directory_name` and Apache Kafka name them: what is somebody else's is not removed."""
+_STRAY = re.compile(r"(\S+)-(\d+)\.(\S+)-stray", re.ASCII)
+"""Also what Apache Kafka set aside."""
 _MAX_NAME_LENGTH = 255
 _CHECKPOINTS = {
     RECOVERY_POINT_CHECKPOINT: "after a crash every log is read whole",
@@ -165,7 +170,7 @@ class LogDirectory:
     def create_log(self, topic_partition: TopicPartition, topic_id: Uuid, settings: LogSettings, *, now_ms: int) -> Log:
         """The log of a partition that the metadata names: what lies in the directory, or a new one.
 
-        What lies there under another topic id is of a deleted topic of the same name: it is set aside for deletion.
+        What lies there under another topic id is set aside, as a stray if it holds records.
         Nothing is flushed: the metadata log knows the partition, and after a crash of the machine it is made again.
         Raises StorageFullError, StorageFailedError.
         """
@@ -174,7 +179,7 @@ class LogDirectory:
         try:
             found_id = self._load_topic_id(name)
             if found_id not in (topic_id, ZERO_UUID):
-                self._set_aside(topic_partition, found_id, now_ms)
+                self._set_other_aside(topic_partition, found_id, now_ms)
             if found_id != topic_id:
                 self.disk.make_directory(name)
                 self.write_topic_id(topic_partition, topic_id)
@@ -202,6 +207,28 @@ class LogDirectory:
         except StorageFailedError as error:
             self.health.fail(error)
             raise
+
+    def set_stray_aside(self, topic_partition: TopicPartition, *, stray_id: Uuid) -> str:
+        """Takes a partition that the metadata does not name out of the directory, and keeps its files: gives the name
+        that they lie under. Raises StorageFailedError."""
+        self.health.check()
+        self.logs.pop(topic_partition).release()
+        name = stray_directory_name(topic_partition, stray_id)
+        with self.health.watched():
+            self._rename(topic_partition, name)
+        return name
+
+    def has_records(self, name: str) -> bool:
+        """Whether the directory `name` of a partition holds a byte of records, in the log or cut out of it."""
+        for file_name in self.disk.list_directory(name):
+            if file_name.endswith(LOG_SUFFIX) or is_cut_name(file_name):
+                file = self.disk.open(f"{name}/{file_name}")
+                try:
+                    if file.size():
+                        return True
+                finally:
+                    file.close()
+        return False
 
     def keep_start_offset(self, topic_partition: TopicPartition, offset: int) -> None:
         """The log starts at `offset` at least, also after the next crash. Waits. Raises as a CheckpointPlan."""
@@ -233,13 +260,22 @@ class LogDirectory:
         if leaving is not None and leaving.topic_id != topic_id and not self.health.is_offline:
             self.discard(topic_partition, delete_id=delete_id, now_ms=now_ms)
 
+    def _set_other_aside(self, topic_partition: TopicPartition, found_id: Uuid, now_ms: int) -> None:
+        if self.has_records(str(topic_partition)):
+            self._rename(topic_partition, stray_directory_name(topic_partition, found_id))
+        else:
+            self._set_aside(topic_partition, found_id, now_ms)
+
     def _set_aside(self, topic_partition: TopicPartition, delete_id: Uuid, purge_at_ms: int) -> None:
         name = deleted_directory_name(topic_partition, delete_id)
+        self._rename(topic_partition, name)
+        self._deleted.append((purge_at_ms, name))
+
+    def _rename(self, topic_partition: TopicPartition, name: str) -> None:
         self.disk.rename(str(topic_partition), name)
         self._leaving.pop(topic_partition, None)
         for offsets in (self._recovery_points, self._log_start_offsets, self.high_watermarks, self.cleaned_offsets):
             offsets.pop(topic_partition, None)
-        self._deleted.append((purge_at_ms, name))
 
     def take_purgeable(self, now_ms: int) -> list[str]:
         """Names of deleted partitions whose time has come: the caller removes them (`disk.remove_tree`), in Workers."""
@@ -394,6 +430,21 @@ def deleted_directory_name(topic_partition: TopicPartition, delete_id: Uuid) -> 
 def future_directory_name(topic_partition: TopicPartition, move_id: Uuid) -> str:
     """`topic-0.<32 hex>-future`, cut as `deleted_directory_name`."""
     return _marked_name(topic_partition, move_id, FUTURE_SUFFIX)
+
+
+def stray_directory_name(topic_partition: TopicPartition, stray_id: Uuid) -> str:
+    """`topic-0.<32 hex>-stray`, cut as `deleted_directory_name`."""
+    return _marked_name(topic_partition, stray_id, STRAY_SUFFIX)
+
+
+def is_stray_name(name: str) -> bool:
+    return _STRAY.fullmatch(name) is not None
+
+
+def parse_stray_name(name: str) -> TopicPartition | None:
+    """The partition that a stray was, unless its topic's name was cut; None for any other name."""
+    match = _STRAY.fullmatch(name)
+    return None if match is None else TopicPartition(match[1], int(match[2]))
 
 
 def _marked_name(topic_partition: TopicPartition, mark_id: Uuid, mark: str) -> str:

@@ -61,7 +61,6 @@ _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 _OLD_MIN_LENGTH = 14
 _OLD_HEAD_BYTES = 17
 """Offset, length, CRC-32 and magic of a message of the formats 0 and 1."""
-_EVERYTHING = 1 << 63
 _TEMPORARY_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _unpack_header = HEADER.unpack_from
 
@@ -153,7 +152,16 @@ def _load(
         elif not is_clean:
             while first > 0 and segments[first].base_offset > recovery_point:
                 first -= 1
-        _load_segments(loaded, names, first, settings, now_ms, is_clean=is_clean, log_start_offset=log_start_offset)
+        _load_segments(
+            loaded,
+            names,
+            first,
+            settings,
+            now_ms,
+            is_clean=is_clean,
+            is_tail_trusted=is_clean and not is_read_whole,
+            log_start_offset=log_start_offset,
+        )
     if loaded.next_offset < log_start_offset:
         _set_segments_aside(loaded, 0, loaded.next_offset)
         loaded.next_offset = log_start_offset
@@ -175,6 +183,7 @@ def _load_segments(
     now_ms: int,
     *,
     is_clean: bool,
+    is_tail_trusted: bool,
     log_start_offset: int,
 ) -> None:
     segments = loaded.segments
@@ -184,7 +193,7 @@ def _load_segments(
         else:
             repair_indexes(segment, settings.index_interval_bytes, loaded.health, loaded.may_have_holes)
     snapshots = [base for name in names if (base := parse_base_offset(name, SNAPSHOT_SUFFIX)) is not None]
-    if is_clean and _load_clean_tail(segments[-1], settings):
+    if is_tail_trusted and _load_clean_tail(segments[-1], settings):
         loaded.next_offset = loaded.recovery_point = segments[-1].next_offset
         loaded.is_clean = True
         _rebuild_producers(loaded, snapshots, loaded.next_offset, now_ms, log_start_offset)
@@ -200,15 +209,13 @@ def _load_segments(
         segment.remove_index_files()
     # the checkpoint file may be older than a truncation
     loaded.leader_epochs.truncate_from_end(start)
-    # a clean stop whose checkpoint is gone says no offset, only that everything was on the disk
-    flushed_offset = _EVERYTHING if is_clean and not loaded.recovery_point else loaded.recovery_point
-    _recover(loaded, first_unflushed, settings, now_ms, flushed_offset)
+    _recover(loaded, first_unflushed, settings, now_ms, is_clean=is_clean)
 
 
-def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, flushed_offset: int) -> None:
-    """Reads the segments from index `first` on and cuts at the first damage, which below `flushed_offset` raises
-    DamagedLogError."""
-    expected_offset = loaded.segments[first].base_offset
+def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, *, is_clean: bool) -> None:
+    """Reads the segments from index `first` on and cuts at the first damage. Raises DamagedLogError where that is not
+    the work of a crash."""
+    expected_offset, flushed_offset = loaded.segments[first].base_offset, loaded.recovery_point
     for index in range(first, len(loaded.segments)):
         segment = loaded.segments[index]
         file_size = segment.file.size()
@@ -217,14 +224,14 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
             # an overlap was written by no log; a hole is a lost tail of the segment before, cut between two batches
             # (or of length 0), whose CRCs cannot tell: what lies behind it was acknowledged after what is lost
             before = loaded.segments[index - 1]
-            _check_was_unflushed(before, before.size, expected_offset, flushed_offset)
+            _check_was_unflushed(before, before.size, expected_offset, flushed_offset, is_clean=is_clean)
             _set_segments_aside(loaded, index, expected_offset)
             break
         aborted = scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
         expected_offset = segment.next_offset
         if segment.size < file_size:
             _refuse_old_format(segment, file_size)
-            _check_was_unflushed(segment, segment.size, expected_offset, flushed_offset)
+            _check_was_unflushed(segment, segment.size, expected_offset, flushed_offset, is_clean=is_clean)
             # from the end to the start, so that a crash in between leaves a log without a hole
             _set_segments_aside(loaded, index + 1, expected_offset)
             loaded.cuts.append(cut_tail(segment, expected_offset))
@@ -241,10 +248,14 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
     loaded.recovery_point = min(loaded.recovery_point, expected_offset)
 
 
-def _check_was_unflushed(segment: Segment, position: int, offset: int, flushed_offset: int) -> None:
-    """Raises DamagedLogError unless what is damaged from here on may be the work of a crash."""
-    if offset < flushed_offset:
-        until = f"below offset {flushed_offset} " if flushed_offset < _EVERYTHING else ""
+def _check_was_unflushed(segment: Segment, position: int, offset: int, flushed_offset: int, *, is_clean: bool) -> None:
+    """Raises DamagedLogError unless what is damaged from here on may be the work of a crash.
+
+    After a clean stop that is only what lies right behind the recovery point, which is the log end then: where batches
+    lie between the two, another program stopped cleanly and did not write the recovery point.
+    """
+    if offset < flushed_offset or (is_clean and (offset > flushed_offset or not flushed_offset)):
+        until = f"below offset {flushed_offset} " if offset < flushed_offset else ""
         raise DamagedLogError(
             f"{segment.path(LOG_SUFFIX)} is damaged from byte {position} on, offset {offset}, "
             f"but everything {until}was on the disk"

@@ -146,7 +146,7 @@ class Partitions:
             return
         topic_partition, partition = TopicPartition(topic.name, index), topic.partitions[index]
         try:
-            self._remove_other_topic(topic_partition, topic_id)
+            self._discard_other_topic(topic_partition, topic_id)
             if self._hold_for(topic_partition, partial(self._start, topic_id, index)):
                 return
             log = self._log(image, topic_partition, topic_id)
@@ -271,13 +271,10 @@ class Partitions:
             self.tell_directories()
         return log
 
-    def _remove_other_topic(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
-        """Logs of another topic of that name, which the metadata does not name any more."""
+    def _discard_other_topic(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+        """What a deleted topic of that name left behind when it moved to another log directory."""
         broker, now_ms = self._broker, self._broker.clock.now_ms()
         for directory in self.logs:
-            log = directory.logs.get(topic_partition)
-            if log is not None and log.topic_id not in (ZERO_UUID, topic_id):
-                directory.delete_log(topic_partition, delete_id=random_uuid(broker.random), now_ms=now_ms)
             directory.discard_other(topic_partition, topic_id, delete_id=random_uuid(broker.random), now_ms=now_ms)
 
     def _place(self, assigned: Uuid | None) -> LogDirectory:
@@ -326,15 +323,6 @@ class Partitions:
         if partition.topic_id is not None:
             self._untold[partition.topic_id, partition.topic_partition.partition] = directory.directory_id
             self.tell_directories()
-
-    def remove_strays(self) -> None:
-        """After the first metadata: logs of topics that are gone (the crash came between the two) go too."""
-        for topic_partition in [log.topic_partition for log in self.logs.logs()]:
-            hosted = self.by_name.get(topic_partition.topic.encode())
-            if hosted is None or topic_partition.partition not in hosted.partitions:
-                message = f"{topic_partition} is of no topic that exists: it is removed"
-                self._broker.log.warn("stray log", message, about=str(topic_partition))
-                self._remove_log(topic_partition)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return {partition.topic_partition: partition.high_watermark for partition in self}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,12 @@ from moldau.shell.node.admission import follow_quotas, new_admission
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_logs, tell_metadata
 from moldau.telemetry import Telemetry
-from moldau.types import BrokerId
+from moldau.types import METADATA_PARTITION, ZERO_UUID, BrokerId, TopicPartition, Uuid
 
 if TYPE_CHECKING:
+    from moldau.core.log.cut import Cut
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
-    from moldau.core.log.log import Log
     from moldau.core.log.settings import LogSettings
     from moldau.core.metadata.image import MetadataImage
     from moldau.shell.broker.housekeeping import Housekeeping
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from moldau.shell.quorum.role import QuorumRole
 
 CONTROLLER_PORT = 9093
+MAX_NAMED_STRAYS = 100
 SHUTDOWN_TIMEOUT_S = 5.0
 """How long a clean stop waits for the controller, say while the disk is full."""
 
@@ -192,10 +194,14 @@ class Node:
         )
         quorum.on_invariant_broken = self._invariant_broken
         await quorum.start()
+        self._tell_cuts(METADATA_PARTITION, quorum.cuts)
+        for path in quorum.damaged_snapshots:
+            self.log.warn(f"snapshot {path}", f"{path} cannot be read: an older snapshot and the log say the same")
         tell_metadata(self.log, quorum.unserved_counts())
         if self.operations is not None:
             self.operations.recovering()
         await self._open_logs(logs, quorum.image)
+        self._settle_strays(logs, quorum)
         broker = self._broker = Broker(
             settings=settings,
             node_id=self.node_id,
@@ -213,7 +219,6 @@ class Node:
         )
         quorum.subscribe(broker.metadata_changed)
         await broker.partitions.wait_settled()
-        broker.partitions.remove_strays()
         await self._register(quorum, broker, logs)
         broker.partitions.tell_directories()
         await broker.partitions.wait_flushed()
@@ -238,7 +243,7 @@ class Node:
             if log is None:
                 self.log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
             else:
-                self._tell_cuts(log)
+                self._tell_cuts(log.topic_partition, log.cuts)
             await asyncio.sleep(0)
         for directory in logs:
             self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
@@ -248,10 +253,33 @@ class Node:
         ):
             self.log.warn("moved partition", f"{path} was moved to another log directory and is removed")
 
-    def _tell_cuts(self, log: Log) -> None:
+    def _tell_cuts(self, topic_partition: TopicPartition, cuts: Sequence[Cut]) -> None:
         """What recovery took out of a log, one line for each place."""
-        for cut in log.cuts:
-            self.log.warn(f"recovery of {cut.path}", f"{log.topic_partition}: recovery {cut.describe()}")
+        for cut in cuts:
+            self.log.warn(f"recovery of {cut.path}", f"{topic_partition}: recovery {cut.describe()}")
+
+    def _settle_strays(self, logs: LogDirectories, quorum: QuorumRole) -> None:
+        """What the metadata does not name is set aside, and named at each start."""
+        from moldau.core.log.strays import settle_strays, strays_of
+        from moldau.shell.quorum.metadata_log import removed_topic_ids
+
+        image, doors = quorum.image, self.doors
+
+        def topic_id_of(topic_partition: TopicPartition) -> Uuid:
+            topic = image.topics_by_name.get(topic_partition.topic)
+            return ZERO_UUID if topic is None or topic_partition.partition not in topic.partitions else topic.topic_id
+
+        removed = partial(removed_topic_ids, quorum.log)
+        for done in settle_strays(logs, topic_id_of, removed, doors.random, doors.clock.now_ms()):
+            self.log.warn(f"stray {done.path}", done.sentence)
+        for directory in logs:
+            names = strays_of(directory)
+            if names:
+                left_out = f" and {len(names) - MAX_NAMED_STRAYS} more" if len(names) > MAX_NAMED_STRAYS else ""
+                listed = ", ".join(names[:MAX_NAMED_STRAYS]) + left_out
+                where = directory.path or "the log directory"
+                message = f"{where} holds partitions that the metadata log does not name: {listed}; see "
+                self.log.warn(f"strays of {where}", message + "`moldau log strays --help`")
 
     def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
         """One line: how the last run of this directory ended, and what that cost now."""

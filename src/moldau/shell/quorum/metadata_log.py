@@ -6,9 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.host import LoadedRecord
+from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
+from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
-from moldau.core.metadata.batches import decode_record
+from moldau.core.log.settings import LogSettings
+from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record
 from moldau.core.metadata.features import unserved_level
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
 from moldau.core.metadata.snapshot import (
@@ -22,37 +26,85 @@ from moldau.core.metadata.snapshot import (
 from moldau.errors import ProtocolError
 from moldau.ports import Disk
 from moldau.shell.quorum.quorum_state import QuorumError
-from moldau.types import Offset
-from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
+from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, Offset, Uuid
+from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord, RemoveTopicRecord
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.record import Record, read_records
 
 READ_BYTES = 1 << 20
+DAMAGED_SUFFIX = ".damaged"
+"""Behind the name of a snapshot that could not be read: neither Moldau nor Apache Kafka looks at the file again."""
+
+LOG_SETTINGS = LogSettings(
+    cleanup_policy=("delete",),
+    max_message_bytes=MAX_BATCH_BYTES + 1024 * 1024,
+    file_delete_delay_ms=0,
+)
 
 
 class LoadedSnapshot(msgspec.Struct, frozen=True):
-    """The newest snapshot; end offset 0 with nothing but the first voters, right after formatting."""
+    """The newest snapshot that can be read; end offset 0 with nothing but the first voters, right after formatting.
+    `damaged`: the paths of newer ones, which were renamed."""
 
     snapshot: Snapshot
     end_offset: Offset
     leader_epoch: int
+    damaged: tuple[str, ...] = ()
 
 
-def load_snapshot(disk: Disk) -> LoadedSnapshot:
-    """The snapshot with the highest end offset; an empty one if there is none. Raises QuorumError if it is broken."""
+def open_log(disk: Disk, settings: BrokerSettings, health: DirectoryHealth, flushed_offset: int, *, now_ms: int) -> Log:
+    """The metadata log, all of which was read and checked. Raises DamagedLogError for damage below `flushed_offset`,
+    or anywhere behind the mark of a clean stop; see recovery."""
+    log_settings = msgspec.structs.replace(
+        LOG_SETTINGS,
+        segment_bytes=settings.metadata_log_segment_bytes,
+        segment_ms=settings.metadata_log_segment_ms,
+        retention_ms=settings.metadata_max_retention_ms,
+        retention_bytes=settings.metadata_max_retention_bytes,
+    )
+    return Log.open(
+        disk,
+        METADATA_DIRECTORY,
+        METADATA_PARTITION,
+        METADATA_TOPIC_ID,
+        log_settings,
+        now_ms=now_ms,
+        is_clean=disk.exists(CLEAN_SHUTDOWN_MARK),
+        recovery_point=flushed_offset,
+        is_read_whole=True,
+        health=health,
+    )
+
+
+def load_snapshot(disk: Disk, log_start_offset: int = 0) -> LoadedSnapshot:
+    """The snapshot with the highest end offset; an empty one if there is none.
+
+    One that cannot be read is passed over, and renamed, if an older one and the log from `log_start_offset` on say the
+    same together. Raises QuorumError where nothing does.
+    """
     found = [
         (parsed, name)
         for name in disk.list_directory(METADATA_DIRECTORY)
         if (parsed := parse_snapshot_file_name(name)) is not None
     ]
-    if not found:
-        return LoadedSnapshot(Snapshot((), QuorumControl(), 0), Offset(0), 0)
-    (end_offset, leader_epoch), name = max(found)
-    path = f"{METADATA_DIRECTORY}/{name}"
-    try:
-        return LoadedSnapshot(decode_snapshot(disk.read_file(path)), end_offset, leader_epoch)
-    except ProtocolError as error:
-        raise QuorumError(f"{path} cannot be read: {error}") from error
+    damaged: list[str] = []
+    failure = ""
+    for (end_offset, leader_epoch), name in sorted(found, reverse=True):
+        path = f"{METADATA_DIRECTORY}/{name}"
+        if damaged and end_offset < log_start_offset:
+            break
+        try:
+            snapshot = decode_snapshot(disk.read_file(path))
+        except ProtocolError as error:
+            damaged.append(path)
+            failure = failure or f"{path} cannot be read: {error}"
+            continue
+        for other in damaged:
+            disk.rename(other, other + DAMAGED_SUFFIX)
+        return LoadedSnapshot(snapshot, end_offset, leader_epoch, tuple(path + DAMAGED_SUFFIX for path in damaged))
+    if failure:
+        raise QuorumError(failure)
+    return LoadedSnapshot(Snapshot((), QuorumControl(), 0), Offset(0), 0)
 
 
 def load_bootstrap_records(disk: Disk) -> tuple[MetadataRecord, ...]:
@@ -95,6 +147,12 @@ def check_levels(levels: Mapping[str, int], log: Log, loaded: LoadedSnapshot) ->
         if isinstance(item.record, FeatureLevelRecord) and item.record.name == name:
             place = f"{METADATA_DIRECTORY}, offset {item.offset}"
     raise QuorumError(f"{place}: FeatureLevelRecord: {reason}")
+
+
+def removed_topic_ids(log: Log) -> dict[Uuid, None]:
+    """Of all topics whose removal is still written in `log`, before the newest snapshot too. Waits for the disk."""
+    records = (item.record for item in LogReplay(log, log.log_start_offset, QuorumControl()).records())
+    return {record.topic_id: None for record in records if isinstance(record, RemoveTopicRecord)}
 
 
 class LogReplay:

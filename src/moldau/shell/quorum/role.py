@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -35,11 +35,12 @@ from moldau.core.controller.requests import (
 )
 from moldau.core.coordination.host import CoordinatorHost
 from moldau.core.coordination.slices import Sliced
+from moldau.core.log.cut import Cut
 from moldau.core.log.flush import FlushPlan
+from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.retention import remove_files
-from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch
 from moldau.core.metadata.features import (
     KRAFT_VERSION,
@@ -66,10 +67,11 @@ from moldau.shell.quorum.metadata_log import (
     fold_snapshot,
     load_bootstrap_records,
     load_snapshot,
+    open_log,
 )
 from moldau.shell.quorum.quorum_state import QuorumError, QuorumState, read_quorum_state, write_quorum_state
 from moldau.shell.quorum.snapshots import SnapshotWriter, remove_unfinished
-from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid
+from moldau.types import METADATA_PARTITION, ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid, uuid_to_text
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, LeaderChangeMessageVoter
 from moldau.wire.records.control import ControlType, build_control_batch
@@ -79,12 +81,6 @@ PARTITION_METADATA = f"{METADATA_DIRECTORY}/partition.metadata"
 FULL_RETRY_S = 0.5
 MAX_PENDING_REQUESTS = 10_000
 """Requests that wait for a flush; one more is refused with REQUEST_TIMED_OUT, which clients try again."""
-
-LOG_SETTINGS = LogSettings(
-    cleanup_policy=("delete",),
-    max_message_bytes=MAX_BATCH_BYTES + 1024 * 1024,
-    file_delete_delay_ms=0,
-)
 
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 Host = CoordinatorHost[MetadataFold, ControllerRequest, ControllerResponse, MetadataRecord]
@@ -118,6 +114,10 @@ class QuorumRole:
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
         self.image = MetadataImage(identity.cluster_id)
         self.leader_epoch = 0
+        self.cuts: Sequence[Cut] = ()
+        """What recovery took out of the log."""
+        self.damaged_snapshots: Sequence[str] = ()
+        """Where the newest ones lie now if an older one was read in their place."""
         self.on_invariant_broken: Callable[[InvariantError], None] | None = None
         """Told when our own code (a subscriber, the fold) fails behind a request: the node has to stop."""
         self._disk = disk
@@ -141,16 +141,11 @@ class QuorumRole:
             interval_ms=settings.metadata_log_max_snapshot_interval_ms,
         )
         self._snapshotting: asyncio.Task[None] | None = None
-        self._log_settings = msgspec.structs.replace(
-            LOG_SETTINGS,
-            segment_bytes=settings.metadata_log_segment_bytes,
-            segment_ms=settings.metadata_log_segment_ms,
-            retention_ms=settings.metadata_max_retention_ms,
-            retention_bytes=settings.metadata_max_retention_bytes,
-        )
+        self._settings = settings
         self._is_stopping = False
         self._control = QuorumControl()
         self._log: Log | None = None
+        self._flushed_offset = FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
         self._host: Host | None = None
 
     # what others see
@@ -229,7 +224,10 @@ class QuorumRole:
                 await asyncio.wait([task])
         if self._log is not None:
             self._log.close(self._clock.now_ms())
+            if not self.is_offline:
+                self._flushed_offset.write(self._log.log_end_offset)
             self._log = None
+        self._flushed_offset.close()
         self._fail_waiting(kafka_error("NOT_CONTROLLER"))
 
     def abort(self) -> None:
@@ -244,31 +242,24 @@ class QuorumRole:
         if self._log is not None:
             self._log.release()
             self._log = None
+        self._flushed_offset.close()
 
     def _load(self) -> tuple[Host, MetadataFold]:
         """Folds snapshot and log. Waits for the disk."""
         remove_unfinished(self._disk)
-        loaded = load_snapshot(self._disk)
+        flushed_offset = self._flushed_offset.read()
+        log = open_log(self._disk, self._settings, self.health, flushed_offset, now_ms=self._clock.now_ms())
+        self.cuts = log.cuts
+        self._log = log
+        loaded = load_snapshot(self._disk, log.log_start_offset)
+        self.damaged_snapshots = loaded.damaged
         fold = self._machine.new_state()
         fold_snapshot(fold, loaded)
-        log = Log.open(
-            self._disk,
-            METADATA_DIRECTORY,
-            METADATA_PARTITION,
-            METADATA_TOPIC_ID,
-            self._log_settings,
-            now_ms=self._clock.now_ms(),
-            is_clean=False,
-            recovery_point=0,
-            log_start_offset=0,
-            health=self.health,
-        )
         if not log.log_start_offset <= loaded.end_offset <= log.log_end_offset:
             raise QuorumError(
                 f"{METADATA_DIRECTORY}: the newest snapshot ends at {loaded.end_offset}, the log holds "
                 f"{log.log_start_offset} to {log.log_end_offset}"
             )
-        self._log = log
         host: Host = CoordinatorHost(self._machine, METADATA_PARTITION, end_offset=loaded.end_offset, state=fold)
         replay = LogReplay(log, loaded.end_offset, loaded.snapshot.control)
         host.load(replay.records())
@@ -312,13 +303,16 @@ class QuorumRole:
         node_id = self.identity.node_id
         if self._control.voters is not None:
             voters = tuple(voter.voter_id for voter in self._control.voters.voters)
-            is_this_directory = all(
-                voter.voter_directory_id == self.identity.directory_id for voter in self._control.voters.voters
-            )
+            voter_ids = [voter.voter_directory_id for voter in self._control.voters.voters]
+            own_id = self.identity.directory_id
+            if voters == (node_id,) and voter_ids != [own_id]:
+                raise QuorumError(
+                    f"meta.properties says directory.id={uuid_to_text(own_id)}, but the metadata log belongs to the "
+                    f"directory {uuid_to_text(voter_ids[0])}: correct the line, or put the directory's own files back"
+                )
         else:
             voters = (node_id,) if state is None or state.voter_ids is None else state.voter_ids
-            is_this_directory = True
-        if voters != (node_id,) or not is_this_directory:
+        if voters != (node_id,):
             names = ", ".join(str(voter) for voter in voters)
             raise QuorumError(f"the voters of this cluster are {names}: only node {node_id} alone is served yet")
         return voters
@@ -512,7 +506,7 @@ class QuorumRole:
                 self._commit(self._log.log_end_offset)
                 return
             try:
-                await self._workers.run(plan.run)
+                await self._workers.run(partial(self._flush, plan))
             except StorageFullError as error:
                 # no room for a file beside the log: what waits is told, what is written is flushed when there is room
                 self._fail_waiting(error)
@@ -525,6 +519,10 @@ class QuorumRole:
                 self._fail_waiting(error)
                 return
             self._flushed(plan)
+
+    def _flush(self, plan: FlushPlan) -> None:
+        plan.run()
+        self._flushed_offset.write(plan.end_offset)
 
     def _flushed(self, plan: FlushPlan) -> None:
         if self._log is not None:
