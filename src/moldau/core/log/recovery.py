@@ -219,7 +219,7 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
     for index in range(first, len(loaded.segments)):
         segment = loaded.segments[index]
         file_size = segment.file.size()
-        is_hole = segment.base_offset > expected_offset and "compact" not in settings.cleanup_policy
+        is_hole = segment.base_offset > expected_offset and not loaded.may_have_holes
         if segment.base_offset < expected_offset or is_hole:
             # an overlap was written by no log; a hole is a lost tail of the segment before, cut between two batches
             # (or of length 0), whose CRCs cannot tell: what lies behind it was acknowledged after what is lost

@@ -256,7 +256,7 @@ class Node:
     def _tell_cuts(self, topic_partition: TopicPartition, cuts: Sequence[Cut]) -> None:
         """What recovery took out of a log, one line for each place."""
         for cut in cuts:
-            self.log.warn(f"recovery of {cut.path}", f"{topic_partition}: recovery {cut.describe()}")
+            self.log.warn("recovery", f"{topic_partition}: recovery {cut.describe()}", about=cut.path)
 
     def _settle_strays(self, logs: LogDirectories, quorum: QuorumRole) -> None:
         """What the metadata does not name is set aside, and named at each start."""
@@ -271,7 +271,7 @@ class Node:
 
         removed = partial(removed_topic_ids, quorum.log)
         for done in settle_strays(logs, topic_id_of, removed, doors.random, doors.clock.now_ms()):
-            self.log.warn(f"stray {done.path}", done.sentence)
+            self.log.warn("stray log", done.sentence, about=done.path)
         for directory in logs:
             names = strays_of(directory)
             if names:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from moldau.core.log.cut import MAX_KEPT_TAILS, is_cut_name
+from moldau.core.log.log import Log
 from moldau.errors import DamagedLogError, StorageFullError
 from moldau.shell.io.twins.memory_disk import Fault
+from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.batch import iterate_batches
 
 LOG = "t-0/00000000000000000000.log"
@@ -156,3 +158,22 @@ def test_records_below_a_log_start_offset_beyond_the_end_are_kept_beside_the_log
     whole = ten_batches.disk.read_file(LOG)
     assert ten_batches.open(log_start_offset=12).log_end_offset == 12
     assert files(ten_batches.disk)["00000000000000000000.log.cut-10"] == whole
+
+
+def test_a_log_that_was_compacted_once_is_no_damaged_log_under_another_policy(make_harness: Callable[..., Any]) -> None:
+    harness = make_harness(segment_bytes=300)
+    for _ in range(9):
+        harness.append(1)
+    harness.disk.crash_process()
+    harness.disk.remove("t-0/00000000000000000003.log")
+    before = files(harness.disk)
+    log = Log.open(
+        harness.disk,
+        "t-0",
+        TopicPartition("t", 0),
+        METADATA_TOPIC_ID,
+        harness.settings,
+        now_ms=harness.now_ms,
+        may_have_holes=True,
+    )
+    assert (log.log_end_offset, files(harness.disk)) == (9, before)
