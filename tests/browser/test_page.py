@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -191,3 +193,117 @@ def test_a_page_that_is_not_there_says_so(running: BrokerWithPage, browser: Chro
     wait(browser, "There is no such topic")
     browser.get(f"{running.page}/groups/no-such-group")
     wait(browser, "There is no such group")
+
+
+def produce_numbered(running: BrokerWithPage, topic: str, count: int) -> None:
+    records = [
+        (b"key-%d" % number, b'{"number": %d, "even": %s}' % (number, b"true" if number % 2 == 0 else b"false"), {})
+        for number in range(count)
+    ]
+    running.produce(topic, *records)
+
+
+def numbers_shown(browser: Chrome) -> list[int]:
+    offsets = "return [...document.querySelectorAll('.tail tbody tr')].map((row) => Number(row.cells[2].innerText))"
+    return list(browser.execute_script(offsets))
+
+
+def test_records_are_browsed_from_the_end_an_offset_and_a_time(
+    running: BrokerWithPage, browser: Chrome, wait: Wait
+) -> None:
+    create(running, NewTopic("browsed", 1))
+    produce_numbered(running, "browsed", 120)
+    browser.get(f"{running.page}/topics/browsed/records")
+    wait(browser, "key-119")
+    assert numbers_shown(browser) == list(range(119, 69, -1))
+    browser.get(f"{running.page}/topics/browsed/records?from=offset&at=30")
+    wait(browser, "key-30")
+    assert numbers_shown(browser) == list(range(30, 80))
+    follow(browser, "next")
+    wait(browser, "key-80")
+    assert numbers_shown(browser) == list(range(80, 120))
+    browser.get(f"{running.page}/topics/browsed/records?from=time&at=2020-01-01")
+    wait(browser, "key-0")
+    assert numbers_shown(browser) == list(range(50))
+    browser.get(f"{running.page}/topics/browsed/records?from=time&at=2120-01-01")
+    wait(browser, "There are no records here")
+    browser.get(f"{running.page}/topics/browsed/records?from=offset&at=soon")
+    wait(browser, "is no offset")
+
+
+def test_the_pages_of_several_partitions_show_each_record_once(
+    running: BrokerWithPage, browser: Chrome, wait: Wait
+) -> None:
+    create(running, NewTopic("spread", 3))
+    produce_numbered(running, "spread", 130)
+    browser.get(f"{running.page}/topics/spread/records?from=beginning&value=true")
+    seen: list[str] = []
+    keys = "return [...document.querySelectorAll('.tail tbody tr')].map((row) => row.cells[3].innerText)"
+    for _ in range(10):
+        seen += browser.execute_script(keys)
+        if not browser.find_elements("css selector", "nav.pages a"):
+            break
+        follow(browser, "next")
+    assert sorted(seen) == sorted(f"key-{number}" for number in range(0, 130, 2))
+
+
+def test_a_filter_by_key_value_and_header(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    create(running, NewTopic("filtered", 2))
+    running.produce(
+        "filtered",
+        (b"ann", b"tea", {"shop": b"north"}),
+        (b"bob", b"Coffee", {}),
+        (b"cy", b"coffee", {"shop": b"south"}),
+    )
+    for query, found in (
+        ("key=bob", ["bob"]),
+        ("value=coffee", ["bob", "cy"]),
+        ("header=south", ["cy"]),
+        ("value=coffee&header=shop", ["cy"]),
+        ("from=beginning&value=milk", []),
+    ):
+        browser.get(f"{running.page}/topics/filtered/records?{query}")
+        wait(browser, found[0] if found else "No record has these texts")
+        cells = browser.execute_script(
+            "return [...document.querySelectorAll('.tail tbody tr')].map((row) => row.cells[3].innerText)"
+        )
+        assert sorted(cells) == found
+
+
+def test_json_unfolds_and_what_is_shown_can_be_downloaded(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    create(running, NewTopic("unfolded", 1))
+    running.produce("unfolded", (b"\xff\x00", b'{"price": 1.10, "big": 12345678901234567890}', {"h": b"x"}))
+    browser.get(f"{running.page}/topics/unfolded/records")
+    wait(browser, "ff 00")
+    browser.find_element("css selector", ".unfold summary").click()
+    assert browser.find_element("css selector", ".unfold pre").text == (
+        '{\n  "price": 1.10,\n  "big": 12345678901234567890\n}'
+    )
+    assert browser.find_element("css selector", ".unfold .copy").is_displayed()
+    href = browser.execute_script("return document.getElementById('download').href")
+    with urllib.request.urlopen(href, timeout=30) as response:
+        assert response.headers["content-disposition"] == 'attachment; filename="unfolded.jsonl"'
+        (line,) = response.read().decode().splitlines()
+    record = json.loads(line)
+    assert record["key"] == {"base64": "/wA="}
+    assert record["value"] == '{"price": 1.10, "big": 12345678901234567890}'
+    assert record["headers"] == [["h", "x"]]
+
+
+def test_lag_beyond_deleted_records_is_named(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    create(running, NewTopic("purged", 1))
+    running.produce("purged", *[(None, b"x", {})] * 10)
+    commit_as_consumer(running, "slow-readers", "purged", 2)
+    admin = AdminClient({"bootstrap.servers": running.address})
+    where = TopicPartition("purged", 0, 7)
+    admin.delete_records([where])[where].result(30)
+    browser.get(f"{running.page}/groups/slow-readers")
+    wait(browser, "5 records were deleted before this group read them")
+    assert browser.execute_script("return document.getElementById('lag').innerText") == "8"
+
+
+def test_internal_topics_are_counted_apart(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
+    create(running, NewTopic("counted", 2))
+    commit_as_consumer(running, "makes-the-internal-topic", "counted", 0)
+    browser.get(f"{running.page}/")
+    wait(browser, "+ 1 internal")

@@ -108,12 +108,19 @@ class LagRow(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     committed: int | None
+    start: int | None
     end: int | None
     client_id: str | None
 
     @property
     def lag(self) -> int | None:
+        """As Kafka's own tools count: records that were deleted meanwhile are in it."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
+
+    @property
+    def deleted(self) -> int:
+        """How many records of the lag are gone: the log begins behind the committed offset."""
+        return 0 if self.committed is None or self.start is None else max(0, self.start - self.committed)
 
 
 class GroupFacts(msgspec.Struct, frozen=True):
@@ -126,6 +133,10 @@ class GroupFacts(msgspec.Struct, frozen=True):
     @property
     def lag(self) -> int | None:
         return total(row.lag for row in self.rows)
+
+    @property
+    def deleted(self) -> int:
+        return sum(row.deleted for row in self.rows)
 
 
 def total(values: Iterable[int | None]) -> int | None:
@@ -305,8 +316,10 @@ class Cluster:
             members.append(MemberFacts(member.member_id, member.client_id, member.host, partitions))
             owners.update(dict.fromkeys(partitions, member.client_id))
         keys = sorted({**offsets, **owners})[:MAX_PARTITIONS]
-        ends = self.offsets(keys, OffsetSpec.latest())
-        rows = tuple(LagRow(key[0], key[1], offsets.get(key), ends.get(key), owners.get(key)) for key in keys)
+        starts, ends = self.offsets(keys, OffsetSpec.earliest()), self.offsets(keys, OffsetSpec.latest())
+        rows = tuple(
+            LagRow(key[0], key[1], offsets.get(key), starts.get(key), ends.get(key), owners.get(key)) for key in keys
+        )
         protocol = description.partition_assignor or "–"
         return GroupFacts(group_id, _words(description.state), protocol, tuple(members), rows)
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import jinja2
 import msgspec
@@ -27,17 +28,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moldau import __version__
 from moldau.errors import MoldauError
+from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import ClusterError, GroupFacts, TopicFacts
+from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
 from moldau.products.console.core.charts import draw
+from moldau.products.console.core.record_json import record_as_json
 from moldau.products.console.core.shown import ShownRecord, show_count, show_rate, show_size, visible
 from moldau.products.console.sampler import Snapshot
-from moldau.products.console.tail import Tail
+from moldau.products.console.tail import Tail, show_record
 from moldau.products.console.viewers import MAX_STREAMS, Console
 from moldau.shell.node.http_endpoint import is_loopback_host
 
 TOPICS_PER_PAGE = 50
 LAST_RECORDS = 50
 HEARTBEAT_S = 10.0
+ASKED = ("from", "at", "partition", "key", "value", "header", "count", "next")
+"""Parameters of the page of records."""
 
 _HERE = Path(__file__).parent
 _HEADERS = (
@@ -61,6 +67,8 @@ def make_app(console: Console) -> ASGIApp:
         Route("/topics", pages.page),
         Route("/topics/{topic}", pages.page),
         Route("/topics/{topic}/tail", pages.page),
+        Route("/topics/{topic}/records", pages.records),
+        Route("/topics/{topic}/records.jsonl", pages.download),
         Route("/topics/{topic}/stream", pages.stream),
         Route("/groups", pages.page),
         Route("/groups/{group:path}", pages.page),
@@ -174,7 +182,15 @@ class Pages:
         shown = found[(number - 1) * TOPICS_PER_PAGE : number * TOPICS_PER_PAGE]
         if any(topic.end_sum is None for topic in shown):
             shown = self.console.cluster.with_offsets(shown)
-        return {"topics": shown, "found": len(found), "page": number, "pages": pages, "q": q}
+        internal = sum(topic.is_internal for topic in found)
+        return {
+            "topics": shown,
+            "found": len(found),
+            "found_internal": internal,
+            "page": number,
+            "pages": pages,
+            "q": q,
+        }
 
     def _topic(self, path: str, name: str, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
         topic = self.find_topic(name)
@@ -196,6 +212,50 @@ class Pages:
         except ClusterError as error:
             values["configs"], values["configs_error"] = [], str(error)
         return 200, "topic.html", values
+
+    # -- records of a topic
+
+    async def records(self, request: Request) -> Response:
+        """A form and what it finds: `?from=offset&at=120&key=paris`."""
+        status, name = 502, "error.html"
+        values: dict[str, Any] = {"title": "The cluster does not answer"}
+        try:
+            topic, question, found = await run_in_threadpool(self._browse, request)
+        except MoldauError as error:
+            values["reason"] = str(error)
+        else:
+            if topic is None or found is None:
+                status, name = 404, "error.html"
+                values = {"title": "There is no such topic", "reason": visible(request.path_params["topic"])}
+            else:
+                status, name = 200, "records.html"
+                values = {**_found_values(dict(request.query_params), found), "topic": topic, "question": question}
+        frame = {"here": request.url.path, "live": request.url.path, **self._frame()}
+        return HTMLResponse(await run_in_threadpool(self._render, name, frame | values), status)
+
+    async def download(self, request: Request) -> Response:
+        """What the page shows, as the JSON lines that `moldau produce --json` reads."""
+        try:
+            topic, _, found = await run_in_threadpool(self._browse, request)
+        except MoldauError as error:
+            return PlainTextResponse(str(error), 502)
+        if topic is None or found is None:
+            return PlainTextResponse("no such topic", 404)
+        lines = "".join(f"{json.dumps(record_as_json(each), ensure_ascii=False)}\n" for each in found.messages)
+        # A topic's name holds nothing but letters, digits and ._- and is safe in a header.
+        headers = {"content-disposition": f'attachment; filename="{topic.name}.jsonl"'}
+        return Response(lines.encode("utf-8", "surrogateescape"), media_type="application/x-ndjson", headers=headers)
+
+    def _browse(self, request: Request) -> tuple[TopicFacts | None, Question, Found | None]:
+        question = read_question(request.query_params)
+        topic = self.find_topic(request.path_params["topic"])
+        if topic is None:
+            return None, question, None
+        browser = Browser(self.console.cluster.bootstrap_servers, topic)
+        try:
+            return topic, question, browser.find(question)
+        finally:
+            browser.close()
 
     def find_topic(self, name: str) -> TopicFacts | None:
         """With offsets and sizes as they are now."""
@@ -322,6 +382,20 @@ class Pages:
                 await events.aclose()  # type: ignore[attr-defined]
 
         return StreamingResponse(counted(), media_type="text/event-stream")
+
+
+def _found_values(parameters: dict[str, str], found: Found) -> dict[str, Any]:
+    """What the template shows of `found`. `asked` and `next` are query strings: of this page, and of the one after."""
+    asked = {name: parameters[name] for name in ASKED if parameters.get(name)}
+    rest = {name: value for name, value in asked.items() if name != "next"}
+    return {
+        "records": [show_record(each) for each in found.messages],
+        "asked": urlencode(asked),
+        "next": urlencode({**rest, "next": write_next(found.next_offsets)}) if found.next_offsets else "",
+        "scanned": found.scanned,
+        "is_complete": found.is_complete,
+        "counts": COUNTS,
+    }
 
 
 def _event(name: str, data: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -24,6 +24,18 @@ GROUPS_EVERY = 2
 """Groups are asked at every second sample: each group is two requests."""
 
 
+class Counts(msgspec.Struct, frozen=True):
+    topics: int
+    partitions: int
+    records: int | None
+
+
+def counts_of(topics: Iterable[TopicFacts]) -> Counts:
+    chosen = list(topics)
+    records = total(topic.records for topic in chosen) if chosen else 0
+    return Counts(len(chosen), sum(len(topic.partitions) for topic in chosen), records)
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """`error`: why the cluster could not be asked; the rest is then of the last time it could."""
 
@@ -35,16 +47,18 @@ class Snapshot(msgspec.Struct, frozen=True):
     error: str | None = None
 
     @property
-    def records(self) -> int | None:
-        return total(topic.records for topic in self.topics) if self.topics else 0
+    def own(self) -> Counts:
+        """What the users of the cluster made."""
+        return counts_of(topic for topic in self.topics if not topic.is_internal)
+
+    @property
+    def internal(self) -> Counts:
+        """What the cluster keeps for itself."""
+        return counts_of(topic for topic in self.topics if topic.is_internal)
 
     @property
     def size_bytes(self) -> int | None:
         return total(topic.size_bytes for topic in self.topics) if self.topics else 0
-
-    @property
-    def partition_count(self) -> int:
-        return sum(len(topic.partitions) for topic in self.topics)
 
     @property
     def lag(self) -> int | None:

@@ -6,6 +6,7 @@ What comes out is plain text: the templates escape it once more, and the live ta
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 
 import msgspec
@@ -24,6 +25,8 @@ class Shown(msgspec.Struct, frozen=True):
     kind: str
     size: int
     is_cut: bool = False
+    pretty: str = ""
+    """JSON over several lines, its numbers and strings as they were sent."""
 
 
 class ShownRecord(msgspec.Struct, frozen=True):
@@ -62,7 +65,36 @@ def show_bytes(data: bytes | None) -> Shown:
             kind = "json"
         except (ValueError, RecursionError):
             kind = "text"
-    return Shown(visible(text), kind, size, is_cut)
+    return Shown(visible(text), kind, size, is_cut, visible(indent_json(text)) if kind == "json" else "")
+
+
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+
+
+def indent_json(text: str) -> str:
+    """Valid JSON with two spaces for each depth. No token changes: a number keeps its digits, a double key stays."""
+    lines, line, depth = [], "", 0
+    tokens = _JSON_TOKEN.findall(text)
+    for index, token in enumerate(tokens):
+        if token in "{[":
+            depth += 1
+            if tokens[index + 1] in "}]":
+                line += token
+                continue
+            lines.append(line + token)
+            line = "  " * depth
+        elif token in "}]":
+            depth -= 1
+            if tokens[index - 1] not in "{[":
+                lines.append(line)
+                line = "  " * depth
+            line += token
+        elif token == ",":
+            lines.append(line + token)
+            line = "  " * depth
+        else:
+            line += ": " if token == ":" else token
+    return "\n".join([*lines, line])
 
 
 def visible(text: str) -> str:

@@ -2,6 +2,18 @@
 "use strict";
 (() => {
   const main = document.getElementById("main");
+
+  // "Copy" beside each JSON value; without JavaScript its text can be selected
+  const offerCopies = (place) => place.querySelectorAll("button.copy[hidden]").forEach((each) => { each.hidden = false; });
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button.copy");
+    if (button === null) return;
+    const text = button.parentElement.querySelector("pre").textContent;
+    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
+    catch { document.getSelection().selectAllChildren(button.parentElement.querySelector("pre")); button.textContent = "Selected"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  offerCopies(document);
   const state = document.getElementById("state");
   const MAX_ROWS = 500;
   let source = null;
@@ -79,9 +91,24 @@
       made.textContent = text;
       return made;
     };
+    const unfold = (value) => {
+      const made = document.createElement("details");
+      made.className = "unfold";
+      const summary = document.createElement("summary");
+      const button = document.createElement("button");
+      const whole = document.createElement("pre");
+      summary.className = whole.className = "data json";
+      button.className = "copy";
+      summary.textContent = value.text;
+      button.textContent = "Copy";
+      whole.textContent = value.pretty;
+      made.append(summary, button, whole);
+      return made;
+    };
     const size = (bytes) => bytes < 1024 ? bytes + " B" : (bytes / 1024).toFixed(1) + " KiB";
     const shown = (value) => {
       if (value.kind === "null" || value.kind === "empty") return [span("quiet", value.kind)];
+      if (value.pretty) return [unfold(value)];
       const parts = [span("data " + value.kind, value.text)];
       if (value.is_cut) parts.push(span("quiet", " … " + size(value.size) + " in all"));
       return parts;

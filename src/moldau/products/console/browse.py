@@ -1,0 +1,171 @@
+"""Records of a topic from an offset, a time or an end, filtered. No group, no commit; bounds on time and records."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from moldau.products.console.cluster import CLIENT_ID, TIMEOUT_S, ClusterError, PartitionFacts, TopicFacts
+from moldau.products.console.core.browsing import MAX_NEXT, Question
+
+READ_TIMEOUT_S = 5.0
+MAX_SCANNED = 50_000
+"""Records that one page looks at: a filter that matches little stops there, and the page says so."""
+MAX_HELD_BYTES = 64 << 20
+"""Of the values that one page holds."""
+STEP = 500
+
+
+class Found(msgspec.Struct, frozen=True):
+    """`next_offsets`: where the next page begins, empty at the end of the topic. `is_complete`: all that was asked for
+    was read; otherwise `scanned` records were looked at until a bound was reached."""
+
+    messages: list[Message]
+    next_offsets: dict[int, int]
+    scanned: int
+    is_complete: bool
+
+
+class Browser:
+    """One question's consumer; used from one thread, closed by `close`."""
+
+    def __init__(self, bootstrap_servers: str, topic: TopicFacts) -> None:
+        self._topic = topic
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "client.id": f"{CLIENT_ID}-browse",
+                "group.id": f"{CLIENT_ID}-browse",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+                "queued.max.messages.kbytes": 16_384,
+                "fetch.message.max.bytes": 1_048_576,
+                "fetch.wait.max.ms": 100,
+                "log_level": 0,
+            }
+        )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def find(self, question: Question) -> Found:
+        """The records that `question` asks for. Raises ClusterError."""
+        chosen = [
+            each
+            for each in self._topic.partitions[:MAX_NEXT]
+            if each.start is not None and each.end is not None and question.partition in (None, each.index)
+        ]
+        try:
+            if question.start == "end" and not question.next_offsets:
+                return self._newest(chosen, question)
+            starts = self._starts(chosen, question)
+            ends = {each.index: each.end or 0 for each in chosen}
+            return self._oldest(starts, ends, question)
+        except KafkaException as exception:
+            raise ClusterError(exception.args[0].str()) from None
+
+    def _starts(self, chosen: list[PartitionFacts], question: Question) -> dict[int, int]:
+        first = {each.index: each.start or 0 for each in chosen}
+        if question.next_offsets:
+            asked = dict(question.next_offsets)
+            return {index: max(start, asked[index]) for index, start in first.items() if index in asked}
+        if question.start == "offset":
+            return {index: max(start, question.offset) for index, start in first.items()}
+        if question.start == "time":
+            wanted = [TopicPartition(self._topic.name, index, question.timestamp_ms) for index in first]
+            ends = {each.index: each.end or 0 for each in chosen}
+            found = self._consumer.offsets_for_times(wanted, timeout=TIMEOUT_S) if wanted else []
+            # -1: no record is that young, so the partition's end is where to begin.
+            return {each.partition: each.offset if each.offset >= 0 else ends[each.partition] for each in found}
+        return first
+
+    def _oldest(self, starts: dict[int, int], ends: dict[int, int], question: Question) -> Found:
+        """Forward from `starts`: of the records that were read, the oldest of all partitions first."""
+        spans = {index: (start, ends[index]) for index, start in starts.items() if start < ends[index]}
+        by_partition: dict[int, list[Message]] = {index: [] for index in spans}
+        next_offsets: dict[int, int] = {}
+        scanned = held_bytes = 0
+        for message in self._read(spans):
+            scanned += 1
+            partition = message.partition() or 0
+            if _is_taken(question, message):
+                if len(by_partition[partition]) < question.count:
+                    by_partition[partition].append(message)
+                    held_bytes += len(message.value() or b"")
+                else:
+                    next_offsets.setdefault(partition, message.offset() or 0)
+            is_full = all(len(by_partition[index]) >= question.count for index in spans)
+            if is_full or scanned >= MAX_SCANNED or held_bytes >= MAX_HELD_BYTES:
+                break
+        next_offsets = {index: span[0] for index, span in spans.items()} | next_offsets
+        shown = list(heapq.merge(*by_partition.values(), key=_age))[: question.count]
+        shown_count = Counter(message.partition() or 0 for message in shown)
+        for index, messages in by_partition.items():
+            if shown_count[index] < len(messages):
+                next_offsets[index] = messages[shown_count[index]].offset() or 0
+        return Found(shown, next_offsets, scanned, not spans or len(shown) >= question.count)
+
+    def _newest(self, chosen: list[PartitionFacts], question: Question) -> Found:
+        """The last records, newest first. A filter looks back as far as MAX_SCANNED goes."""
+        look_back = MAX_SCANNED if question.has_filter else question.count
+        share = max(1, -(-look_back // max(1, len(chosen))))
+        spans: dict[int, tuple[int, int]] = {}
+        reaches_start = True
+        for each in chosen:
+            start, end = each.start or 0, each.end or 0
+            if start < end:
+                spans[each.index] = (max(start, end - share), end)
+                reaches_start = reaches_start and end - share <= start
+        newest: dict[int, deque[Message]] = {index: deque(maxlen=question.count) for index in spans}
+        scanned = held_bytes = 0
+        for message in self._read(spans):
+            scanned += 1
+            if _is_taken(question, message):
+                kept = newest[message.partition() or 0]
+                held_bytes += len(message.value() or b"") - (
+                    len(kept[0].value() or b"") if len(kept) == kept.maxlen else 0
+                )
+                kept.append(message)
+            if held_bytes >= MAX_HELD_BYTES:
+                break
+        matched = sorted((message for kept in newest.values() for message in kept), key=_age, reverse=True)
+        is_complete = not spans and (reaches_start or len(matched) >= question.count or not question.has_filter)
+        return Found(matched[: question.count], {}, scanned, is_complete)
+
+    def _read(self, spans: dict[int, tuple[int, int]]) -> Iterator[Message]:
+        """The records of `spans` (start, end). A span shrinks as it is read, and goes once its end was reached."""
+        deadline_s = time.monotonic() + READ_TIMEOUT_S
+        if spans:
+            self._consumer.assign([TopicPartition(self._topic.name, index, span[0]) for index, span in spans.items()])
+        while spans and time.monotonic() < deadline_s:
+            for message in self._consumer.consume(STEP, 0.1):
+                partition, offset = message.partition() or 0, message.offset() or 0
+                if partition not in spans:
+                    continue
+                if message.error() is not None:
+                    # The end also counts as reached where only markers, or holes of compaction, are left before it.
+                    if message.error().code() == KafkaError._PARTITION_EOF:
+                        spans.pop(partition)
+                    continue
+                end = spans[partition][1]
+                spans.pop(partition)
+                if offset + 1 < end:
+                    spans[partition] = (offset + 1, end)
+                if offset < end:
+                    yield message
+
+
+def _is_taken(question: Question, message: Message) -> bool:
+    headers = [(name, value if isinstance(value, bytes) else None) for name, value in message.headers() or []]
+    return question.takes(message.key(), message.value(), headers)
+
+
+def _age(message: Message) -> tuple[int, int, int]:
+    kind, timestamp_ms = message.timestamp()
+    return (timestamp_ms if kind else -1, message.partition() or 0, message.offset() or 0)
