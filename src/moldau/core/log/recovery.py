@@ -98,7 +98,7 @@ def load_log(
 
     Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
     """
-    names = _tidy(disk, directory, disk.list_directory(directory))
+    names = _tidy(disk, directory, disk.list_directory(directory), health)
     bases = [base for name in names if (base := parse_base_offset(name, LOG_SUFFIX)) is not None]
     segments = [_existing_segment(disk, directory, base, now_ms, settings) for base in bases]
     for segment, next_base in zip(segments, bases[1:], strict=False):
@@ -579,10 +579,10 @@ def _remove_segment(segment: Segment) -> None:
         segment.disk.remove(segment.path(suffix))
 
 
-def _tidy(disk: Disk, directory: str, names: list[str]) -> list[str]:
+def _tidy(disk: Disk, directory: str, names: list[str], health: DirectoryHealth) -> list[str]:
     """Finishes a compaction that was cut off in its last steps, and removes what a crash left half made."""
     kept = []
-    for name in finish_swaps(disk, directory, names):
+    for name in finish_swaps(disk, directory, names, health):
         if name.endswith(_TEMPORARY_SUFFIXES):
             disk.remove(f"{directory}/{name}")
         else:

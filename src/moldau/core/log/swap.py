@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from moldau.core.log.damage import DamagedBatchError, follow_batches
+from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.retention import DeletedSegment
 from moldau.core.log.segment import (
     CLEANED_SUFFIX,
@@ -28,14 +30,15 @@ from moldau.core.log.segment import (
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     Segment,
+    segment_file_name,
 )
+from moldau.core.log.time_index import TimeIndex
 from moldau.ports import Disk
-from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
+from moldau.wire.records.batch import ATTRIBUTES_POSITION, LENGTH_OVERHEAD
+from moldau.wire.records.crc import crc32c
 
 if TYPE_CHECKING:
     from moldau.core.log.compaction import CleanedSegment, CompactionPlan
-
-_READ_BYTES = 512 << 10
 
 
 def swap_in(
@@ -69,8 +72,9 @@ def swap_in(
     return new, DeletedSegment(cleaned.base_offset, end_offset, size, tuple(paths), purge_at_ms)
 
 
-def finish_swaps(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
-    """Finishes or drops what a crash left of swaps; gives the names that are there afterwards."""
+def finish_swaps(disk: Disk, directory: str, names: Sequence[str], health: DirectoryHealth) -> list[str]:
+    """Finishes or drops what a crash left of swaps; gives the names that are there afterwards. A `.swap` file that is
+    damaged is dropped too, and the segments that it was made from come back: `health` hears of it."""
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     if not swaps:
         return list(names)
@@ -79,9 +83,14 @@ def finish_swaps(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
     for name in swaps:
         if name not in begun:
             disk.remove(f"{directory}/{name}")
-    for name in begun:
+    for name in list(begun):
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-            _remove_covered(disk, directory, names, name)
+            end_offset = _end_offset(disk, f"{directory}/{name}", _base_offset(name))
+            if end_offset is not None:
+                _remove_covered(disk, directory, names, name, end_offset)
+            elif _bring_back(disk, directory, names, name):
+                health.found(f"{directory}/{name}", "damaged: the segments that it was made from are used instead")
+                begun = [other for other in begun if _base_offset(other) != _base_offset(name)]
     for suffix in (LOG_SUFFIX, ""):
         for name in begun:
             path = f"{directory}/{name}"
@@ -91,10 +100,10 @@ def finish_swaps(disk: Disk, directory: str, names: Sequence[str]) -> list[str]:
     return disk.list_directory(directory)
 
 
-def _remove_covered(disk: Disk, directory: str, names: Sequence[str], swap_name: str) -> None:
+def _remove_covered(disk: Disk, directory: str, names: Sequence[str], swap_name: str, end_offset: int) -> None:
     """The segments that were compacted into this one and not yet renamed."""
     base_offset = _base_offset(swap_name)
-    end_offset = max(_end_offset(disk, f"{directory}/{swap_name}", base_offset), base_offset + 1)
+    end_offset = max(end_offset, base_offset + 1)
     for name in names:
         if name.endswith(tuple(suffix for suffix in SEGMENT_SUFFIXES if suffix != SNAPSHOT_SUFFIX)):
             is_covered = name[:20].isdigit() and base_offset <= _base_offset(name) < end_offset
@@ -107,18 +116,50 @@ def _base_offset(name: str) -> int:
     return int(stem) if stem.isascii() and stem.isdigit() else 0
 
 
-def _end_offset(disk: Disk, path: str, base_offset: int) -> int:
-    """Behind the last batch in the file, which was flushed whole before it got its name."""
-    end_offset, position = base_offset, 0
+def _end_offset(disk: Disk, path: str, base_offset: int) -> int | None:
+    """Behind the last batch in the file, which was flushed whole before it got its name; None if it may be damaged: in
+    doubt too, for the segments before it are still there, and can be compacted again."""
+    end_offset = base_offset
     file = disk.open(path, create=False)
     try:
-        while len(data := file.read(position, _READ_BYTES)) >= HEADER_SIZE:
-            local = 0
-            while local + HEADER_SIZE <= len(data):
-                fields = HEADER.unpack_from(data, local)
-                end_offset = fields[0] + fields[6] + 1
-                local += fields[1] + LENGTH_OVERHEAD
-            position += local
+        for position, fields in follow_batches(file, 0, file.size()):
+            batch = file.read(position, fields[1] + LENGTH_OVERHEAD)
+            if fields[0] < end_offset or crc32c(batch[ATTRIBUTES_POSITION:]) != fields[4]:
+                return None
+            end_offset = fields[0] + fields[6] + 1
+    except DamagedBatchError:
+        return None
     finally:
         file.close()
-    return end_offset
+    try:
+        index_path = path.removesuffix(LOG_SUFFIX + SWAP_SUFFIX) + TIME_INDEX_SUFFIX + SWAP_SUFFIX
+        time_index = TimeIndex.decode(disk.read_file(index_path))
+    except FileNotFoundError:
+        return None
+    # an empty file, or one that was cut between two batches
+    is_whole = time_index is not None and base_offset <= base_offset + time_index.last[1] < end_offset
+    return end_offset if is_whole else None
+
+
+def _bring_back(disk: Disk, directory: str, names: Sequence[str], swap_name: str) -> bool:
+    """Gives the segments that a damaged swap was to replace their names again, and drops the swap; False, and nothing
+    changes, if they are not there any more."""
+    base_offset = _base_offset(swap_name)
+    live = sorted(_base_offset(name) for name in names if name.endswith(LOG_SUFFIX))
+    next_offset = min((base for base in live if base > base_offset), default=None)
+    renamed = [
+        name
+        for name in names
+        if name.endswith(DELETED_SUFFIX)
+        and base_offset <= _base_offset(name)
+        and (next_offset is None or _base_offset(name) < next_offset)
+    ]
+    if base_offset not in live and segment_file_name(base_offset, LOG_SUFFIX + DELETED_SUFFIX) not in renamed:
+        return False
+    for name in renamed:
+        if name.removesuffix(DELETED_SUFFIX) not in names:
+            disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(DELETED_SUFFIX)}")
+    for name in names:
+        if name.endswith(SWAP_SUFFIX) and _base_offset(name) == base_offset:
+            disk.remove(f"{directory}/{name}")
+    return True

@@ -7,12 +7,15 @@ import struct
 import pytest
 
 from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.cleanable import find_cleanable, plan_round
+from moldau.core.log.compaction import compact
 from moldau.core.log.inspection import repair_indexes
 from moldau.errors import KafkaError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.builder import build_batch
 
-COUNT = 60
+NOW_MS = 1_800_000_000_000
 CORRUPT_MESSAGE = 2
 
 
@@ -230,3 +233,62 @@ def test_damaged_leader_epochs_are_read_from_the_log(make_harness) -> None:
         assert [line for line in log.health.findings if line.startswith(path)]
         log.close(harness.now_ms)
         assert harness.open(is_clean=True).health.findings == ()
+
+
+@pytest.mark.parametrize("kind", ["flip", "zero", "cut", "cut between batches", "empty", "junk", "whole"])
+@pytest.mark.parametrize("renamed", [0, 1, 3])
+def test_the_segments_behind_a_damaged_swap_come_back(make_harness, kind, renamed) -> None:
+    harness = make_harness(segment_bytes=2000, cleanup_policy=("compact",))
+    disk = harness.disk
+    number = 0
+    while len(harness.log.segments) < 4:
+        harness.append_bytes(bytearray(build_batch([(b"%d" % (number % 40), b"value" * 5, NOW_MS + number, ())])))
+        number += 1
+    harness.log.close(harness.now_ms)
+    harness.change(segment_bytes=1 << 20)
+    log = harness.open(is_clean=True)
+    end_offset = log.log_end_offset
+    last = log.segments[-1].base_offset
+    plan = plan_round(
+        log,
+        find_cleanable(log, 0, end_offset, harness.now_ms),
+        now_ms=harness.now_ms,
+        nonce="ab",
+        dedupe_buffer_bytes=1 << 20,
+        io_buffer_bytes=1 << 16,
+    )
+    steps = compact(disk, plan)
+    result = None
+    while result is None:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result = end.value
+    log.release()
+    cleaned = result.segments[0]
+    for suffix in (".log", ".index", ".timeindex"):
+        disk.rename(plan.cleaned_path(0, suffix), f"t-0/{0:020d}{suffix}.swap")
+    for base in cleaned.replaced[:renamed]:
+        for suffix in (".log", ".index", ".timeindex"):
+            disk.rename(f"t-0/{base:020d}{suffix}", f"t-0/{base:020d}{suffix}.deleted")
+    path = f"t-0/{0:020d}.log.swap"
+    data = bytes_of(disk, path)
+    if kind == "flip":
+        data[len(data) // 2] ^= 1
+    elif kind == "zero":
+        data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
+    elif kind.startswith("cut"):
+        del data[batches_of(data)[-1][0] + (0 if "batches" in kind else 30) :]
+    elif kind == "empty":
+        data.clear()
+    elif kind == "junk":
+        data[:40] = b"x" * 40
+    put(disk, path, bytes(data))
+    log = harness.open()
+    found, refused = read_each(log)
+    assert not refused
+    assert log.log_end_offset == end_offset
+    assert (len(found) == end_offset) == (kind != "whole")
+    assert bool([line for line in log.health.findings if line.startswith(path)]) == (kind != "whole")
+    assert set(range(last, end_offset)) <= set(found)
+    assert not [name for name in disk.list_directory("t-0") if name.endswith((".swap", ".deleted"))]
