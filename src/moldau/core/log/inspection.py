@@ -22,6 +22,7 @@ from moldau.core.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
+    Repair,
     Segment,
 )
 from moldau.core.log.time_index import TimeIndex
@@ -41,35 +42,44 @@ _MAGIC_BYTE = bytes([MAGIC])
 _unpack_header = HEADER.unpack_from
 
 
-class Inspection(msgspec.Struct):
-    """What `inspect` found. `damages`: (position, end) of the bytes that are no batch, or one with a wrong CRC."""
+class Extent(msgspec.Struct, frozen=True):
+    """How much of a segment there is at one moment: appends go on behind it."""
 
-    offset_index: OffsetIndex
-    time_index: TimeIndex
-    damages: list[tuple[int, int]]
-    next_offset: int
-    """Behind the last batch that can be read."""
+    size: int
+    end_offset: int
 
 
-def inspect(segment: Segment, interval: int, *, may_have_holes: bool) -> Inspection:
-    """Reads all batches of a sealed segment, and changes nothing. `interval`: bytes between index entries. Waits."""
-    walk = _Walk(segment, interval, may_have_holes)
+def inspect(
+    segment: Segment, extent: Extent, interval: int, health: DirectoryHealth, *, may_have_holes: bool
+) -> Repair:
+    """Reads all batches of a segment, and says once what is damaged. `interval`: bytes between index entries. Waits."""
+    walk = _Walk(segment, extent, interval, may_have_holes)
     walk.run()
-    # the entry that sealing a segment adds
-    walk.time_index.maybe_append(walk.max_timestamp_ms, walk.max_timestamp_offset - segment.base_offset)
-    return Inspection(walk.offset_index, walk.time_index, walk.damages, walk.expected)
+    path = segment.path(LOG_SUFFIX)
+    for begin, end in walk.damages[:MAX_TOLD]:
+        health.found(path, f"bytes {begin} to {end - 1} are damaged: readers of the records there get CORRUPT_MESSAGE")
+    if len(walk.damages) > MAX_TOLD:
+        health.found(path, f"{len(walk.damages) - MAX_TOLD} more ranges of bytes are damaged")
+    is_end_damaged = bool(walk.damages) and walk.damages[-1][1] == extent.size
+    if walk.expected < extent.end_offset and not is_end_damaged and not may_have_holes:
+        health.found(
+            path,
+            f"the records from offset {walk.expected} to {extent.end_offset - 1}, where the next segment begins, "
+            f"are not in the file of {extent.size} bytes: readers of them get CORRUPT_MESSAGE",
+        )
+    return Repair(extent.size, extent.end_offset, walk.offset_index, walk.time_index, tuple(walk.damages))
 
 
 class _Walk:
     """From batch to batch, and over what is none to the next one."""
 
-    def __init__(self, segment: Segment, interval: int, may_have_holes: bool) -> None:
+    def __init__(self, segment: Segment, extent: Extent, interval: int, may_have_holes: bool) -> None:
         self.offset_index, self.time_index = OffsetIndex(), TimeIndex()
         self.damages: list[tuple[int, int]] = []
         self.expected = segment.base_offset
         self.max_timestamp_ms, self.max_timestamp_offset = -1, segment.base_offset
-        self._file, self._size = segment.file, segment.size
-        self._base_offset, self._end_offset = segment.base_offset, segment.next_offset
+        self._file, self._size = segment.file, extent.size
+        self._base_offset, self._end_offset = segment.base_offset, extent.end_offset
         self._interval = interval
         self._may_have_holes = may_have_holes
         self._is_behind_damage = False
@@ -87,6 +97,8 @@ class _Walk:
             else:
                 self._note(fields, position)
                 position += fields[1] + LENGTH_OVERHEAD
+        # the entry that sealing a segment adds
+        self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset - self._base_offset)
 
     def _read(self, position: int, length: int) -> memoryview:
         local = position - self._chunk_position
@@ -190,24 +202,12 @@ def repair_indexes(segment: Segment, interval: int, health: DirectoryHealth, may
     """Reads a sealed segment whole, gives it new indexes in memory, notes what is damaged, and says all of it once.
     Waits. Raises StorageFailedError."""
     saved_index, saved_time_index = _load(segment)
-    found = inspect(segment, interval, may_have_holes=may_have_holes)
+    extent = Extent(segment.size, segment.next_offset)
+    found = inspect(segment, extent, interval, health, may_have_holes=may_have_holes)
     segment.use_indexes(found.offset_index, found.time_index)
     segment.max_timestamp_ms, relative_offset = found.time_index.last
     segment.max_timestamp_offset = segment.base_offset + relative_offset
-    segment.damages = tuple(found.damages)
-    segment.is_inspected = True
-    path = segment.path(LOG_SUFFIX)
-    for begin, end in found.damages[:MAX_TOLD]:
-        health.found(path, f"bytes {begin} to {end - 1} are damaged: readers of the records there get CORRUPT_MESSAGE")
-    if len(found.damages) > MAX_TOLD:
-        health.found(path, f"{len(found.damages) - MAX_TOLD} more ranges of bytes are damaged")
-    is_end_damaged = bool(found.damages) and found.damages[-1][1] == segment.size
-    if found.next_offset < segment.next_offset and not is_end_damaged and not may_have_holes:
-        health.found(
-            path,
-            f"the records from offset {found.next_offset} to {segment.next_offset - 1}, where the next segment begins, "
-            f"are not in the file of {segment.size} bytes: readers of them get CORRUPT_MESSAGE",
-        )
+    segment.damages, segment.is_inspected = found.damages, True
     for suffix, saved in ((INDEX_SUFFIX, saved_index), (TIME_INDEX_SUFFIX, saved_time_index)):
         if saved is None:
             state = "damaged" if segment.disk.exists(segment.path(suffix)) else "missing"

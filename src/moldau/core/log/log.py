@@ -443,7 +443,10 @@ class Log:
                 self.health.found(segment.path(LOG_SUFFIX), "the file is gone: readers get KAFKA_STORAGE_ERROR")
                 raise kafka_error("KAFKA_STORAGE_ERROR") from None
             except DamagedBatchError as error:
-                if segment.is_inspected or segment is self._segments.active:
+                if segment.repair is not None:
+                    segment.take_repair(segment.repair)
+                    continue
+                if segment.is_inspected:
                     if not segment.damages:
                         self.health.found(error.path, f"position {error.position}: {error.reason}")
                     raise
@@ -456,10 +459,16 @@ class Log:
         return NOTHING
 
     def _repair_in_workers(self, segment: Segment, may_wait: bool) -> Read | None:
-        """What the first read gives that met damage in a sealed segment: work that finds out what can still be read;
-        None if that is done already."""
+        """What the first read gives that met damage in a segment: work that finds out what can still be read; None if
+        that is done already."""
         self.index_cache.drop(segment)
-        repair = RepairRead(segment, self.settings.index_interval_bytes, self.health, self.may_have_holes)
+        repair = RepairRead(
+            segment,
+            self.settings.index_interval_bytes,
+            self.health,
+            self.may_have_holes,
+            is_active=segment is self._segments.active,
+        )
         if not may_wait:
             return Read(None, repair)
         repair.run()
@@ -476,7 +485,7 @@ class Log:
         return plan_max_timestamp_search(self.segments, self.log_start_offset, self._repair)
 
     def _repair(self, segment: Segment) -> bool:
-        """As `_damaged`, for a search in Workers: whether a second look may find more than the first."""
+        """As `_repair_in_workers`, for a search in Workers: whether a second look may find more than the first."""
         if segment.is_inspected or segment is self._segments.active:
             return False
         RepairRead(segment, self.settings.index_interval_bytes, self.health, self.may_have_holes).run()

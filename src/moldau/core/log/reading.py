@@ -11,7 +11,7 @@ import msgspec
 
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.health import DirectoryHealth
-from moldau.core.log.inspection import repair_indexes
+from moldau.core.log.inspection import Extent, inspect, repair_indexes
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, IndexCache, Segment
 from moldau.ports import Disk, File
@@ -50,12 +50,16 @@ class ColdRead:
 
 
 class RepairRead(ColdRead):
-    """A read that met damage in a sealed segment: `run()` finds out what can still be read, see inspection."""
+    """A read that met damage: `run()` finds out what can still be read, see inspection."""
 
-    __slots__ = ("_health", "_interval", "_may_have_holes", "_segment")
+    __slots__ = ("_extent", "_health", "_interval", "_is_active", "_may_have_holes", "_segment")
 
-    def __init__(self, segment: Segment, interval: int, health: DirectoryHealth, may_have_holes: bool) -> None:
+    def __init__(
+        self, segment: Segment, interval: int, health: DirectoryHealth, may_have_holes: bool, *, is_active: bool = False
+    ) -> None:
         self._segment = segment
+        self._extent = Extent(segment.size, segment.next_offset)
+        self._is_active = is_active
         self._interval = interval
         self._health = health
         self._may_have_holes = may_have_holes
@@ -64,7 +68,12 @@ class RepairRead(ColdRead):
         """Silent if the segment was deleted meanwhile. Raises StorageFailedError, and the directory is offline."""
         try:
             with self._health.watched():
-                repair_indexes(self._segment, self._interval, self._health, self._may_have_holes)
+                if self._is_active:
+                    self._segment.repair = inspect(
+                        self._segment, self._extent, self._interval, self._health, may_have_holes=self._may_have_holes
+                    )
+                else:
+                    repair_indexes(self._segment, self._interval, self._health, self._may_have_holes)
         except (FileNotFoundError, ValueError):
             self._segment.is_inspected = True
 

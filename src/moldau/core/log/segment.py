@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.settings import LogSettings
@@ -48,6 +50,17 @@ def parse_base_offset(name: str, suffix: str) -> int | None:
     return int(stem) if name.endswith(suffix) and len(stem) == 20 and stem.isascii() and stem.isdigit() else None
 
 
+class Repair(msgspec.Struct, frozen=True):
+    """Indexes of the first `size` bytes of a segment, which hold what is below `end_offset`, built anew; (position,
+    end) of the bytes that are damaged."""
+
+    size: int
+    end_offset: int
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+    damages: tuple[tuple[int, int], ...]
+
+
 class Segment:
     """Sizes and offsets of one segment. `append_entry` keeps them; the owner (Log) writes the bytes."""
 
@@ -71,6 +84,7 @@ class Segment:
         "max_timestamp_ms",
         "max_timestamp_offset",
         "next_offset",
+        "repair",
         "replacement",
         "roll_timestamp_ms",
         "size",
@@ -100,6 +114,8 @@ class Segment:
         """As the transaction index has them; None until somebody asks."""
         self.is_inspected = False
         """All of it was read because something did not fit (see inspection): the indexes are true."""
+        self.repair: Repair | None = None
+        """Of the active segment: what a look in Workers found, for the loop to take over (see `take_repair`)."""
         self.damages: Sequence[tuple[int, int]] = ()
         """(position, end) of the bytes that are known to be damaged, in order."""
         self.replacement: Segment | None = None
@@ -191,6 +207,22 @@ class Segment:
         self._offset_index = offset_index
         self._time_index = time_index
         self.is_index_saved = False
+
+    def take_repair(self, repair: Repair) -> None:
+        """From now on the indexes are those of `repair`, with the entries of what was appended since; on the loop."""
+        offsets, times = repair.offset_index, repair.time_index
+        if self._offset_index is not None and self._time_index is not None:
+            known_end = offsets.offsets[-1] if len(offsets) else -1
+            for relative_offset, position in zip(self._offset_index.offsets, self._offset_index.positions, strict=True):
+                if position >= repair.size and relative_offset > known_end:
+                    offsets.append(relative_offset, position)
+            for timestamp_ms, relative_offset in zip(
+                self._time_index.timestamps, self._time_index.offsets, strict=True
+            ):
+                if relative_offset >= repair.end_offset - self.base_offset:
+                    times.maybe_append(timestamp_ms, relative_offset)
+        self.use_indexes(offsets, times)
+        self.damages, self.is_inspected, self.repair = repair.damages, True, None
 
     def seal(self) -> None:
         """The segment takes no more appends; the time index gets its last entry."""

@@ -194,6 +194,40 @@ def test_a_damaged_index_costs_nothing_and_is_built_anew(make_harness, suffix, k
         log.release()
 
 
+def test_a_damaged_index_of_the_active_segment_hides_nothing(make_harness) -> None:
+    harness = make_harness(index_interval_bytes=250)
+    for _ in range(40):
+        harness.append(1)
+    harness.log.close(harness.now_ms)
+    path = segment_path(harness, 0, ".index")
+    before = bytes_of(harness.disk, path)
+    for flipped in range(len(before)):
+        data = bytearray(before)
+        data[flipped] ^= 1 << (flipped % 8)
+        put(harness.disk, path, bytes(data))
+        log = harness.open(is_clean=True)
+        assert read_each(log) == (list(range(40)), {})
+        harness.append(1)
+        assert read_each(log)[0] == list(range(41))
+        log.truncate_to(40, harness.now_ms)
+        log.close(harness.now_ms)
+
+
+def test_damage_inside_the_active_segment_hides_nothing_behind_it(make_harness) -> None:
+    harness = make_harness(index_interval_bytes=250)
+    for _ in range(40):
+        harness.append(1)
+    harness.log.close(harness.now_ms)
+    lost = damaged(harness, 0, set_length(7, -12))
+    log = harness.open(is_clean=True)
+    assert read_each(log) == ([offset for offset in range(40) if offset not in lost], {lost[0]: CORRUPT_MESSAGE})
+    for _ in range(9):
+        harness.append(1)
+    assert read_each(log) == ([offset for offset in range(49) if offset not in lost], {lost[0]: CORRUPT_MESSAGE})
+    log.roll(harness.now_ms)
+    assert read_each(log)[1] == {lost[0]: CORRUPT_MESSAGE}
+
+
 def test_an_index_that_is_built_anew_is_saved_at_the_next_stop_and_reported_once(make_harness) -> None:
     harness = filled(make_harness)
     path = segment_path(harness, 0, ".index")
