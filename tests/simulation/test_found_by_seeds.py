@@ -10,13 +10,21 @@ import pytest
 from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
 from moldau.simulation.checkers.ledger import Value
 from moldau.simulation.client import BrokerClient
-from moldau.simulation.kinds import settings_of
+from moldau.simulation.kinds import has_kind, settings_of
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.scenario import Scenario
 from moldau.simulation.workers import SimulatedWorkers
 from moldau.simulation.workloads.producers import PlainProducer
-from moldau.simulation.world import World
+from moldau.simulation.world import World, directory_path
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.wire.protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+    DescribeLogDirsRequest,
+)
 from moldau.wire.protocol.messages.produce import ProduceResponse
 
 
@@ -98,3 +106,51 @@ def test_a_stop_waits_for_the_flush_that_is_under_way():
         is_stopped, is_marked, told = tell(story, seed, partitions=20)
         assert is_stopped, told
         assert is_marked, told
+
+
+def while_it_moves(ask):
+    """Asks ten times `ask(client, topic)` while a partition with one record moves to the other log directory, a little
+    later each time; gives the answers."""
+
+    async def story(world, topic):
+        await produce(world, topic, -1)
+        world.worker_weather.delay_max = 1.0
+        asker = await BrokerClient.open(world.network, "asker", world.port, Random(1))
+        mover = await BrokerClient.open(world.network, "mover", world.port, Random(2))
+        answers = []
+        for turn in range(10):
+            await asyncio.sleep(20)  # the move before has come to its end
+            answer = ask(asker, topic)
+            await asyncio.sleep(0.2 * turn)
+            wanted = AlterReplicaLogDir(directory_path(1 - turn % 2), (AlterReplicaLogDirTopic(topic.name, (0,)),))
+            await mover.request(
+                ApiKey.ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest((wanted,)), AlterReplicaLogDirsResponse
+            )
+            answers.append(await answer)
+        await world.stop()
+        return answers
+
+    return tell(story, next(seed for seed in range(50) if has_kind(seed, "directories")))
+
+
+def test_a_partition_that_moves_while_the_log_directories_are_told_is_told_once():
+    def ask(client, topic):
+        return client.send(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None))
+
+    for answer in while_it_moves(ask):
+        places = [one.log_dir for one in answer.results for found in one.topics if found.name == "flushed"]
+        assert len(places) == 1
+
+
+@pytest.mark.parametrize("timestamp", [0, -3])
+def test_a_time_is_found_in_a_partition_that_moves_meanwhile(timestamp):
+    def ask(client, topic):
+        client.versions[ApiKey.LIST_OFFSETS] = 7
+        searched = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        return client.send(
+            ApiKey.LIST_OFFSETS, ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic.name, (searched,)),))
+        )
+
+    for answer in while_it_moves(ask):
+        found = answer.topics[0].partitions[0]
+        assert (found.error_code, found.offset) == (0, 0)

@@ -47,8 +47,15 @@ def test_the_latest_time_is_that_of_no_other_record():
         check_time(known, None, 2, 20)
 
 
-def test_in_a_compacted_log_an_earlier_record_may_be_gone():
-    check_time(timed(10, 30, 40, is_compacted=True), 15, 2, 40)
+def test_in_a_compacted_log_an_earlier_record_may_be_gone_if_something_supersedes_it():
+    known = timed(10, 30, 40, is_compacted=True)
+    check_time(known, 15, 2, 40)
+    seen = dict(known.values)
+    superseding = seen | {3: Value("q", 1, True)}
+    known.check_whole(superseding, 4)
+    check_time(known, 15, 2, 40)
+    with pytest.raises(ViolationError, match="readers get the last record of each key"):
+        known.check_whole(seen, 3)
 
 
 def test_quotas_are_what_was_acknowledged():

@@ -234,21 +234,31 @@ class IdempotentProducer(Producer):
 
 
 class PlainProducer(Producer):
-    """Without idempotence, with any acks, and never a second time: each value occurs at most once."""
+    """Without idempotence, with any acks, and never a second time: each value occurs at most once.
+
+    What it sent on one connection keeps its order; a request of a connection that was lost may still be carried out
+    behind those of the next one.
+    """
 
     def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
         self.next_number = 0
+        self.lives = 0
+        self.sent_by: BrokerClient | None = None
 
     async def step(self) -> None:
         client = await self.client()
+        if client is not self.sent_by:
+            self.sent_by = client
+            self.lives += 1
         acks = self.random.choice((-1, -1, 1, 0))
         sent: dict[int, list[Value]] = {}
         batches: dict[int, bytes] = {}
         partitions = range(self.topic.partitions)
         for partition in self.random.sample(partitions, self.random.randint(1, self.topic.partitions)):
             count = self.random.choice((1, 2, 10))
-            values = [Value(self.name, self.next_number + index, True) for index in range(count)]
+            writer = f"{self.name}/{self.lives}"
+            values = [Value(writer, self.next_number + index, True) for index in range(count)]
             self.next_number += count
             sent[partition] = values
             codecs = (*OLD_CODECS, "zstd") if client.version_of(ApiKey.PRODUCE) >= FIRST_ZSTD_VERSION else OLD_CODECS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from moldau.core.coordination.slices import Sliced
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
@@ -19,7 +21,9 @@ from moldau.wire.protocol.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from moldau.core.log.timestamp_search import TimestampSearch
+    from moldau.core.log.log import Log
+    from moldau.core.log.timestamp_search import FoundOffset, TimestampSearch
+    from moldau.ports import Workers
     from moldau.shell.broker.role import Broker
 
 LATEST = -1
@@ -42,8 +46,36 @@ KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 Found = tuple[int, int, int, int]
 """Error code, timestamp, offset, leader epoch."""
-Search = tuple[Partition, "TimestampSearch"]
-"""What finds it, off the loop."""
+MAX_TRIES = 5
+"""So often a partition is searched that moves to another log directory meanwhile."""
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What finds it, off the loop. `log`: the one of `partition` that `planned` looks at."""
+
+    partition: Partition
+    timestamp_ms: int
+    log: Log
+    planned: TimestampSearch
+
+    @classmethod
+    def plan(cls, partition: Partition, timestamp_ms: int) -> Search:
+        """Raises StorageFailedError."""
+        log = partition.log
+        is_max = timestamp_ms == MAX_TIMESTAMP
+        planned = log.plan_max_timestamp_search() if is_max else log.plan_timestamp_search(timestamp_ms)
+        return cls(partition, timestamp_ms, log, planned)
+
+    async def run(self, workers: Workers) -> FoundOffset | None:
+        """Raises KafkaError, StorageFailedError, DamagedBatchError."""
+        search = self
+        for _ in range(MAX_TRIES):
+            found = await workers.run(search.planned.run)
+            if search.partition.log is search.log:
+                return found
+            # it lies in another log directory now, and the files that were searched are closed
+            search = Search.plan(self.partition, self.timestamp_ms)
+        raise kafka_error("NOT_LEADER_OR_FOLLOWER", "the partition moves between log directories")
 
 
 def act_list_offsets(
@@ -74,7 +106,7 @@ def _find_all(
     for topic in request.topics:
         for partition in topic.partitions:
             item = _find(broker, context, request.isolation_level, counts, topic.name, partition)
-            if len(item) == 2:
+            if isinstance(item, Search):
                 searches.append((len(found), item))
             found.append(item)
             if pace.is_slice_over():
@@ -109,18 +141,21 @@ async def _search(
 ) -> ListOffsetsResponse:
     """The answer once the searches, told with their places in `found`, are done, off the loop."""
     is_read_committed = request.isolation_level == READ_COMMITTED
-    for place, (partition, search) in searches:
+    for place, search in searches:
         try:
-            record = await broker.workers.run(search.run)
+            record = await search.run(broker.workers)
         except StorageFailedError:
             broker.directory_failed()
             found[place] = (KAFKA_STORAGE_ERROR, -1, -1, -1)
             continue
         except DamagedBatchError as error:
-            partition.log.health.found(error.path, f"position {error.position}: {error.reason}")
+            search.partition.log.health.found(error.path, f"position {error.position}: {error.reason}")
             found[place] = (error.code, -1, -1, -1)
             continue
-        if record is None or record.offset >= partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
+        except KafkaError as error:
+            found[place] = (error.code, -1, -1, -1)
+            continue
+        if record is None or record.offset >= search.partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
             found[place] = (0, -1, -1, -1)
         else:
             found[place] = (0, record.timestamp_ms, record.offset, record.leader_epoch)
@@ -178,9 +213,7 @@ def _look_up(
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return 0, -1, -1, -1
     try:
-        if timestamp == MAX_TIMESTAMP:
-            return partition, log.plan_max_timestamp_search()
-        return partition, log.plan_timestamp_search(timestamp)
+        return Search.plan(partition, timestamp)
     except StorageFailedError:
         broker.directory_failed()
         raise kafka_error("KAFKA_STORAGE_ERROR") from None

@@ -23,7 +23,8 @@ from moldau.wire.protocol.messages.log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from moldau.core.log.directory import LogDirectory
+    from moldau.core.log.log import Log
+    from moldau.core.log.moving import FutureLog
     from moldau.shell.broker.role import Broker
     from moldau.types import TopicPartition
 
@@ -56,6 +57,9 @@ def act_describe_log_dirs(
 async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> DescribeLogDirsResponse:
     logs = broker.partitions.logs
     results = []
+    # all at one instant: a partition that moves while the answer is made is told once
+    lying = {directory.path: list(directory.logs.items()) for directory in logs}
+    moving = list(broker.moves.futures.items())
     for directory in logs:
         if directory.health.is_offline:
             results.append(DescribeLogDirsResult(KAFKA_STORAGE_ERROR, directory.path))
@@ -65,7 +69,9 @@ async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> 
         results.append(
             DescribeLogDirsResult(
                 log_dir=directory.path,
-                topics=await _topics(broker, directory, wanted),
+                topics=await _topics(
+                    lying[directory.path], [entry for entry in moving if entry[1].target is directory], wanted
+                ),
                 total_bytes=total_bytes,
                 usable_bytes=usable_bytes,
                 is_cordoned=logs.is_cordoned(directory),
@@ -75,7 +81,9 @@ async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> 
     return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), results=tuple(results))
 
 
-async def _topics(broker: Broker, directory: LogDirectory, wanted: Wanted) -> tuple[DescribeLogDirsTopic, ...]:
+async def _topics(
+    lying: list[tuple[TopicPartition, Log]], moving: list[tuple[TopicPartition, FutureLog]], wanted: Wanted
+) -> tuple[DescribeLogDirsTopic, ...]:
     found: dict[str, list[DescribeLogDirsPartition]] = {}
 
     def tell(topic_partition: TopicPartition, size_bytes: int, offset_lag: int, is_future: bool) -> None:
@@ -84,13 +92,12 @@ async def _topics(broker: Broker, directory: LogDirectory, wanted: Wanted) -> tu
             partition = DescribeLogDirsPartition(index, size_bytes, offset_lag, is_future)
             found.setdefault(name, []).append(partition)
 
-    async for some in slices(list(directory.logs.items())):
+    async for some in slices(lying):
         for topic_partition, log in some:
             # the leader is its own replica: it lags behind nobody
             tell(topic_partition, log.size_bytes, 0, False)
-    for topic_partition, future in broker.moves.futures.items():
-        if future.target is directory:
-            tell(topic_partition, future.size_bytes, future.offset_lag, True)
+    for topic_partition, future in moving:
+        tell(topic_partition, future.size_bytes, future.offset_lag, True)
     return tuple(await in_slices(found.items(), lambda one: DescribeLogDirsTopic(one[0], tuple(one[1]))))
 
 
