@@ -22,6 +22,7 @@ from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.checkpoints import Checkpoints
 from moldau.shell.broker.dynamic_settings import DynamicSettings
+from moldau.shell.broker.fetch_turns import FetchTurns
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.moves import ReplicaMoves
 from moldau.shell.broker.partitions import Partitions
@@ -126,6 +127,7 @@ class Broker:
         )
         self.dynamic_settings = DynamicSettings(self, settings)
         self.waits = PartitionWaits(loop)
+        self.fetch_turns = FetchTurns(loop)
         self.flusher = Flusher(self)
         self.checkpoints = Checkpoints(self)
         self.partitions = Partitions(self, logs)

@@ -386,8 +386,11 @@ async def test_consumers_that_never_read_cannot_fill_the_memory(start_node: Any)
     for client in clients:
         client.wire.is_stuck = True
         client.feed(b"".join(client.request(ApiKey.FETCH, 12, greedy) for _ in range(5)))
+    await node.turns(200)
     unsent = sum(client.wire.unsent for client in clients)
     assert unsent < (8 << 20) + len(clients) * (2 << 20) + (1 << 20)
+    for client in clients:
+        client.send(ApiKey.FETCH, 12, greedy)
     assert all(client.wire.is_read_paused for client in clients)
     other = node.connect()
     assert len((await other.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics) == 1

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.log.reading import TOO_LARGE
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.shell.broker.fetch_turns import LITTLE_BYTES
 from moldau.shell.broker.traffic import FAILED_FETCH_REQUESTS, FETCH_ERRORS
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
@@ -37,6 +39,10 @@ REFUSED_BEFORE_THE_LOG = tuple(
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 MAX_COLD_READS = 64
 ONE_PARTITION_BYTES = 1 << 20
+MAX_ANSWER_BYTES = 4 << 20
+"""More is asked for with the next fetch: reading 32 MiB holds up everybody else for 20 ms."""
+MAX_MIN_BYTES = MAX_ANSWER_BYTES // 2
+"""Nobody waits for more than this: an answer of whole batches is more than half full when it is full."""
 
 
 def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse:
@@ -88,10 +94,14 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     if (quota_bytes := context.max_fetch_bytes()) is not None:
         max_bytes = min(max_bytes, quota_bytes)
         min_bytes = min(min_bytes, max_bytes)
+    if min_bytes > MAX_MIN_BYTES:
+        min_bytes = MAX_MIN_BYTES
     fetch = ParkedFetch(broker, context, replica_id, max_bytes, min_bytes, entries)
     fetch.is_read_committed = isolation_level == READ_COMMITTED
     fetch.session = session
-    results = fetch.collect()
+    results = fetch.look()
+    if results is None:
+        return fetch.look_later(max_wait_ms)
     if fetch.is_cold:
         return fetch.answer_from_disk()
     if fetch.is_urgent or fetch.size >= min_bytes or max_wait_ms <= 0 or not entries:
@@ -123,6 +133,8 @@ class ParkedFetch:
         "_cold",
         "_gathered",
         "_is_answering",
+        "_is_cut",
+        "_is_next",
         "_partitions",
         "_response",
         "_seen",
@@ -159,12 +171,16 @@ class ParkedFetch:
         self.is_read_committed = False
         self.session: SessionAnswer | None = None
         self._cold: ColdRead | None = None
+        self._is_cut = False
+        """There is more than the little that was asked for."""
         self._response: PendingResponse | None = None
         self._partitions: list[Partition] = []
         self._seen: dict[int, int] = {}
         self._gathered = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_answering = False
+        self._is_next = False
+        """Queued for a later turn while it is parked."""
 
     @property
     def is_cold(self) -> bool:
@@ -172,7 +188,48 @@ class ParkedFetch:
 
     # -- looking
 
-    def collect(self, *, is_cold_left_out: bool = False) -> list[FetchResult]:
+    def look(self) -> list[FetchResult] | None:
+        """As `collect`; None where there is much, and this turn of the loop has given away its bytes."""
+        turns = self.broker.fetch_turns
+        if not turns.is_over:
+            results = self.collect()
+            if self.size > LITTLE_BYTES:
+                turns.read(self.size)
+            return results
+        results = self.collect(is_only_little=True)
+        return None if self._is_cut or self.is_cold else results
+
+    def _look_in_turn(self) -> list[FetchResult]:
+        """As `collect`; called by the turns, for a fetch that waited for them."""
+        results = self.collect()
+        self.broker.fetch_turns.read(self.size)
+        return results
+
+    def look_later(self, max_wait_ms: int) -> PendingResponse:
+        """Reserves the place of the answer, and looks in a later turn of the loop."""
+        response = self._response = self.context.connection.reserve()
+
+        def look() -> None:
+            connection = self.context.connection
+            if connection.is_closed:
+                return
+            if connection.is_write_paused:
+                connection.when_writable(partial(self.broker.fetch_turns.wait, look))
+                return
+            results = self._look_in_turn()
+            if self.is_cold:
+                self.broker.spawn(self._read_cold())
+            elif self.is_urgent or self.size >= self.min_bytes or max_wait_ms <= 0:
+                self._answer(results)
+            else:
+                parked = self.park(max_wait_ms)
+                if not isinstance(parked, PendingResponse):
+                    response.complete(parked)
+
+        self.broker.fetch_turns.wait(look)
+        return response
+
+    def collect(self, *, is_cold_left_out: bool = False, is_only_little: bool = False) -> list[FetchResult]:
         """Reads what there is now. Sets `size` (bytes), `is_urgent` (must be answered now), `is_cold` (disk needed: the
         results are not complete)."""
         results: list[FetchResult] = []
@@ -181,14 +238,17 @@ class ParkedFetch:
         self.size = 0
         self.is_urgent = False
         self._cold = None
-        budget = min(self.max_bytes, self.broker.response_memory.fetch_allowance_bytes())
-        if len(self.entries) == 1:
+        self._is_cut = False
+        budget = min(self.max_bytes, MAX_ANSWER_BYTES, self.broker.response_memory.fetch_allowance_bytes())
+        if is_only_little:
+            budget = min(budget, LITTLE_BYTES)
+        elif len(self.entries) == 1:
             # one partition is asked again at once, so a large answer saves nothing, and costs fresh pages of memory:
             # 0.24 CPU s per GB in answers of 8 MiB, 0.12 in answers of 1 MiB
-            budget = min(budget, max(ONE_PARTITION_BYTES, self.min_bytes))
+            budget = min(budget, max(ONE_PARTITION_BYTES, 2 * self.min_bytes))
         for entry in self.entries:
             try:
-                partition, read = self._read(entry, budget)
+                partition, read = self._read(entry, budget, is_oversize_allowed=not is_only_little)
                 aborted = none_aborted
                 if aborted is not None and partition.may_have_aborted and read is not None:
                     aborted = _aborted(partition, entry[3], read)
@@ -211,12 +271,17 @@ class ParkedFetch:
                 self.size += len(records)
                 budget -= len(records)
             elif read is TOO_LARGE:
+                self._is_cut = True
                 # as Kafka: a batch that does not fit any more tells nothing of transactions
                 aborted = None
             results.append(self._found(entry, partition, records, None, aborted))
+        if is_only_little and self.size > LITTLE_BYTES // 2:
+            self._is_cut = True
         return results + unknown if unknown else results
 
-    def _read(self, entry: FetchEntry, budget: int) -> tuple[Partition, Read | tuple[int, int] | None]:
+    def _read(
+        self, entry: FetchEntry, budget: int, *, is_oversize_allowed: bool
+    ) -> tuple[Partition, Read | tuple[int, int] | None]:
         """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
         partition = self._readable_partition(entry)
         _, _, current_leader_epoch, offset, last_fetched_epoch, _, partition_max_bytes = entry
@@ -235,7 +300,7 @@ class ParkedFetch:
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 raise kafka_error("OFFSET_OUT_OF_RANGE")
             return partition, None
-        is_first = self.size == 0
+        is_first = self.size == 0 and is_oversize_allowed
         if budget <= 0 and not is_first:
             return partition, None
         try:
@@ -326,7 +391,7 @@ class ParkedFetch:
         if broker.parked_fetches >= broker.max_parked_fetches:
             broker.telemetry.count(BOUND_REACHED, "parked.fetches")
             return self.encode(self.collect())
-        response = self._response = context.connection.reserve()
+        response = self._response = self._response or context.connection.reserve()
         response.on_abandoned = self._leave
         topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
         self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
@@ -350,7 +415,24 @@ class ParkedFetch:
         if connection.is_write_paused:
             self._answer_later()
             return
-        results = self.collect()
+        results = self.look()
+        if results is not None:
+            self._judge(results)
+        elif not self._is_next:
+            self._is_next = True
+            self.broker.fetch_turns.wait(self._look_again_in_turn)
+
+    def _look_again_in_turn(self) -> None:
+        self._is_next = False
+        if self._timer is None:
+            return
+        if self.context.connection.is_write_paused:
+            self._answer_later()
+        else:
+            self._judge(self._look_in_turn())
+
+    def _judge(self, results: list[FetchResult]) -> None:
+        """Answers if there is enough, else goes on waiting."""
         if self.is_cold:
             self._leave()
             self.broker.spawn(self._read_cold())
@@ -370,7 +452,20 @@ class ParkedFetch:
             self.context.connection.when_writable(self._answer_now)
 
     def _answer_now(self) -> None:
-        results = self.collect()
+        results = self.look()
+        if results is None:
+            self.broker.fetch_turns.wait(self._answer_in_turn)
+        else:
+            self._answer_with(results)
+
+    def _answer_in_turn(self) -> None:
+        connection = self.context.connection
+        if connection.is_write_paused:
+            connection.when_writable(self._answer_now)
+        elif not connection.is_closed:
+            self._answer_with(self._look_in_turn())
+
+    def _answer_with(self, results: list[FetchResult]) -> None:
         if self.is_cold:
             self.broker.spawn(self._read_cold())
         else:
