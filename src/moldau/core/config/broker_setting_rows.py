@@ -470,8 +470,8 @@ BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("metrics.sample.window.ms", "long", "30000", "[1,...]", READ_ONLY, IGNORED, "no JMX"),
     ("telemetry.max.bytes", "int", "1048576", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     # our own
-    ("moldau.record.validation", "string", "header", "[header, full]", READ_ONLY,
-     HONOURED, "what a produced batch is checked for: its header, or every record"),
+    ("moldau.record.validation", "string", "header", "[header, compressed, full]", READ_ONLY,
+     HONOURED, "what a produced batch is checked for: its header, every record of compressed batches, or every record"),
     ("moldau.request.memory.bytes", "long", "536870912", "[1048576,...]", READ_ONLY,
      HONOURED, "bytes of requests held at once; above it no socket is read"),
     ("moldau.response.memory.bytes", "long", "134217728", "[1048576,...]", READ_ONLY,

@@ -49,6 +49,7 @@ from moldau.wire.records.batch import (
     set_log_append_time,
     set_max_timestamp,
 )
+from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.validate import check_produced_fields, check_records
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ class Log:
         self._limits = settings.batch_limits
         self._is_log_append_time = settings.is_log_append_time
         self.may_have_holes = self.may_have_holes or settings.is_compacted
-        self._walks_records = settings.is_record_validation_full or "compact" in settings.cleanup_policy
+        self._walks_all = settings.is_record_validation_full or "compact" in settings.cleanup_policy
+        self._walks_records = self._walks_all or settings.is_compressed_validated
         self.producer_state.max_producer_ids = settings.max_producer_ids
         active = self._segments.active
         if active is not None:
@@ -208,7 +210,7 @@ class Log:
         if attributes & TRANSACTIONAL_FLAG:
             raise kafka_error("INVALID_TXN_STATE", "transactions are not served yet")
         true_max_timestamp_ms = max_timestamp_ms
-        if self._walks_records and not are_records_checked:
+        if self._walks_records and not are_records_checked and (self._walks_all or attributes & COMPRESSION_MASK):
             true_max_timestamp_ms = check_records(
                 batches,
                 BatchHeader(*fields),

@@ -15,8 +15,8 @@ NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 class LogSettings(msgspec.Struct, frozen=True):
     """Fields are Kafka's topic settings with `_` for `.`; times in ms, sizes in bytes; -1 means without limit.
 
-    The last three are settings of the broker: `producer.id.expiration.ms`, the bound on producer ids that one log
-    remembers, and `moldau.record.validation=full`.
+    The last four are settings of the broker: `producer.id.expiration.ms`, the bound on producer ids that one log
+    remembers, and `moldau.record.validation`.
     """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
@@ -43,6 +43,8 @@ class LogSettings(msgspec.Struct, frozen=True):
     producer_id_expiration_ms: int = 86_400_000
     max_producer_ids: int = 20_000
     is_record_validation_full: bool = False
+    is_compressed_validated: bool = False
+    """Every record of a compressed batch is looked at, which must be expanded for that."""
 
     @property
     def is_compacted(self) -> bool:

@@ -383,7 +383,12 @@ class Partitions:
             self._do(partial(self._remove_log, partition.topic_partition))
 
     def _note_rewriting(self, topic: HostedTopic, settings: LogSettings) -> None:
-        is_read = settings.target_compression is not None or settings.is_compacted or settings.is_record_validation_full
+        is_read = (
+            settings.target_compression is not None
+            or settings.is_compacted
+            or settings.is_record_validation_full
+            or settings.is_compressed_validated
+        )
         if is_read and not topic.is_internal:
             self.rewritten[topic.topic_id] = None
         else:
@@ -474,4 +479,5 @@ def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSet
         producer_id_expiration_ms=broker.producer_id_expiration_ms,
         max_producer_ids=broker.moldau_producer_ids,
         is_record_validation_full=broker.moldau_record_validation == "full",
+        is_compressed_validated=broker.moldau_record_validation == "compressed",
     )

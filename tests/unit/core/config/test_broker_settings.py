@@ -99,7 +99,7 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"process.roles": "broker"}, "process.roles: only broker,controller"),
         ({"node.id": "2", "broker.id": "3"}, "must be equal"),
         ({"offsets.topic.replication.factor": "3"}, "one node can hold one replica only"),
-        ({"moldau.record.validation": "none"}, "String must be one of: header, full"),
+        ({"moldau.record.validation": "none"}, "String must be one of: header, compressed, full"),
         ({"listeners": "nonsense"}, "a listener is written NAME://HOST:PORT"),
         ({"listeners": "PLAINTEXT://a:70000"}, "a port is between 0 and 65535"),
         ({"listeners": "A://h:1,A://h:2"}, "Each listener must have a different name"),

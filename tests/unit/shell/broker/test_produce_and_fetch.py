@@ -517,3 +517,39 @@ async def test_full_validation_and_flush_messages_1_keep_the_order(start_node: A
     client.feed(b"".join(frames))
     await node.turns(60)
     assert [result_of(answer).base_offset for answer in client.answers()] == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("fault", ["damaged", "wrong deltas"])
+async def test_validation_of_compressed_batches_refuses_what_a_plain_topic_would_store(
+    start_node: Any, compression: str, fault: str
+) -> None:
+    batch = bytearray(build_batch([(None, b"x" * 1_000, NOW_MS, ())] * 2, compression=compression))
+    if fault == "damaged":
+        batch[70:90] = bytes(20)
+    else:
+        # the header counts three records, the compressed data holds two
+        batch[23:27], batch[57:61] = (2).to_bytes(4, "big"), (3).to_bytes(4, "big")
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(batch)),)),)
+    codes = {}
+    for validation in ("header", "compressed"):
+        node = await start_node({"moldau.record.validation": validation})
+        await node.create_topic("t")
+        answer = await node.connect().ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+        codes[validation] = result_of(answer).error_code
+    assert codes == {"header": 0, "compressed": 87}
+
+
+async def test_validation_of_compressed_batches_looks_at_no_record_of_the_others(start_node: Any) -> None:
+    workers = GatedWorkers()
+    node = await start_node({"moldau.record.validation": "compressed"}, workers=workers)
+    await node.create_topic("t")
+    runs = workers.runs
+    batch = bytearray(build_batch([(None, b"x", NOW_MS, ())] * 2))
+    batch[23:27], batch[57:61] = (2).to_bytes(4, "big"), (3).to_bytes(4, "big")
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    data = (TopicProduceData(name="t", partition_data=(PartitionProduceData(0, bytes(batch)),)),)
+    answer = await node.connect().ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
+    assert result_of(answer).error_code == 0
+    assert workers.runs == runs

@@ -72,8 +72,9 @@ Unexplained = tuple[int, Partition, bytes]
 def _prepare(
     broker: Broker, context: RequestContext, frame: memoryview, position: int, entries: Entries
 ) -> Coroutine[object, object, Act] | None:
-    """On a topic with a codec, a compacted one, or with `moldau.record.validation=full`: batches that are long
-    to read are read off the loop, on a copy of the frame. None if there are none; a few short ones the append walks."""
+    """On a topic with a codec, a compacted one, or with `moldau.record.validation` above `header`: batches that
+    are long to read are read off the loop, on a copy of the frame. None if there are none; a few short ones the append
+    walks."""
     total = 0
     for topic, index, records in entries:
         if records is not None:
@@ -91,9 +92,12 @@ def _records_to_read(broker: Broker, topic: bytes, index: int, records: memoryvi
     if partition is None or len(records) < HEADER_SIZE:
         return 0
     kind = records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK
-    target = partition.log.settings.target_compression
+    settings = partition.log.settings
+    target = settings.target_compression
     if kind or (target is not None and target.kind != kind):
         return SLICE_RECORDS + 1
+    if not settings.is_compacted and not settings.is_record_validation_full:
+        return 0
     return int.from_bytes(records[HEADER_SIZE - 4 : HEADER_SIZE], "big")
 
 
