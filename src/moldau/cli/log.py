@@ -1,4 +1,4 @@
-"""`moldau log dump FILE`: what the files of a log directory hold, without a broker."""
+"""`moldau log dump FILE`: what the files of a log directory hold, without a broker. Its other verbs: log_repair."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.cli.arguments import STANDARD_INPUT, Subparsers
+from moldau.cli.log_repair import add_verbs
 from moldau.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _TEXT_FILES = (
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("log", help="look into the files of a log directory")
+    parser = subparsers.add_parser("log", help="look into the files of a log directory, and repair them")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     dump = verbs.add_parser(
@@ -56,6 +57,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     dump.add_argument("--max-bytes", type=int, metavar="N", help="stop after N bytes of a segment")
     dump.add_argument("--deep-iteration", action="store_true", help="has no effect; Kafka's tool has this flag")
     dump.set_defaults(run=dump_files)
+    add_verbs(verbs)
 
 
 def dump_files(arguments: argparse.Namespace) -> int:
@@ -90,7 +92,7 @@ def _dump(path: Path, arguments: argparse.Namespace) -> int:
 
     mismatches: list[str] = []
     lines: Iterable[str]
-    if path.suffix in (".log", ".checkpoint") or str(path) == STANDARD_INPUT:
+    if path.suffix in (".log", ".checkpoint") or ".log.cut-" in path.name or str(path) == STANDARD_INPUT:
         try:
             _print_segment(path, arguments)
         except ProtocolError as error:

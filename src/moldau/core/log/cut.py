@@ -13,6 +13,7 @@ import re
 import msgspec
 
 from moldau.core.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, Segment
+from moldau.errors import DamagedLogError
 from moldau.ports import Disk
 
 MAX_KEPT_TAILS = 16
@@ -20,6 +21,25 @@ MAX_KEPT_TAILS = 16
 they were whole files of the log."""
 _COPY_BYTES = 1 << 20
 _CUT_NAME = re.compile(r"(\d{20})\.log\.cut-(\d+)(?:\.(\d+))?", re.ASCII)
+
+
+class CrashLimit(msgspec.Struct, frozen=True):
+    """Where damage may begin that is the work of a crash: what was flushed is whole after it."""
+
+    flushed_offset: int
+    is_clean: bool
+    """After a clean stop that is only right behind the flushed offset, which is the log end then: where batches lie
+    between the two, another program stopped cleanly and did not write down how far it had come."""
+
+    def check(self, segment: Segment, position: int, offset: int) -> None:
+        """Raises DamagedLogError unless what is damaged from here on may be the work of a crash."""
+        flushed_offset = self.flushed_offset
+        if offset < flushed_offset or (self.is_clean and (offset > flushed_offset or not flushed_offset)):
+            until = f"below offset {flushed_offset} " if offset < flushed_offset else ""
+            raise DamagedLogError(
+                f"{segment.path(LOG_SUFFIX)} is damaged from byte {position} on, offset {offset}, "
+                f"but everything {until}was on the disk; see `moldau log repair --help`"
+            )
 
 
 class Cut(msgspec.Struct, frozen=True):

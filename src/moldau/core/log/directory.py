@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from moldau.core.log.checkpoint import (
     CLEAN_SHUTDOWN_MARK,
@@ -217,6 +218,52 @@ class LogDirectory:
         with self.health.watched():
             self._rename(topic_partition, name)
         return name
+
+    def repair_log(
+        self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int, may_have_holes: bool
+    ) -> list[str]:
+        """Ends a log that a start would refuse at its first damage, see recovery; then `write_recovery_points`. Gives a
+        sentence without its subject for each thing done. Waits. Raises StorageFullError, StorageFailedError."""
+        name, noted = str(topic_partition), self._recovery_points.get(topic_partition, 0)
+        log = Log.open(
+            self.disk,
+            name,
+            topic_partition,
+            ZERO_UUID,
+            settings,
+            now_ms=now_ms,
+            recovery_point=noted,
+            log_start_offset=self._log_start_offsets.get(topic_partition, 0),
+            may_have_holes=may_have_holes or topic_partition in self.cleaned_offsets or self._is_cleaning_unknown,
+            refuses_damage=False,
+        )
+        log.release()
+        done = [cut.describe() for cut in log.cuts]
+        if log.log_end_offset < noted:
+            self._recovery_points[topic_partition] = log.log_end_offset
+            done.append(f"set the recovery point of {name} to {log.log_end_offset}, where the log ends: it was {noted}")
+        return done
+
+    def write_recovery_points(self) -> None:
+        """The checkpoint, after `repair_log`. Waits."""
+        self.disk.replace_file(RECOVERY_POINT_CHECKPOINT, encode_offsets(self._recovery_points))
+
+    def adopt(self, topic_partition: TopicPartition, stray: str, topic_id: Uuid) -> None:
+        """The stray of that name becomes the partition; an empty one that is there goes. No checkpoint counts for it,
+        so that all of it is read at the start. Waits."""
+        name = str(topic_partition)
+        for checkpoint in _CHECKPOINTS:
+            with suppress(FileNotFoundError, ValueError):
+                offsets = decode_offsets(self.disk.read_file(checkpoint))
+                if offsets.pop(topic_partition, None) is not None:
+                    self.disk.replace_file(checkpoint, encode_offsets(offsets))
+        self.write_topic_id_into(stray, topic_id)
+        if self.disk.is_directory(name):
+            # the next start removes it
+            self.disk.rename(name, deleted_directory_name(topic_partition, topic_id))
+        self.disk.rename(stray, name)
+        self.disk.remove(CLEAN_SHUTDOWN_MARK)
+        self.disk.flush_directory("")
 
     def has_records(self, name: str) -> bool:
         """Whether the directory `name` of a partition holds a byte of records, in the log or cut out of it."""

@@ -106,6 +106,7 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         is_read_whole: bool = False,
+        refuses_damage: bool = True,
         may_have_holes: bool = False,
         health: DirectoryHealth | None = None,
         index_cache: IndexCache | None = None,
@@ -129,6 +130,7 @@ class Log:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             is_read_whole=is_read_whole,
+            refuses_damage=refuses_damage,
             may_have_holes=log.may_have_holes,
             health=log.health,
         )

@@ -14,7 +14,7 @@ import zlib
 
 import msgspec
 
-from moldau.core.log.cut import Cut, cut_tail, set_aside
+from moldau.core.log.cut import CrashLimit, Cut, cut_tail, set_aside
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.inspection import is_end_sound, load_leader_epochs, repair_indexes
 from moldau.core.log.leader_epochs import LeaderEpochs
@@ -92,8 +92,10 @@ def load_log(
     may_have_holes: bool,
     health: DirectoryHealth,
     is_read_whole: bool = False,
+    refuses_damage: bool = True,
 ) -> LoadedLog:
     """Reads the directory of a partition, which must exist; `is_read_whole`: also what lies below the recovery point.
+    Without `refuses_damage` it is cut wherever it is damaged, for a repair.
     `health` hears of files that are damaged, and of what is built anew.
 
     Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
@@ -125,6 +127,7 @@ def load_log(
             is_clean=is_clean,
             log_start_offset=log_start_offset,
             is_read_whole=is_read_whole,
+            refuses_damage=refuses_damage,
         )
     except BaseException:
         for segment in segments:
@@ -143,6 +146,7 @@ def _load(
     is_clean: bool,
     log_start_offset: int,
     is_read_whole: bool,
+    refuses_damage: bool,
 ) -> None:
     segments, recovery_point = loaded.segments, loaded.recovery_point
     if segments:
@@ -160,16 +164,17 @@ def _load(
             now_ms,
             is_clean=is_clean,
             is_tail_trusted=is_clean and not is_read_whole,
+            refuses_damage=refuses_damage,
             log_start_offset=log_start_offset,
         )
     if loaded.next_offset < log_start_offset:
         _set_segments_aside(loaded, 0, loaded.next_offset)
         loaded.next_offset = log_start_offset
         loaded.producers.clear(log_start_offset)
-    if loaded.next_offset < recovery_point:
+    if loaded.next_offset < recovery_point and refuses_damage:
         raise DamagedLogError(
             f"{directory} ends at offset {loaded.next_offset}, but everything below offset {recovery_point} was on the "
-            "disk: files are missing or shorter than they were"
+            "disk: files are missing or shorter than they were; see `moldau log repair --help`"
         )
     loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
     loaded.leader_epochs.truncate_from_end(loaded.next_offset)
@@ -184,6 +189,7 @@ def _load_segments(
     *,
     is_clean: bool,
     is_tail_trusted: bool,
+    refuses_damage: bool,
     log_start_offset: int,
 ) -> None:
     segments = loaded.segments
@@ -209,13 +215,14 @@ def _load_segments(
         segment.remove_index_files()
     # the checkpoint file may be older than a truncation
     loaded.leader_epochs.truncate_from_end(start)
-    _recover(loaded, first_unflushed, settings, now_ms, is_clean=is_clean)
+    limit = CrashLimit(loaded.recovery_point, is_clean) if refuses_damage else CrashLimit(0, False)
+    _recover(loaded, first_unflushed, settings, now_ms, limit)
 
 
-def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, *, is_clean: bool) -> None:
+def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, limit: CrashLimit) -> None:
     """Reads the segments from index `first` on and cuts at the first damage. Raises DamagedLogError where that is not
     the work of a crash."""
-    expected_offset, flushed_offset = loaded.segments[first].base_offset, loaded.recovery_point
+    expected_offset = loaded.segments[first].base_offset
     for index in range(first, len(loaded.segments)):
         segment = loaded.segments[index]
         file_size = segment.file.size()
@@ -224,14 +231,14 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
             # an overlap was written by no log; a hole is a lost tail of the segment before, cut between two batches
             # (or of length 0), whose CRCs cannot tell: what lies behind it was acknowledged after what is lost
             before = loaded.segments[index - 1]
-            _check_was_unflushed(before, before.size, expected_offset, flushed_offset, is_clean=is_clean)
+            limit.check(before, before.size, expected_offset)
             _set_segments_aside(loaded, index, expected_offset)
             break
         aborted = scan_segment(segment, settings, loaded.leader_epochs, loaded.producers, now_ms)
         expected_offset = segment.next_offset
         if segment.size < file_size:
             _refuse_old_format(segment, file_size)
-            _check_was_unflushed(segment, segment.size, expected_offset, flushed_offset, is_clean=is_clean)
+            limit.check(segment, segment.size, expected_offset)
             # from the end to the start, so that a crash in between leaves a log without a hole
             _set_segments_aside(loaded, index + 1, expected_offset)
             loaded.cuts.append(cut_tail(segment, expected_offset))
@@ -246,20 +253,6 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
             break
     loaded.next_offset = expected_offset
     loaded.recovery_point = min(loaded.recovery_point, expected_offset)
-
-
-def _check_was_unflushed(segment: Segment, position: int, offset: int, flushed_offset: int, *, is_clean: bool) -> None:
-    """Raises DamagedLogError unless what is damaged from here on may be the work of a crash.
-
-    After a clean stop that is only what lies right behind the recovery point, which is the log end then: where batches
-    lie between the two, another program stopped cleanly and did not write the recovery point.
-    """
-    if offset < flushed_offset or (is_clean and (offset > flushed_offset or not flushed_offset)):
-        until = f"below offset {flushed_offset} " if offset < flushed_offset else ""
-        raise DamagedLogError(
-            f"{segment.path(LOG_SUFFIX)} is damaged from byte {position} on, offset {offset}, "
-            f"but everything {until}was on the disk"
-        )
 
 
 def scan_segment(

@@ -15,6 +15,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record
 from moldau.core.metadata.features import unserved_level
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
+from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import (
     BOOTSTRAP_CHECKPOINT,
     METADATA_DIRECTORY,
@@ -52,7 +53,15 @@ class LoadedSnapshot(msgspec.Struct, frozen=True):
     damaged: tuple[str, ...] = ()
 
 
-def open_log(disk: Disk, settings: BrokerSettings, health: DirectoryHealth, flushed_offset: int, *, now_ms: int) -> Log:
+def open_log(
+    disk: Disk,
+    settings: BrokerSettings,
+    health: DirectoryHealth,
+    flushed_offset: int,
+    *,
+    now_ms: int,
+    refuses_damage: bool = True,
+) -> Log:
     """The metadata log, all of which was read and checked. Raises DamagedLogError for damage below `flushed_offset`,
     or anywhere behind the mark of a clean stop; see recovery."""
     log_settings = msgspec.structs.replace(
@@ -72,6 +81,7 @@ def open_log(disk: Disk, settings: BrokerSettings, health: DirectoryHealth, flus
         is_clean=disk.exists(CLEAN_SHUTDOWN_MARK),
         recovery_point=flushed_offset,
         is_read_whole=True,
+        refuses_damage=refuses_damage,
         health=health,
     )
 
@@ -147,6 +157,21 @@ def check_levels(levels: Mapping[str, int], log: Log, loaded: LoadedSnapshot) ->
         if isinstance(item.record, FeatureLevelRecord) and item.record.name == name:
             place = f"{METADATA_DIRECTORY}, offset {item.offset}"
     raise QuorumError(f"{place}: FeatureLevelRecord: {reason}")
+
+
+def load_image(disk: Disk, log: Log) -> MetadataImage:
+    """What snapshot and `log` say together, for those who only look. Raises QuorumError."""
+    loaded = load_snapshot(disk, log.log_start_offset)
+    if not log.log_start_offset <= loaded.end_offset <= log.log_end_offset:
+        raise QuorumError(f"{METADATA_DIRECTORY}: the newest snapshot ends at {loaded.end_offset}, outside the log")
+    fold = MetadataFold()
+    fold_snapshot(fold, loaded)
+    for item in LogReplay(log, loaded.end_offset, loaded.snapshot.control).records():
+        try:
+            fold.apply(item.record)
+        except ValueError as error:
+            raise QuorumError(f"{METADATA_DIRECTORY} cannot be applied at offset {item.offset}: {error}") from error
+    return fold.image
 
 
 def removed_topic_ids(log: Log) -> dict[Uuid, None]:

@@ -1,0 +1,85 @@
+"""A disk that is read and never changed: what would be done to a directory is seen by doing it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from moldau.ports import Disk, File
+from moldau.types import Buffer
+
+
+class DryRunFile:
+    """A file of a DryRunDisk: `size` follows what was done to it, its content does not."""
+
+    def __init__(self, path: str, file: File | None) -> None:
+        self.path = path
+        self._file = file
+        self._size = file.size() if file is not None else 0
+
+    def size(self) -> int:
+        return self._size
+
+    def append(self, data: Buffer) -> int:
+        position = self._size
+        self._size += len(data)
+        return position
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self._size = max(self._size, position + len(data))
+
+    def read(self, position: int, length: int) -> bytes:
+        length = max(0, min(length, self._size - position))
+        return self._file.read(position, length) if self._file is not None else b""
+
+    def read_cached(self, position: int, length: int) -> bytes:
+        return self.read(position, length)
+
+    def truncate(self, size: int) -> None:
+        self._size = size
+
+    def flush(self) -> None:
+        """Nothing was written."""
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class DryRunDisk:
+    """The directory of `disk`, as it is: names that were made, renamed or removed are still seen as they were."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def open(self, path: str, *, create: bool = True) -> DryRunFile:
+        if create and not self._disk.exists(path):
+            return DryRunFile(path, None)
+        return DryRunFile(path, self._disk.open(path, create=False))
+
+    def exists(self, path: str) -> bool:
+        return self._disk.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        return self._disk.is_directory(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return self._disk.list_directory(path)
+
+    def read_file(self, path: str) -> bytes:
+        return self._disk.read_file(path)
+
+    def make_directory(self, path: str) -> None:
+        """Stays undone, as all that follow."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def flush_directory(self, path: str) -> None: ...
+
+    def replace_file(self, path: str, data: bytes) -> None: ...
+
+    def lock(self, path: str) -> Callable[[], None]:
+        return lambda: None

@@ -1,0 +1,150 @@
+"""What `moldau log repair` and `moldau log strays` do to a log directory whose broker is stopped.
+
+A repair makes each log that a start would refuse end at its first damage, exactly as recovery does above the recovery
+point: what lies behind is kept in `.cut-` files, nothing is removed. Run on a DryRunDisk it tells the same and changes
+nothing. Of the two files that say how far flushes had come, what is no longer true goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
+from moldau.core.log.cut import set_aside
+from moldau.core.log.directory import LogDirectory, is_stray_name, parse_stray_name
+from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.log import Log
+from moldau.core.log.settings import LogSettings
+from moldau.core.metadata.image import MetadataImage
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY
+from moldau.errors import MoldauError
+from moldau.ports import Disk
+from moldau.shell.broker.partitions import LogSettingsByOverrides
+from moldau.shell.io.dry_run import DryRunDisk
+from moldau.shell.quorum.metadata_log import load_image, load_snapshot, open_log
+from moldau.types import TopicPartition
+
+_SETTINGS = parse_broker_settings({})
+"""Kafka's defaults: nothing of what is done here depends on them."""
+
+
+def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
+    """Does it, and gives a sentence without its subject for each thing done. Waits. Raises MoldauError."""
+    looking = DryRunDisk(disk)
+    is_changed = False
+    image: MetadataImage | None = None
+    if disk.list_directory(METADATA_DIRECTORY):
+        for one in (looking, disk):
+            log = open_log(one, _SETTINGS, DirectoryHealth(), 0, now_ms=now_ms, refuses_damage=False)
+            done = list(_repair_metadata(one, log))
+            image = _image_after(one, log)
+            log.release()
+            if not done:
+                break  # what is whole is only looked at
+        yield from done
+        is_changed = bool(done)
+    directory, looked_at = LogDirectory.open(disk), LogDirectory.open(looking)
+    settings_of = LogSettingsByOverrides(_SETTINGS)
+    for topic_partition in directory.partitions():
+        topic = None if image is None else image.topics_by_name.get(topic_partition.topic)
+        if image is not None and (topic is None or topic_partition.partition not in topic.partitions):
+            continue  # a stray: the next start sets it aside
+        overrides = {} if image is None else image.topic_configs(topic_partition.topic)
+        # without its settings a log may have been compacted: then a hole is no damage
+        repair = partial(_repair_log, topic_partition, settings_of(overrides), now_ms, image is None)
+        if repair(looked_at):
+            is_changed = True
+            yield from repair(directory)
+    if is_changed:
+        directory.write_recovery_points()
+        disk.remove(CLEAN_SHUTDOWN_MARK)
+        disk.flush_directory("")
+
+
+def _repair_log(
+    topic_partition: TopicPartition, settings: LogSettings, now_ms: int, may_have_holes: bool, directory: LogDirectory
+) -> list[str]:
+    return directory.repair_log(topic_partition, settings, now_ms=now_ms, may_have_holes=may_have_holes)
+
+
+def _repair_metadata(disk: Disk, log: Log) -> Iterator[str]:
+    for cut in log.cuts:
+        yield cut.describe()
+    path = f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}"
+    noted = FlushedOffset(disk, path).read()
+    if noted > log.log_end_offset:
+        disk.remove(path)
+        yield f"removed {path}: it says {noted}, and the log ends at {log.log_end_offset}"
+    snapshot = load_snapshot(disk, log.log_start_offset)
+    if log.log_end_offset < snapshot.end_offset:
+        # what the snapshot stands for is whole: a log that begins where it ends is what Kafka makes of such a replica
+        for segment in reversed(list(log.segments)):
+            cut = set_aside(segment, log.log_end_offset)
+            if cut.byte_count:
+                yield cut.describe()
+        disk.open(f"{METADATA_DIRECTORY}/{snapshot.end_offset:020d}.log").close()
+        disk.flush_directory(METADATA_DIRECTORY)
+        yield f"began {METADATA_DIRECTORY} anew at offset {snapshot.end_offset}, where the newest snapshot ends"
+
+
+def _image_after(disk: Disk, log: Log) -> MetadataImage | None:
+    """What the next start will know; None where nothing can be said, and the start will say why."""
+    try:
+        return load_image(disk, log)
+    except MoldauError:
+        return None
+
+
+def list_strays(disk: Disk) -> list[tuple[str, int]]:
+    """Name and bytes of each stray in the root of `disk`."""
+    names = [name for name in disk.list_directory("") if is_stray_name(name) and disk.is_directory(name)]
+    return [(name, sum(_size(disk, f"{name}/{file}") for file in disk.list_directory(name))) for name in names]
+
+
+def delete_stray(disk: Disk, name: str) -> None:
+    """For good. Raises MoldauError for what is no stray."""
+    _check_is_stray(disk, name)
+    disk.remove_tree(name)
+
+
+def adopt_stray(disk: Disk, name: str, *, now_ms: int) -> str:
+    """Makes a stray the log of the partition that it is named after, if that has no records of its own; gives the name
+    of the directory. Raises MoldauError, with what to do first, where it cannot be; nothing has changed then."""
+    _check_is_stray(disk, name)
+    topic_partition = parse_stray_name(name)
+    if topic_partition is None or not disk.list_directory(METADATA_DIRECTORY):
+        raise MoldauError(f"{METADATA_DIRECTORY} is not here: move {name} to the first of log.dirs and adopt it there")
+    looking = DryRunDisk(disk)
+    log = open_log(looking, _SETTINGS, DirectoryHealth(), 0, now_ms=now_ms)
+    image = load_image(looking, log)
+    log.release()
+    topic_name, index = topic_partition.topic, topic_partition.partition
+    topic = image.topics_by_name.get(topic_name)
+    if topic is None or index not in topic.partitions:
+        known = "knows no topic" if topic is None else f"knows {len(topic.partitions)} partitions of topic"
+        verb = "create" if topic is None else "alter"
+        raise MoldauError(
+            f"the metadata log {known} {topic_name}: start the broker, run `moldau topics {verb} {topic_name} "
+            f"--partitions {index + 1}` (or more), stop it, and adopt {name} again"
+        )
+    directory = LogDirectory.open(disk)
+    if directory.has_records(str(topic_partition)):
+        raise MoldauError(f"{topic_partition} has records of its own, which {name} would hide: nothing was changed")
+    directory.adopt(topic_partition, name, topic.topic_id)
+    return str(topic_partition)
+
+
+def _check_is_stray(disk: Disk, name: str) -> None:
+    if not is_stray_name(name) or "/" in name or not disk.is_directory(name):
+        raise MoldauError(f"{name} is no stray of this directory")
+
+
+def _size(disk: Disk, path: str) -> int:
+    file = disk.open(path, create=False)
+    try:
+        return file.size()
+    finally:
+        file.close()

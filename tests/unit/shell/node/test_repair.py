@@ -1,0 +1,163 @@
+"""`moldau log repair` and `moldau log strays`: a refused start has a way out, and nothing readable goes by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.cli.main import main
+from moldau.core.log.checkpoint import decode_offsets, encode_partition_metadata
+from moldau.errors import DamagedLogError
+from moldau.shell.io.disk import OsDisk
+from moldau.types import TopicPartition, Uuid
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.builder import build_batch
+
+pytestmark = pytest.mark.asyncio
+
+NOW_MS = 1_800_000_000_000
+METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
+LOG = "t-0/00000000000000000000.log"
+
+
+async def append(client: Any, count: int = 1) -> None:
+    for _ in range(count):
+        partition = PartitionProduceData(0, build_batch([(None, b"v", NOW_MS, ())]))
+        data = (TopicProduceData(name="t", partition_data=(partition,)),)
+        answer = await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=data))
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+async def offsets(client: Any) -> list[int]:
+    request = FetchRequest(
+        topics=(FetchTopic(topic="t", partitions=(FetchPartition(0, partition_max_bytes=1 << 20),)),), max_bytes=1 << 20
+    )
+    answer = await client.ask(ApiKey.FETCH, 11, request)
+    return [header.base_offset for _, header in iterate_batches(answer.responses[0].partitions[0].records)]
+
+
+async def stopped(start_node: Any, path: Path) -> OsDisk:
+    """A directory with five records in `t-0`, left by a clean stop."""
+    disk = OsDisk(str(path))
+    node = await start_node(disk=disk)
+    await node.create_topic("t")
+    await append(node.connect(), 5)
+    await node.node.stop()
+    return disk
+
+
+def flip(path: Path, batch: int) -> int:
+    """Damages one batch; gives where it begins."""
+    data = bytearray(path.read_bytes())
+    position = [position for position, _ in iterate_batches(bytes(data))][batch]
+    data[position + 65] ^= 0x10
+    path.write_bytes(data)
+    return position
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+async def test_a_whole_directory_needs_no_repair(start_node: Any, tmp_path: Path, capsys: Any) -> None:
+    await stopped(start_node, tmp_path)
+    before = content(tmp_path)
+    for words in ((), ("--execute",)):
+        assert main(["log", "repair", str(tmp_path), *words]) == 0
+        assert capsys.readouterr().out == "nothing that would refuse a start is damaged\n"
+    assert content(tmp_path) == before
+
+
+async def test_repair_shows_what_it_would_cut_and_cuts_it_on_request(
+    start_node: Any, tmp_path: Path, capsys: Any
+) -> None:
+    disk = await stopped(start_node, tmp_path)
+    whole = (tmp_path / LOG).read_bytes()
+    position = flip(tmp_path / LOG, 3)
+    (tmp_path / "t-0/00000000000000000000.index").unlink()
+    damaged = (tmp_path / LOG).read_bytes()
+    with pytest.raises(DamagedLogError, match="offset 3"):
+        await start_node(disk=disk)
+    before = content(tmp_path)
+    place = f"{LOG} from byte {position} on, offset 3"
+    sentence = f"cut {len(whole) - position} bytes of {place}, and kept them in {LOG}.cut-3"
+    lowered = "set the recovery point of t-0 to 3, where the log ends: it was 5"
+    assert main(["log", "repair", str(tmp_path)]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [f"would have {sentence}", f"would have {lowered}", "nothing was changed: --execute does it"]
+    assert content(tmp_path) == before
+    assert main(["log", "repair", str(tmp_path), "--execute"]) == 0
+    assert capsys.readouterr().out.splitlines() == [sentence, lowered]
+    assert (tmp_path / f"{LOG}.cut-3").read_bytes() == damaged[position:]
+    assert decode_offsets((tmp_path / "recovery-point-offset-checkpoint").read_bytes())[TopicPartition("t", 0)] == 3
+    again = await start_node(disk=disk)
+    await append(again.connect())
+    assert await offsets(again.connect()) == [0, 1, 2, 3]
+
+
+async def test_a_repaired_metadata_log_leaves_strays_that_can_be_adopted(
+    start_node: Any, tmp_path: Path, capsys: Any
+) -> None:
+    disk = await stopped(start_node, tmp_path)
+    flip(tmp_path / METADATA_LOG, 3)
+    with pytest.raises(DamagedLogError):
+        await start_node(disk=disk)
+    assert main(["log", "repair", str(tmp_path), "--execute"]) == 0
+    assert f"{METADATA_LOG}.cut-" in capsys.readouterr().out
+    node = await start_node(disk=disk)
+    await node.node.stop()
+    assert main(["log", "strays", "list", str(tmp_path)]) == 0
+    stray = next(word for word in capsys.readouterr().out.split() if word.startswith("t-0."))
+    assert main(["log", "strays", "adopt", str(tmp_path), stray]) == 1
+    assert "run `moldau topics create t --partitions 1` (or more), stop it" in capsys.readouterr().err
+    node = await start_node(disk=disk)
+    await node.create_topic("t")
+    await node.node.stop()
+    assert main(["log", "strays", "adopt", str(tmp_path), stray]) == 0
+    assert capsys.readouterr().out == f"adopted {stray} as t-0\n"
+    node = await start_node(disk=disk)
+    await append(node.connect())
+    assert await offsets(node.connect()) == [0, 1, 2, 3, 4, 5]
+    assert not [name for name in disk.list_directory("") if name.endswith("-stray")]
+
+
+async def test_a_stray_is_not_adopted_over_records(start_node: Any, tmp_path: Path, capsys: Any) -> None:
+    disk = await stopped(start_node, tmp_path)
+    stray = f"t-0.{'ab' * 16}-stray"
+    disk.make_directory(stray)
+    before = content(tmp_path)
+    assert main(["log", "strays", "adopt", str(tmp_path), stray]) == 1
+    assert f"t-0 has records of its own, which {stray} would hide" in capsys.readouterr().err
+    assert content(tmp_path) == before
+
+
+async def test_only_strays_are_deleted(start_node: Any, tmp_path: Path, capsys: Any) -> None:
+    disk = await stopped(start_node, tmp_path)
+    disk.replace_file("t-0/partition.metadata", encode_partition_metadata(Uuid(b"another topic id")))
+    node = await start_node(disk=disk)
+    await node.node.stop()
+    [stray] = [name for name in disk.list_directory("") if name.endswith("-stray")]
+    for name in ("t-0", "..", f"../{tmp_path.name}/{stray}", "no-0.x-stray"):
+        assert main(["log", "strays", "delete", str(tmp_path), name]) == 1
+        assert "is no stray of this directory" in capsys.readouterr().err
+    assert main(["log", "strays", "delete", str(tmp_path), stray]) == 0
+    assert not disk.exists(stray)
+    assert disk.exists("t-0/partition.metadata")
+
+
+async def test_a_directory_in_use_is_not_repaired(start_node: Any, tmp_path: Path, capsys: Any) -> None:
+    await start_node(disk=OsDisk(str(tmp_path)))
+    assert main(["log", "repair", str(tmp_path)]) == 1
+    assert "is in use by another broker" in capsys.readouterr().err
+
+
+async def test_what_is_no_log_directory_is_told_so(tmp_path: Path, capsys: Any) -> None:
+    for words in (("repair",), ("strays", "list")):
+        assert main(["log", *words, str(tmp_path)]) == 1
+        assert "is no log directory" in capsys.readouterr().err
+    assert content(tmp_path) == {}
