@@ -124,16 +124,10 @@ class LogDirectories:
                 if directory.health.is_offline or later.health.is_offline:
                     continue
                 for topic_partition in [key for key in directory.logs if key in later.logs]:
-                    if topic_id_of(topic_partition.topic) == ZERO_UUID:
-                        continue  # both are strays
                     first, second = directory.logs[topic_partition], later.logs[topic_partition]
                     is_second = assigned(topic_partition) == later.directory_id
                     is_first = is_first_kept(first, second, topic_id_of(topic_partition.topic), is_second)
                     kept, loser = (directory, later) if is_first else (later, directory)
-                    # a crash of the machine may have taken the file that says the topic's id
-                    if first.topic_id != second.topic_id and ZERO_UUID not in (first.topic_id, second.topic_id):
-                        loser.set_stray_aside(topic_partition, stray_id=random_uuid(random))
-                        continue
                     start_offset = max(first.log_start_offset, second.log_start_offset)
                     kept.keep_start_offset(topic_partition, start_offset)
                     loser.delete_log(topic_partition, delete_id=random_uuid(random), now_ms=now_ms)
@@ -146,6 +140,7 @@ class LogDirectories:
         """Opens every log of every directory, see LogDirectory.open_all; None for a directory that failed meanwhile."""
         for directory in self.directories:
             try:
+                directory.health.check()
                 for log in directory.open_all(settings_for, now_ms):
                     yield directory, log
             except StorageFailedError as error:

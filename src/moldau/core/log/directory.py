@@ -92,6 +92,8 @@ class LogDirectory:
         self._leaving: dict[TopicPartition, Log] = {}
         """Detached and not discarded yet: what a start after a crash may need."""
         self._deleted: list[tuple[int, str]] = []
+        self._found_ids: dict[TopicPartition, Uuid] = {}
+        """What `find_topic_id` read for logs that are still to be opened."""
 
     @classmethod
     def open(
@@ -150,12 +152,13 @@ class LogDirectory:
     def open_log(self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int) -> Log:
         """Opens a partition that lies in the directory; its topic id is ZERO_UUID if the file that names it is gone."""
         invariant(topic_partition not in self.logs, f"{topic_partition} is open already")
-        name = str(topic_partition)
+        topic_id = self.find_topic_id(topic_partition)
+        del self._found_ids[topic_partition]
         log = Log.open(
             self.disk,
-            name,
+            str(topic_partition),
             topic_partition,
-            self._load_topic_id(name),
+            topic_id,
             settings,
             now_ms=now_ms,
             is_clean=self.is_clean,
@@ -209,15 +212,28 @@ class LogDirectory:
             self.health.fail(error)
             raise
 
+    def find_topic_id(self, topic_partition: TopicPartition) -> Uuid:
+        """What `partition.metadata` of a partition says whose log is not open yet; ZERO_UUID if it says nothing."""
+        found = self._found_ids.get(topic_partition)
+        if found is None:
+            found = self._found_ids[topic_partition] = self._load_topic_id(str(topic_partition))
+        return found
+
+    def mend_topic_id(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+        """As `write_topic_id`, before the log is opened."""
+        self.write_topic_id(topic_partition, topic_id)
+        self._found_ids[topic_partition] = topic_id
+
     def set_stray_aside(self, topic_partition: TopicPartition, *, stray_id: Uuid) -> str:
-        """Takes a partition that the metadata does not name out of the directory, and keeps its files: gives the name
-        that they lie under. Raises StorageFailedError."""
-        self.health.check()
-        self.logs.pop(topic_partition).release()
+        """Takes a partition whose log is not open out of the directory, and keeps its files: gives the name that they
+        lie under. Raises StorageFailedError."""
         name = stray_directory_name(topic_partition, stray_id)
-        with self.health.watched():
-            self._rename(topic_partition, name)
+        self._rename(topic_partition, name)
         return name
+
+    def set_deleted_aside(self, topic_partition: TopicPartition, *, delete_id: Uuid, now_ms: int) -> None:
+        """As `delete_log`, of a partition whose log is not open: it may be removed at once."""
+        self._set_aside(topic_partition, delete_id, now_ms)
 
     def repair_log(
         self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int, may_have_holes: bool
@@ -320,6 +336,7 @@ class LogDirectory:
 
     def _rename(self, topic_partition: TopicPartition, name: str) -> None:
         self.disk.rename(str(topic_partition), name)
+        self._found_ids.pop(topic_partition, None)
         self._leaving.pop(topic_partition, None)
         for offsets in (self._recovery_points, self._log_start_offsets, self.high_watermarks, self.cleaned_offsets):
             offsets.pop(topic_partition, None)

@@ -1,7 +1,7 @@
 """Directories of partitions that the metadata does not name: which of them may go, at a start.
 
 One goes only if the metadata log holds the record that removed its topic: a crash came between the two. All others are
-strays: renamed to `topic-0.<32 hex>-stray` as Apache Kafka does, told at each start, and never removed by a start. For
+strays: renamed to `topic-0.<32 hex>-stray` as Apache Kafka does, named at each start, and never removed by a start. For
 that the metadata does not know a topic, or knows it by another id, proves no deletion: a file may be damaged.
 """
 
@@ -13,8 +13,8 @@ import msgspec
 
 from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import LogDirectory, is_stray_name
-from moldau.core.log.log import Log
 from moldau.core.metadata.random_uuid import random_uuid
+from moldau.errors import StorageFailedError
 from moldau.ports import Random
 from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
 
@@ -36,32 +36,46 @@ def settle_strays(
     random: Random,
     now_ms: int,
 ) -> Iterator[Settled]:
-    """Looks at every log once all are open. `topic_id_of`: what the metadata says, ZERO_UUID for a partition that it
-    does not name. `removed_topics` is asked at most once, only if there is a stray: ids in the metadata log's
-    RemoveTopicRecords. Waits. Raises StorageFullError, StorageFailedError."""
+    """Looks at every partition before its log is opened: damage inside a stray refuses no start.
+
+    `topic_id_of`: what the metadata says, ZERO_UUID for a partition that it does not name. `removed_topics` is asked at
+    most once, only if there is a stray: ids in the metadata log's RemoveTopicRecords. Waits. A further directory that
+    fails is offline then. Raises StorageFullError, StorageFailedError.
+    """
     removed: Container[Uuid] | None = None
     for directory in logs:
-        if directory.health.is_offline:
-            continue
-        for topic_partition, log in list(directory.logs.items()):
-            path = f"{directory.path}/{topic_partition}"
-            topic_id = topic_id_of(topic_partition)
-            if topic_id != ZERO_UUID and log.topic_id in (topic_id, ZERO_UUID):
-                continue
-            if topic_id != ZERO_UUID and _is_same_but_damaged(log.topic_id, topic_id):
-                found, right = uuid_to_text(log.topic_id), uuid_to_text(topic_id)
-                directory.write_topic_id(topic_partition, topic_id)
-                log.topic_id = topic_id
-                yield Settled(path, f"{path}/partition.metadata was damaged: its topic id {found} is {right} again")
-                continue
-            if removed is None:
-                removed = removed_topics()
-            if log.topic_id in removed or not directory.has_records(str(topic_partition)):
-                directory.delete_log(topic_partition, delete_id=random_uuid(random), now_ms=now_ms)
-                yield Settled(path, f"{path} is of a topic that was deleted: it is removed")
-            else:
-                name = directory.set_stray_aside(topic_partition, stray_id=random_uuid(random))
-                yield Settled(path, f"{path} is {_reason(log, topic_id)}: it is set aside as {name}")
+        try:
+            for topic_partition in directory.partitions():
+                topic_id, found_id = topic_id_of(topic_partition), directory.find_topic_id(topic_partition)
+                if topic_id != ZERO_UUID and found_id in (topic_id, ZERO_UUID):
+                    continue
+                if removed is None and not _is_same_but_damaged(found_id, topic_id):
+                    removed = removed_topics()
+                yield _settle(directory, topic_partition, topic_id, removed or (), random_uuid(random), now_ms)
+        except StorageFailedError as error:
+            if directory is logs.first:
+                raise
+            directory.health.fail(error)
+
+
+def _settle(
+    directory: LogDirectory,
+    topic_partition: TopicPartition,
+    topic_id: Uuid,
+    removed: Container[Uuid],
+    mark_id: Uuid,
+    now_ms: int,
+) -> Settled:
+    path, found_id = f"{directory.path}/{topic_partition}", directory.find_topic_id(topic_partition)
+    if _is_same_but_damaged(found_id, topic_id):
+        directory.mend_topic_id(topic_partition, topic_id)
+        found, right = uuid_to_text(found_id), uuid_to_text(topic_id)
+        return Settled(path, f"{path}/partition.metadata was damaged: its topic id {found} is {right} again")
+    if found_id in removed or not directory.has_records(str(topic_partition)):
+        directory.set_deleted_aside(topic_partition, delete_id=mark_id, now_ms=now_ms)
+        return Settled(path, f"{path} is of a topic that was deleted: it is removed")
+    name = directory.set_stray_aside(topic_partition, stray_id=mark_id)
+    return Settled(path, f"{path} is {_reason(found_id, topic_id)}: it is set aside as {name}")
 
 
 def strays_of(directory: LogDirectory) -> list[str]:
@@ -71,11 +85,11 @@ def strays_of(directory: LogDirectory) -> list[str]:
 
 def _is_same_but_damaged(found: Uuid, topic_id: Uuid) -> bool:
     differing = int.from_bytes(found, "big") ^ int.from_bytes(topic_id, "big")
-    return differing.bit_count() <= MAX_DAMAGED_BITS
+    return topic_id != ZERO_UUID and differing.bit_count() <= MAX_DAMAGED_BITS
 
 
-def _reason(log: Log, topic_id: Uuid) -> str:
-    found = "of no topic id" if log.topic_id == ZERO_UUID else f"of topic id {uuid_to_text(log.topic_id)}"
+def _reason(found_id: Uuid, topic_id: Uuid) -> str:
+    found = "of no topic id" if found_id == ZERO_UUID else f"of topic id {uuid_to_text(found_id)}"
     if topic_id != ZERO_UUID:
         return f"{found}, but the topic of that name has id {uuid_to_text(topic_id)}"
     return f"{found}, and the metadata log neither knows that partition nor says that its topic was deleted"

@@ -200,8 +200,8 @@ class Node:
         tell_metadata(self.log, quorum.unserved_counts())
         if self.operations is not None:
             self.operations.recovering()
-        await self._open_logs(logs, quorum.image)
         self._settle_strays(logs, quorum)
+        await self._open_logs(logs, quorum.image)
         broker = self._broker = Broker(
             settings=settings,
             node_id=self.node_id,

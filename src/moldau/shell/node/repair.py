@@ -24,7 +24,9 @@ from moldau.errors import MoldauError
 from moldau.ports import Disk
 from moldau.shell.broker.partitions import LogSettingsByOverrides
 from moldau.shell.io.dry_run import DryRunDisk
-from moldau.shell.quorum.metadata_log import load_image, load_snapshot, open_log
+from moldau.shell.quorum.metadata_log import DAMAGED_SUFFIX, load_image, load_snapshot, open_log
+from moldau.shell.quorum.quorum_state import QuorumError, read_quorum_state
+from moldau.shell.quorum.role import QUORUM_STATE
 from moldau.types import TopicPartition
 
 _SETTINGS = parse_broker_settings({})
@@ -39,7 +41,7 @@ def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
     if disk.list_directory(METADATA_DIRECTORY):
         for one in (looking, disk):
             log = open_log(one, _SETTINGS, DirectoryHealth(), 0, now_ms=now_ms, refuses_damage=False)
-            done = list(_repair_metadata(one, log))
+            done = [*_repair_metadata(one, log), *_repair_quorum_state(one)]
             image = _image_after(one, log)
             log.release()
             if not done:
@@ -62,6 +64,15 @@ def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
         directory.write_recovery_points()
         disk.remove(CLEAN_SHUTDOWN_MARK)
         disk.flush_directory("")
+
+
+def _repair_quorum_state(disk: Disk) -> Iterator[str]:
+    try:
+        read_quorum_state(disk, QUORUM_STATE)
+    except QuorumError as error:
+        # a quorum of one has its epoch in the log, and voted for nobody else
+        disk.rename(QUORUM_STATE, QUORUM_STATE + DAMAGED_SUFFIX)
+        yield f"renamed {QUORUM_STATE} to {QUORUM_STATE}{DAMAGED_SUFFIX}: {error}"
 
 
 def _repair_log(

@@ -188,6 +188,16 @@ async def test_a_partition_of_another_topic_is_set_aside_with_its_records_and_na
         await again.node.stop()
 
 
+async def test_damage_inside_a_stray_refuses_no_start(start_node: Any) -> None:
+    disk = await used(start_node, is_clean=False, topics=("t", "u"))
+    disk.replace_file("t-0/partition.metadata", encode_partition_metadata(Uuid(b"another topic id")))
+    flip(disk, LOG, 70)
+    damaged = disk.read_file(LOG)
+    assert await append((await start_node(disk=disk)).connect(), "u") == 0
+    [stray] = strays(disk)
+    assert disk.read_file(f"{stray}/00000000000000000000.log") == damaged
+
+
 async def test_a_damaged_snapshot_is_passed_over_while_an_older_one_and_the_log_say_the_same(
     start_node: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

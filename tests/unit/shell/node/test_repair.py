@@ -126,6 +126,16 @@ async def test_a_repaired_metadata_log_leaves_strays_that_can_be_adopted(
     assert not [name for name in disk.list_directory("") if name.endswith("-stray")]
 
 
+async def test_a_damaged_quorum_state_is_put_aside(start_node: Any, tmp_path: Path, capsys: Any) -> None:
+    disk = await stopped(start_node, tmp_path)
+    disk.replace_file("__cluster_metadata-0/quorum-state", b"{")
+    assert main(["log", "repair", str(tmp_path), "--execute"]) == 0
+    assert "renamed __cluster_metadata-0/quorum-state to" in capsys.readouterr().out
+    node = await start_node(disk=disk)
+    assert await offsets(node.connect()) == [0, 1, 2, 3, 4]
+    await append(node.connect())
+
+
 async def test_a_stray_is_not_adopted_over_records(start_node: Any, tmp_path: Path, capsys: Any) -> None:
     disk = await stopped(start_node, tmp_path)
     stray = f"t-0.{'ab' * 16}-stray"
