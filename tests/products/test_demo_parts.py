@@ -115,3 +115,10 @@ def test_a_late_tick_measures_nothing_anew():
     metrics = MachineMetrics()
     first = metrics.sample(1.0)
     assert metrics.sample(1.001) == first
+
+
+def test_the_demo_tells_a_cluster_that_is_not_there_in_one_sentence(tmp_path: Path):
+    from moldau.products.demo.job import DemoError, DemoSettings, run
+
+    with pytest.raises(DemoError, match=r"^cannot reach -nowhere-:9092: there is no host '-nowhere-'$"):
+        run(DemoSettings(seconds=10, output=tmp_path / "out", bootstrap_servers="-nowhere-:9092"))

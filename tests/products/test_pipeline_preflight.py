@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from rich.console import Console
 
 from moldau.products.pipelines.checkpoint import CheckpointError, claim_checkpoint
 from moldau.products.pipelines.group import GroupOffsets
 from moldau.products.pipelines.page import PipelinePage, parse_page
 from moldau.products.pipelines.parquet import ParquetTargetError, check_target
 from moldau.products.pipelines.preflight import PreflightError, check_cluster, make_topic
+from moldau.products.pipelines.progress import PipelineState, ProgressDisplay
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
 
@@ -98,3 +101,16 @@ def test_a_directory_of_sparks_own_file_sink_is_refused(tmp_path: Path):
     (tmp_path / "_spark_metadata").mkdir()
     with pytest.raises(ParquetTargetError, match="name another directory"):
         check_target(tmp_path)
+
+
+def test_a_lost_broker_is_one_line_and_then_one_every_ten_seconds():
+    lines = io.StringIO()
+    with ProgressDisplay({"pipeline": "p"}, Console(file=lines)) as display:
+        lost = PipelineState(1, 10, None, 5, "running", trouble="cannot reach a:1: connection refused")
+        for _ in range(1_000):
+            display.show(lost)
+        display.show(PipelineState(1, 10, 0, 5, "running"))
+    said = [line for line in lines.getvalue().splitlines() if "running" in line]
+    assert len(said) == 2
+    assert said[0].endswith("; cannot reach a:1: connection refused")
+    assert said[1].endswith("last batch 5 ms")

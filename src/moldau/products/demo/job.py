@@ -6,6 +6,7 @@ watermark's delay, closes every window; then everything is read back and must ad
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
 import threading
@@ -21,7 +22,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from moldau.errors import MoldauError
+from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.products.demo import verify
 from moldau.products.demo.broker import ChildBroker
 from moldau.products.demo.chart import draw_file_chart, draw_metrics_chart
@@ -36,7 +37,10 @@ from moldau.products.demo.queries import (
     start_anomalies,
     start_windows,
 )
+from moldau.products.pipelines.group import GroupError
+from moldau.products.pipelines.logs import logs_to
 from moldau.products.pipelines.runner import what_failed
+from moldau.shell.network.client_cluster import RETRY_TIMEOUT_MS, ClusterClient
 
 PARTITIONS = 4
 TURN_SECONDS = 0.2
@@ -60,11 +64,12 @@ class DemoError(MoldauError):
 def run(settings: DemoSettings, console: Console | None = None) -> int:
     """The exit code: 0 if all adds up. Raises MoldauError if it cannot go on. Call it from the main thread."""
     _make_output(settings.output)
-    with _sigterm_is_exit(), ExitStack() as stack:
+    with _sigterm_is_exit(), logs_to(settings.output / "demo.log"), ExitStack() as stack:
         servers = settings.bootstrap_servers
         if servers is None:
             broker = ChildBroker(settings.output / "broker", settings.output / "broker.log")
             servers = stack.enter_context(broker).bootstrap_servers
+        _reach(servers)
         job = _Job(settings, servers)
         display = stack.enter_context(DemoDisplay(job.facts(), console))
         try:
@@ -102,6 +107,8 @@ class _Job:
         else:
             self._feed = MetricsFeed(servers, self._topic, settings.seconds)
         self._queries: list[Query] = []
+        self._lags: list[int] = [1]  # nothing is known yet: something waits
+        self._lost_since: float | None = None
         self._began = time.monotonic()
         self._began_at = datetime.now(UTC)
         self._phase = "starting"
@@ -255,7 +262,7 @@ class _Job:
             failure = query.error()
             if failure is not None:
                 raise DemoError(f"the query {query.output.name} failed: {what_failed(failure)}")
-        lags = [query.publish(self._topic) for query in self._queries]
+        lags = self._publish(display)
         views = tuple(
             QueryView(
                 name=query.output.name,
@@ -265,7 +272,7 @@ class _Job:
                 rows=query.rows,
                 rows_are=query.output.name,
             )
-            for query, behind in zip(self._queries, lags, strict=True)
+            for query, behind in zip(self._queries, lags, strict=False)
         )
         display.show(
             DemoView(
@@ -279,6 +286,20 @@ class _Job:
             )
         )
         return lags
+
+    def _publish(self, display: DemoDisplay) -> list[int]:
+        """The lags; those of the last look while the broker is lost, for as long as Spark tries to reach it."""
+        now = time.monotonic()
+        try:
+            self._lags = [query.publish(self._topic) for query in self._queries]
+            self._lost_since = None
+        except GroupError as error:
+            if self._lost_since is None:
+                self._lost_since = now
+                display.say(f"the broker is lost, trying again: {error}")
+            if (now - self._lost_since) * 1_000 > RETRY_TIMEOUT_MS:
+                raise
+        return self._lags
 
     def _newest_window(self) -> tuple[tuple[str, str], ...]:
         latest = {str(row["key"]): row for row in self._queries[0].shown() if not row["key"].startswith(SOURCE)}
@@ -299,8 +320,17 @@ class _Job:
         )
 
 
+def _reach(servers: str) -> None:
+    """Raises DemoError in one sentence where no broker answers; Spark and the other clients would need many."""
+    try:
+        with ClusterClient(servers, client_id="moldau-demo") as client:
+            client.retry(client.any_connection)
+    except (KafkaError, ProtocolError, ValueError) as error:
+        raise DemoError(str(error)) from error
+
+
 def _create_topics(servers: str, topics: list[NewTopic]) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers}, logger=logging.getLogger("moldau.demo"))
     for topic, made in admin.create_topics(topics).items():
         try:
             made.result(30)

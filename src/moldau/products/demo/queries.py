@@ -93,12 +93,13 @@ class Query:
 
     def publish(self, topic: str) -> int:
         """Commits the finished batches' offsets to the group; gives the lag on `topic`. Raises GroupError."""
+        bounds = self._group.bounds(topic)
         done = newest_finished_batch(self.output.checkpoint)
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
             self._group.commit(done.offsets)
             self._published = done
         self.counter.look(self.spark_query)
-        return lag(self._group.bounds(topic), done.offsets if done else {})
+        return lag(bounds, done.offsets if done else {})
 
     def shown(self) -> list[dict[str, Any]]:
         """The newest rows, oldest first; what the replay only repeats is left out."""

@@ -6,6 +6,7 @@ Read back by other means than it was written by: the topic with confluent-kafka,
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,9 +30,7 @@ class ReadBackError(MoldauError):
 
 def read_topic(bootstrap_servers: str, topic: str) -> list[Row]:
     """Every record of a topic of JSON objects, to the end offsets of now. Raises ReadBackError."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "moldau.demo-count", "enable.auto.commit": False}
-    )
+    consumer = _consumer(bootstrap_servers, "moldau.demo-count")
     rows: list[Row] = []
     try:
         numbers = consumer.list_topics(topic, timeout=READ_SECONDS).topics[topic].partitions
@@ -64,7 +63,7 @@ def read_parquet(directory: Path) -> list[Row]:
 
 def group_lag(bootstrap_servers: str, group: str, topic: str) -> int:
     """What any Kafka tool shows: end offsets less the group's committed offsets."""
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False})
+    consumer = _consumer(bootstrap_servers, group)
     try:
         numbers = consumer.list_topics(topic, timeout=READ_SECONDS).topics[topic].partitions
         asked = [TopicPartition(topic, number) for number in sorted(numbers)]
@@ -75,6 +74,11 @@ def group_lag(bootstrap_servers: str, group: str, topic: str) -> int:
         return behind
     finally:
         consumer.close()
+
+
+def _consumer(bootstrap_servers: str, group: str) -> Consumer:
+    settings = {"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False}
+    return Consumer(settings, logger=logging.getLogger("moldau.demo"))
 
 
 def count_differences(where: str, rows: Iterable[Row], sent: int, sent_by_key: Mapping[str, int]) -> list[str]:

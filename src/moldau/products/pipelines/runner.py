@@ -12,14 +12,12 @@ terminal gets one line every 10 s of that, and everything else that Spark and th
 
 from __future__ import annotations
 
-import logging
 import re
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -31,11 +29,11 @@ from moldau.products.pipelines.dead_letters import DeadLetters
 from moldau.products.pipelines.flow import DEAD_LETTERS_METRIC, make_result, query_facts, start_query
 from moldau.products.pipelines.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.lease import Lease
+from moldau.products.pipelines.logs import logs_to
 from moldau.products.pipelines.page import PipelinePage, describe
 from moldau.products.pipelines.parquet import check_target
 from moldau.products.pipelines.preflight import check_cluster
 from moldau.products.pipelines.progress import BatchCounter, PipelineState, ProgressDisplay
-from moldau.spark import spark_loggers
 
 if TYPE_CHECKING:
     from moldau.spark import SparkSession, StreamingQuery
@@ -68,7 +66,7 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
     check_cluster(page)
     log = page.checkpoint / DRIVER_LOG
     facts = {**describe(page), "log": str(log)}
-    with Lease(page.checkpoint) as lease, _logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
+    with Lease(page.checkpoint) as lease, logs_to(log), _signals(stop), ProgressDisplay(facts, console) as display:
         checkpoint_id = claim_checkpoint(page.checkpoint, query_facts(page), pipeline=page.name)
         display.show(PipelineState(0, 0, None, 0, "starting"), force=True)
         spark = open_session(page.name, log_path=log, keep_open=(lease.fileno(),))
@@ -88,20 +86,20 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
                 return _until_the_end(watch, stop, display)
             except spark_error() as error:
                 raise PipelineFailedError(what_failed(str(error))) from error
+            except ConnectionError as error:
+                raise PipelineFailedError(f"the JVM of Spark ended before the pipeline did; {log} says why") from error
         finally:
             group.close()
 
 
 def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDisplay) -> PipelineState:
-    try:
-        while watch.query.isActive and not stop.wait(TURN_SECONDS):
-            display.show(watch.look("running"))
-        if stop.is_set():
-            state = watch.look("stopping")
-            display.show(state, force=True)
-            if state.trouble is None:
-                _wait_for_the_batch(watch.query)
-    finally:
+    while watch.query.isActive and not stop.wait(TURN_SECONDS):
+        display.show(watch.look("running"))
+    if stop.is_set():
+        state = watch.look("stopping")
+        display.show(state, force=True)
+        if state.trouble is None:
+            _wait_for_the_batch(watch.query)
         watch.query.stop()
     error = watch.query.exception()
     if error is not None and not stop.is_set():
@@ -170,23 +168,6 @@ class _Watch:
             self._group.commit(done.offsets)
             self._published = done
         return lag(bounds, done.offsets if done else {})
-
-
-@contextmanager
-def _logs_to(path: Path) -> Iterator[None]:
-    """What Python's loggers of ours, of Spark and of its bridge say goes to the driver's log, not to the terminal."""
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    loggers = [logging.getLogger("moldau"), *spark_loggers()]
-    before = [(logger.handlers, logger.propagate) for logger in loggers]
-    for logger in loggers:
-        logger.handlers, logger.propagate = [handler], False
-    try:
-        yield
-    finally:
-        for logger, (handlers, propagate) in zip(loggers, before, strict=True):
-            logger.handlers, logger.propagate = handlers, propagate
-        handler.close()
 
 
 @contextmanager
