@@ -22,6 +22,7 @@ from moldau.errors import KafkaError, MoldauError
 
 T = TypeVar("T")
 TIMEOUT_S = 5.0
+REACH_TIMEOUT_MS = 1_000
 CLIENT_ID = "moldau-page"
 MAX_PARTITIONS = 2_000
 """Partitions whose offsets one page asks for."""
@@ -330,9 +331,24 @@ class Cluster:
         except (KafkaException, KafkaError) as exception:
             error = exception.args[0]
             text = error.str() if hasattr(error, "str") else str(error)
-            raise ClusterError(f"{self.bootstrap_servers}: {text}") from None
+            raise ClusterError(self._why_unreachable() or f"{self.bootstrap_servers}: {text}") from None
         except TimeoutError:
-            raise ClusterError(f"{self.bootstrap_servers} did not answer within {TIMEOUT_S:.0f} s") from None
+            late = f"{self.bootstrap_servers} did not answer within {TIMEOUT_S:.0f} s"
+            raise ClusterError(self._why_unreachable() or late) from None
+
+    def _why_unreachable(self) -> str | None:
+        """A refused connection or an unknown host, in a sentence: librdkafka calls both a transport failure. None where
+        a broker can be reached."""
+        from moldau.shell.network.client_cluster import ClusterClient
+
+        try:
+            with ClusterClient(
+                self.bootstrap_servers, client_id=CLIENT_ID, first_contact_timeout_ms=REACH_TIMEOUT_MS
+            ) as client:
+                client.any_connection()
+        except MoldauError as reason:
+            return str(reason)
+        return None
 
 
 _SOURCES = [source.value for source in ConfigSource]
