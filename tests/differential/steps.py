@@ -37,6 +37,7 @@ from moldau.wire.protocol.messages import (
 )
 from moldau.wire.protocol.schema import Array, Nested, fields_of
 from moldau.wire.records.builder import build_batch
+from tests.differential.refused_requests import REFUSED
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 NO_SUCH_ID = b"\x01" * 16
@@ -148,6 +149,10 @@ class Sequence:
         row = API_VERSIONS[key]
         if version is None:
             version = self.random.randint(row.min_version, row.max_version)
+        refused = REFUSED.get(key)
+        if refused is not None:
+            request, changes = refused(self.random, self.prefix)
+            return Step(key, version, lambda _: request, changes=changes)
         made: Step = getattr(self, f"_{key.name.lower()}")(key, version)
         return made
 

@@ -272,13 +272,13 @@ def test_coordinators_of_an_unknown_kind(raw: RawConnection, is_moldau: bool) ->
     assert {row.error_code for row in answer.coordinators} == {42}
     if is_moldau:
         answer = raw.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=("tx",)), 4)
-        assert {row.error_code for row in answer.coordinators} == {15}
+        assert {row.error_code for row in answer.coordinators} == {53}
 
 
 def test_producer_ids_with_a_transactional_id_are_not_served(raw: RawConnection, is_moldau: bool) -> None:
     if is_moldau:
         request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=10_000)
-        assert raw.ask(request, 4).error_code == 15
+        assert raw.ask(request, 4).error_code == 53
     one, two = (raw.ask(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
     assert one.error_code == two.error_code == 0
     assert one.producer_id != two.producer_id

@@ -14,6 +14,7 @@ from moldau.core.controller.leader_elections import elect_leaders
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments
 from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse, CoreResponse, MeteredRequest
+from moldau.core.controller.scram import alter_user_scram_credentials
 from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.coordination.slices import Sliced
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
@@ -27,6 +28,7 @@ from moldau.wire.protocol.messages.partitions import (
     CreatePartitionsRequest,
     ElectLeadersRequest,
 )
+from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest
 from moldau.wire.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 
 
@@ -56,6 +58,8 @@ def administer(
             return (yield from alter_configs(image, settings, asked))
         case AlterClientQuotasRequest():
             return alter_client_quotas(image, asked)
+        case AlterUserScramCredentialsRequest():
+            return alter_user_scram_credentials(state.unserved, asked)
         case CreatePartitionsRequest():
             return (yield from create_partitions(image, random, asked, charge))
         case ElectLeadersRequest():

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
         ElectLeadersRequest,
         ElectLeadersResponse,
     )
+    from moldau.wire.protocol.messages.scram import (
+        AlterUserScramCredentialsRequest,
+        AlterUserScramCredentialsResponse,
+    )
 
 
 class ActivateController(msgspec.Struct, frozen=True):
@@ -154,12 +158,14 @@ class ControllerReady(msgspec.Struct, frozen=True):
 AdministrationRequest: TypeAlias = (
     "AlterConfigsRequest | IncrementalAlterConfigsRequest"
     " | CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
-    " | UpdateFeaturesRequest | UnregisterBrokerRequest | AlterClientQuotasRequest | MeteredRequest"
+    " | UpdateFeaturesRequest | UnregisterBrokerRequest | AlterClientQuotasRequest"
+    " | AlterUserScramCredentialsRequest | MeteredRequest"
 )
 AdministrationResponse: TypeAlias = (
     "AlterConfigsResponse | IncrementalAlterConfigsResponse"
     " | CreatePartitionsResponse | ElectLeadersResponse | AlterPartitionReassignmentsResponse"
     " | UpdateFeaturesResponse | UnregisterBrokerResponse | AlterClientQuotasResponse"
+    " | AlterUserScramCredentialsResponse"
 )
 
 ControllerRequest: TypeAlias = "CoreRequest | AdministrationRequest"

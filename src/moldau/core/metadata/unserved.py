@@ -55,6 +55,13 @@ class UnservedRecords:
         """What is in force, in the order in which it came."""
         return tuple(self._in_force.values())
 
+    def scram_credentials(self) -> tuple[UserScramCredentialRecord, ...]:
+        """In the order in which they came."""
+        return tuple(one for one in self._in_force.values() if isinstance(one, UserScramCredentialRecord))
+
+    def scram_credential(self, name: str, mechanism: int) -> msgspec.Struct | None:
+        return self._in_force.get(("scram", mechanism, name))
+
     def counts(self) -> dict[str, int]:
         """How many of each kind, by a name for people; without those there is nothing of."""
         found = {name: sum(isinstance(record, kind) for record in self._in_force.values()) for kind, name in _NAMES}

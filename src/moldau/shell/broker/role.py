@@ -46,6 +46,7 @@ from moldau.wire.protocol.messages.topics import (
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
+    from moldau.core.metadata.unserved import UnservedRecords
     from moldau.core.quotas.usage import MutationQuota
     from moldau.shell.broker.coordinators import Coordinators
     from moldau.wire.protocol.messages.configs import (
@@ -74,6 +75,8 @@ class Controller(Protocol):
     async def submit(self, request: Any) -> Any: ...
 
     def describe(self) -> QuorumDescription: ...
+
+    def unserved(self) -> UnservedRecords: ...
 
 
 class Broker:

@@ -197,7 +197,7 @@ class Node:
         self._tell_cuts(METADATA_PARTITION, quorum.cuts)
         for path in quorum.damaged_snapshots:
             self.log.warn(f"snapshot {path}", f"{path} cannot be read: an older snapshot and the log say the same")
-        tell_metadata(self.log, quorum.unserved_counts())
+        tell_metadata(self.log, quorum.unserved().counts())
         if self.operations is not None:
             self.operations.recovering()
         self._settle_strays(logs, quorum)

@@ -50,6 +50,7 @@ from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
+from moldau.core.metadata.unserved import UnservedRecords
 from moldau.errors import (
     InvariantError,
     KafkaError,
@@ -167,9 +168,9 @@ class QuorumRole:
         """The device failed: nothing is decided until a restart."""
         return self.health.is_offline
 
-    def unserved_counts(self) -> dict[str, int]:
-        """How many records of each kind are kept for Apache Kafka and not acted on; after `start`."""
-        return {} if self._host is None else self._host.state.unserved.counts()
+    def unserved(self) -> UnservedRecords:
+        """The records that are kept for Apache Kafka and not acted on; after `start`."""
+        return UnservedRecords() if self._host is None else self._host.state.unserved
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is

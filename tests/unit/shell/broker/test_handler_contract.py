@@ -14,6 +14,13 @@ import pytest
 from moldau.shell.broker.handlers.table import handler_specs
 from moldau.shell.network.context import RequestContext
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -22,6 +29,10 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
     ListConfigResourcesRequest,
+)
+from moldau.wire.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
 )
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -43,6 +54,11 @@ from moldau.wire.protocol.messages.producer_ids import (
     DescribeProducersRequest,
     DescribeProducersTopic,
     InitProducerIdRequest,
+)
+from moldau.wire.protocol.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
 )
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 
@@ -119,6 +135,10 @@ DELETE_RECORDS = DeleteRecordsRequest((DeleteRecordsTopic("t", (DeleteRecordsPar
 LEADER_EPOCH = OffsetForLeaderEpochRequest(-1, (OffsetForLeaderTopic("t", (OffsetForLeaderPartition(0),)),))
 DESCRIBE_PRODUCERS = DescribeProducersRequest((DescribeProducersTopic("t", (0,)),))
 
+CREATE_ACLS = CreateAclsRequest((AclCreation(2, "t", 3, "User:a", "*", 3, 3),))
+DELETE_ACLS = DeleteAclsRequest((DeleteAclsFilter(2, "t", 3, None, None, 3, 3),))
+ALTER_SCRAM = AlterUserScramCredentialsRequest((ScramCredentialDeletion("u", 1),))
+
 DESCRIBE_CONFIGS = DescribeConfigsRequest((DescribeConfigsResource(2, "t"),))
 ALTER_CONFIGS = AlterConfigsRequest((AlterConfigsResource(4, "1"),))
 CHANGE_CONFIGS = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(32, "g"),))
@@ -144,6 +164,13 @@ CHANGE_CONFIGS = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource
         (ApiKey.ALTER_CONFIGS, 2, ALTER_CONFIGS, "responses.0.error_code", 31),
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, CHANGE_CONFIGS, "responses.0.error_code", 30),
         (ApiKey.LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest(), "error_code", 31),
+        (ApiKey.DESCRIBE_ACLS, 3, DescribeAclsRequest(2, None, 3, None, None, 3, 3), "error_code", 31),
+        (ApiKey.CREATE_ACLS, 3, CREATE_ACLS, "results.0.error_code", 31),
+        (ApiKey.DELETE_ACLS, 3, DELETE_ACLS, "filter_results.0.error_code", 31),
+        (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, DescribeUserScramCredentialsRequest(None), "error_code", 31),
+        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, ALTER_SCRAM, "results.0.error_code", 31),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, ConsumerGroupHeartbeatRequest("g"), "error_code", 30),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest(("g",)), "groups.0.error_code", 30),
         (ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=("g",)), "groups.0.error_code", 30),
     ],
 )

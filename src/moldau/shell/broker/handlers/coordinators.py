@@ -8,6 +8,7 @@ from moldau.core.coordination.slices import Sliced
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.handlers.slices import Later, Pace, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.event_log import escape
 from moldau.wire.protocol.messages.coordinators import (
     Coordinator,
     FindCoordinatorRequest,
@@ -27,6 +28,8 @@ INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
 GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
+TRANSACTIONS_NOT_SERVED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
+"""The code that every client takes as final: docs/reference/compatibility.md says what each does with which."""
 NO_NODE = -1
 
 
@@ -79,10 +82,22 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
         return _failed(key, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if key_type == SHARE and not _is_share_key(key):
         return _failed(key, INVALID_REQUEST)
-    if key_type != GROUP:
+    if key_type == TRANSACTION:
+        return _transactions_not_served(broker, context, key)
+    if key_type == SHARE:
         return _failed(key, COORDINATOR_NOT_AVAILABLE)
     host, port = broker.address_for(context)
     return Coordinator(key, broker.node_id, host, port, 0, "")
+
+
+def _transactions_not_served(broker: Broker, context: RequestContext, transactional_id: str) -> Coordinator:
+    """COORDINATOR_NOT_AVAILABLE, as for groups that are not served, would be asked again for ever."""
+    broker.log.warn(
+        "not served: transactions",
+        f"client {escape(context.client_id or '')} at {context.client_address} asks for transactions "
+        f"(transactional.id {escape(transactional_id)}), which are not served: use an idempotent producer",
+    )
+    return _failed(transactional_id, TRANSACTIONS_NOT_SERVED)
 
 
 def _is_share_key(key: str) -> bool:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from moldau.shell.broker.role import Broker
 
-COORDINATOR_NOT_AVAILABLE = ERROR_CODES["COORDINATOR_NOT_AVAILABLE"]
 CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
@@ -26,8 +25,8 @@ def act_init_producer_id(
     """Versions 0-5. v2 flexible (KIP-482), v3 known id and epoch (KIP-360), v4 PRODUCER_FENCED (KIP-588), v5
     transactions v2 (KIP-890).
 
-    Transactions are not served: a transactional id gets 15. Ignored on purpose: the id and epoch of an idempotent
-    producer, which gets a fresh id, as from Kafka.
+    Transactions are not served: a transactional id gets 53, as in FindCoordinator. Ignored on purpose: the id and
+    epoch of an idempotent producer, which gets a fresh id, as from Kafka.
     """
     throttle_time_ms = context.throttle()
 
@@ -36,9 +35,9 @@ def act_init_producer_id(
 
     transactional_id = request.transactional_id
     if transactional_id is not None:
-        if not context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id):
-            return refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return refused(INVALID_REQUEST if transactional_id == "" else COORDINATOR_NOT_AVAILABLE)
+        may_write = context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+        is_empty = may_write and transactional_id == ""
+        return refused(INVALID_REQUEST if is_empty else TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.authorize(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
         return refused(CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):

@@ -1,0 +1,137 @@
+"""SCRAM credentials set, removed and described (KIP-554): kept for Apache Kafka, as no listener here asks for them.
+
+Every answer is Apache Kafka's; its results come in the order of a Java hash map, ours in that of the request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.unserved import UnservedRecords
+from moldau.errors import KafkaError, kafka_error
+from moldau.wire.protocol.messages.metadata_records import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from moldau.wire.protocol.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+MAX_RECORDS_PER_REQUEST = 10_000
+MIN_ITERATIONS = 4_096
+MAX_ITERATIONS = 16_384
+Change = ScramCredentialDeletion | ScramCredentialUpsertion
+_HASHES: dict[int, Callable[..., Any]] = {1: hashlib.sha256, 2: hashlib.sha512}
+"""By mechanism."""
+
+
+def alter_user_scram_credentials(
+    kept: UnservedRecords, request: AlterUserScramCredentialsRequest
+) -> tuple[list[MetadataRecord], AlterUserScramCredentialsResponse]:
+    """The records of what changes, and the answer for each user. A user that stands twice is not changed at all."""
+    changes: dict[str, MetadataRecord | KafkaError] = {}
+    for change in _changes(request):
+        present = changes.get(change.name)
+        if isinstance(present, KafkaError):
+            continue
+        if present is not None:
+            changes[change.name] = kafka_error(
+                "DUPLICATE_RESOURCE", "A user credential cannot be altered twice in the same request"
+            )
+            continue
+        try:
+            changes[change.name] = _record(kept, change)
+        except KafkaError as error:
+            changes[change.name] = error
+    records: list[MetadataRecord] = [one for one in changes.values() if not isinstance(one, KafkaError)]
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+        return [], refused(request, too_large)
+    results = (_result(name, one if isinstance(one, KafkaError) else None) for name, one in changes.items())
+    return records, AlterUserScramCredentialsResponse(results=tuple(results))
+
+
+def refused(request: AlterUserScramCredentialsRequest, error: KafkaError) -> AlterUserScramCredentialsResponse:
+    """`error` for each user."""
+    names = dict.fromkeys(change.name for change in _changes(request))
+    return AlterUserScramCredentialsResponse(results=tuple(_result(name, error) for name in names))
+
+
+def _result(name: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:
+    if error is None:
+        return AlterUserScramCredentialsResult(name, 0, None)
+    # a key that cannot be used fails in Kafka without a word
+    message = None if error.name == "UNKNOWN_SERVER_ERROR" else error.message
+    return AlterUserScramCredentialsResult(name, error.code, message)
+
+
+def _changes(request: AlterUserScramCredentialsRequest) -> tuple[Change, ...]:
+    return (*request.deletions, *request.upsertions)
+
+
+def _record(kept: UnservedRecords, change: Change) -> RemoveUserScramCredentialRecord | UserScramCredentialRecord:
+    if change.name == "":
+        raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Username must not be empty")
+    algorithm = _HASHES.get(change.mechanism)
+    if algorithm is None:
+        raise kafka_error("UNSUPPORTED_SASL_MECHANISM", "Unknown SCRAM mechanism")
+    if isinstance(change, ScramCredentialDeletion):
+        if kept.scram_credential(change.name, change.mechanism) is None:
+            raise kafka_error("RESOURCE_NOT_FOUND", "Attempt to delete a user credential that does not exist")
+        return RemoveUserScramCredentialRecord(change.name, change.mechanism)
+    if change.iterations < MIN_ITERATIONS:
+        raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Too few iterations")
+    if change.iterations > MAX_ITERATIONS:
+        raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Too many iterations")
+    if not change.salted_password:
+        raise kafka_error("UNKNOWN_SERVER_ERROR")
+    # RFC 5802: of the password only what a server needs is kept
+    client_key = hmac.digest(change.salted_password, b"Client Key", algorithm)
+    return UserScramCredentialRecord(
+        name=change.name,
+        mechanism=change.mechanism,
+        salt=change.salt,
+        stored_key=algorithm(client_key).digest(),
+        server_key=hmac.digest(change.salted_password, b"Server Key", algorithm),
+        iterations=change.iterations,
+    )
+
+
+def describe_user_scram_credentials(
+    kept: Iterable[UserScramCredentialRecord], request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Mechanisms and iterations of the users asked for, or of all; no secrets."""
+    by_user: dict[str, list[CredentialInfo]] = {}
+    for record in kept:
+        by_user.setdefault(record.name, []).append(CredentialInfo(record.mechanism, record.iterations))
+    times: dict[str, int] = {}
+    for user in request.users or ():
+        times[user.name] = times.get(user.name, 0) + 1
+    results = [_described(name, times.get(name, 1), by_user.get(name)) for name in times or by_user]
+    return DescribeUserScramCredentialsResponse(results=tuple(results))
+
+
+def _described(name: str, times: int, found: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        error = kafka_error(
+            "DUPLICATE_RESOURCE",
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
+        )
+    elif found is None:
+        error = kafka_error("RESOURCE_NOT_FOUND", f"Attempt to describe a user credential that does not exist: {name}")
+    else:
+        infos = tuple(sorted(found, key=lambda info: info.mechanism))
+        return DescribeUserScramCredentialsResult(name, credential_infos=infos)
+    return DescribeUserScramCredentialsResult(name, error.code, error.message)

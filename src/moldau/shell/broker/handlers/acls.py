@@ -1,0 +1,67 @@
+"""Access control lists: without an authorizer, which is never there, Kafka refuses each request with 54."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.errors import KafkaError, ProtocolError, kafka_error
+from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+_NO_AUTHORIZER = "No Authorizer is configured."
+
+
+def act_describe_acls(broker: Broker, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Versions 1-3. v1 pattern types (KIP-290), v2 flexible, v3 resources of users (KIP-373).
+
+    54 for every filter; a code 0 closes the connection, as in Kafka. ACLs that Apache Kafka wrote are kept, and not
+    described: without an authorizer Kafka does not describe them either. Ignored on purpose: nothing.
+    """
+    _check_codes(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
+    refusal = _refusal(context, Operation.DESCRIBE)
+    message = "No Authorizer is configured on the broker" if refusal.name == "SECURITY_DISABLED" else refusal.message
+    return DescribeAclsResponse(
+        throttle_time_ms=context.throttle(), error_code=refusal.code, error_message=message, resources=()
+    )
+
+
+def act_create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    """Versions 1-3, as `act_describe_acls` (KIP-140). 54 for every ACL. Ignored on purpose: nothing."""
+    for acl in request.creations:
+        _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
+    refusal = _refusal(context, Operation.ALTER)
+    result = AclCreationResult(refusal.code, refusal.message)
+    return CreateAclsResponse(throttle_time_ms=context.throttle(), results=(result,) * len(request.creations))
+
+
+def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    """Versions 1-3, as `act_describe_acls` (KIP-140). 54 for every filter. Ignored on purpose: nothing."""
+    for one in request.filters:
+        _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
+    refusal = _refusal(context, Operation.ALTER)
+    result = DeleteAclsFilterResult(refusal.code, refusal.message)
+    return DeleteAclsResponse(throttle_time_ms=context.throttle(), filter_results=(result,) * len(request.filters))
+
+
+def _check_codes(*codes: int) -> None:
+    """Code 0 is UNKNOWN; codes that nobody knows pass."""
+    if 0 in codes:
+        raise ProtocolError("an ACL of an UNKNOWN resource type, pattern type, operation or permission type")
+
+
+def _refusal(context: RequestContext, operation: int) -> KafkaError:
+    if not context.authorize(operation, Resource.CLUSTER, CLUSTER_NAME):
+        return kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
+    return kafka_error("SECURITY_DISABLED", _NO_AUTHORIZER)

@@ -1,0 +1,53 @@
+"""Consumer groups whose assignment the broker makes (KIP-848): refused at once, as Kafka does at `group.version` 0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.errors import ERROR_CODES
+from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.event_log import escape
+from moldau.wire.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DescribedConsumerGroup,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
+GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
+
+
+def act_consumer_group_heartbeat(
+    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """Versions 0-1. KIP-848; v1 subscriptions by pattern. 35 for every group. Ignored on purpose: nothing."""
+    code = UNSUPPORTED_VERSION
+    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+        code = GROUP_AUTHORIZATION_FAILED
+    broker.log.warn(
+        "not served: group.protocol=consumer",
+        f"client {escape(context.client_id or '')} at {context.client_address} asks for group.protocol=consumer "
+        f"(group {escape(request.group_id)}), which is not served: use group.protocol=classic",
+    )
+    return ConsumerGroupHeartbeatResponse(throttle_time_ms=context.throttle(), error_code=code)
+
+
+def act_consumer_group_describe(
+    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    """Versions 0-1. KIP-848; v1 member types. 35 for every group. Ignored on purpose: nothing."""
+    groups = tuple(
+        DescribedConsumerGroup(
+            error_code=UNSUPPORTED_VERSION
+            if context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id)
+            else GROUP_AUTHORIZATION_FAILED,
+            group_id=group_id,
+        )
+        for group_id in request.group_ids
+    )
+    return ConsumerGroupDescribeResponse(throttle_time_ms=context.throttle(), groups=groups)

@@ -1,0 +1,75 @@
+"""Requests of features that are not served: what they ask, legally, and whether the metadata may change."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages import acls, consumer_groups, scram
+
+TOPIC, LITERAL, USER, ANY_HOST, READ, ALLOW = 2, 3, "User:somebody", "*", 3, 3
+
+Request = tuple[Any, bool]
+
+
+def _describe_acls(chance: random.Random, prefix: str) -> Request:
+    name = chance.choice((None, f"{prefix}-t0"))
+    return acls.DescribeAclsRequest(TOPIC, name, LITERAL, None, None, READ, ALLOW), False
+
+
+def _create_acls(chance: random.Random, prefix: str) -> Request:
+    acl = acls.AclCreation(TOPIC, f"{prefix}-t0", LITERAL, USER, ANY_HOST, READ, ALLOW)
+    return acls.CreateAclsRequest((acl,) * chance.randrange(3)), False
+
+
+def _delete_acls(chance: random.Random, prefix: str) -> Request:
+    one = acls.DeleteAclsFilter(TOPIC, f"{prefix}-t0", LITERAL, None, None, READ, ALLOW)
+    return acls.DeleteAclsRequest((one,) * chance.randrange(3)), False
+
+
+def _describe_user_scram_credentials(chance: random.Random, prefix: str) -> Request:
+    users = tuple(scram.UserName(f"{prefix}-u{chance.randrange(3)}") for _ in range(chance.randrange(1, 4)))
+    return scram.DescribeUserScramCredentialsRequest(users), False
+
+
+def _alter_user_scram_credentials(chance: random.Random, prefix: str) -> Request:
+    def user() -> str:
+        return chance.choice(("", *(f"{prefix}-u{number}" for number in range(4))))
+
+    def mechanism() -> int:
+        return chance.choice((0, 1, 1, 1, 2, 2, 3))
+
+    deletions = tuple(scram.ScramCredentialDeletion(user(), mechanism()) for _ in range(chance.randrange(3)))
+    upsertions = tuple(
+        scram.ScramCredentialUpsertion(
+            user(),
+            mechanism(),
+            chance.choice((4095, 4096, 8192, 16384, 16385)),
+            b"salt",
+            chance.choice((b"", b"p" * 32)),
+        )
+        for _ in range(chance.randrange(4))
+    )
+    return scram.AlterUserScramCredentialsRequest(deletions, upsertions), True
+
+
+def _consumer_group_heartbeat(chance: random.Random, prefix: str) -> Request:
+    name = chance.choice(("", f"{prefix}-g0"))
+    return consumer_groups.ConsumerGroupHeartbeatRequest(name, "member", 0, subscribed_topic_names=("t",)), False
+
+
+def _consumer_group_describe(chance: random.Random, prefix: str) -> Request:
+    return consumer_groups.ConsumerGroupDescribeRequest((f"{prefix}-g0", "")[: chance.randrange(3)]), False
+
+
+REFUSED: dict[ApiKey, Callable[[random.Random, str], Request]] = {
+    ApiKey.DESCRIBE_ACLS: _describe_acls,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
+}
