@@ -212,7 +212,9 @@ def _check_type(name: str, text: str) -> None:
 
 def _check_acts(name: str, text: str, view: BrokerSettings) -> None:
     row = row_of(name)
-    if row is None or (row[5] == IGNORED and name not in _JAVA_CLASSES):
+    has_no_effect = row is None or row[5] == IGNORED or (row[5] == NOT_SERVED and row[0] == name)
+    if row is None or (has_no_effect and name not in _JAVA_CLASSES):
+        # taken and stored, as at the start
         return
     is_in_force = name in ROWS_BY_NAME and parse_value(name, row[1], text) == view.get(name)
     if is_in_force:

@@ -150,11 +150,6 @@ def test_no_layer_breaks_a_broker(layer: dict[str, str]) -> None:
         ({"log.retention.ms": "0"}, True, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"listeners": "PLAINTEXT://:1"}, False, "Cannot update listeners dynamically: it changes with a restart"),
         (
-            {"ssl.cipher.suites": "x"},
-            False,
-            "Cannot update ssl.cipher.suites: it is not served yet, and would have no effect",
-        ),
-        (
             {"listener.name.a.ssl.keystore.password": "x"},
             False,
             "Cannot update listener.name.a.ssl.keystore.password: it is not served yet, and would have no effect",
@@ -171,6 +166,8 @@ def test_a_change_that_is_refused(changes: dict[str, str], is_cluster_wide: bool
     "changes",
     [
         {"message.max.bytes": "7"},
+        {"ssl.cipher.suites": "x"},
+        {"sasl.kerberos.min.time.before.relogin": "58000"},
         {"num.io.threads": "16"},
         {"num.io.threads": "4"},
         {"leader.replication.throttled.rate": "7"},
@@ -181,7 +178,7 @@ def test_a_change_that_is_refused(changes: dict[str, str], is_cluster_wide: bool
 )
 def test_a_change_that_is_taken(changes: dict[str, str]) -> None:
     alter(changes)
-    if "ssl.cipher.suites" not in changes:
+    if not any(name.startswith(("ssl.", "sasl.")) for name in changes):
         alter(changes, is_cluster_wide=True)
 
 

@@ -38,7 +38,7 @@ def act_describe_acls(broker: Broker, context: RequestContext, request: Describe
 
 
 def act_create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Versions 1-3, as `act_describe_acls` (KIP-140). 54 for every ACL. Ignored on purpose: nothing."""
+    """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every ACL. Ignored on purpose: nothing."""
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
     refusal = _refusal(context, Operation.ALTER)
@@ -47,7 +47,7 @@ def act_create_acls(broker: Broker, context: RequestContext, request: CreateAcls
 
 
 def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Versions 1-3, as `act_describe_acls` (KIP-140). 54 for every filter. Ignored on purpose: nothing."""
+    """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every filter. Ignored on purpose: nothing."""
     for one in request.filters:
         _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
     refusal = _refusal(context, Operation.ALTER)
