@@ -8,18 +8,19 @@ FlushPlan, off the event loop; after that the indexes of a sealed segment are re
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import msgspec
 
-from moldau.core.log.damage import DamagedBatchError
+from moldau.core.log.damage import MIN_BATCH_LENGTH, DamagedBatchError
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from moldau.core.log.time_index import TimeIndex
 from moldau.core.log.transaction_index import AbortedTransaction, decode_transactions, encode_transactions
 from moldau.ports import Disk, File
-from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
+from moldau.wire.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 from moldau.wire.records.crc import crc32c
 
 LOG_SUFFIX = ".log"
@@ -37,7 +38,8 @@ _NEVER_MS = 1 << 62
 _SCAN_BYTES = 8192
 """Two index intervals: finds a batch behind an index entry in one read, unless batches are larger."""
 
-_unpack_header = HEADER.unpack_from
+_unpack_place = struct.Struct(">qi4xb6xi").unpack_from
+"""Of a batch header: base offset, batch length, magic, last offset delta."""
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
@@ -286,19 +288,19 @@ class Segment:
                 return ~position
             local = 0
             while local + HEADER_SIZE <= len(data):
-                fields = _unpack_header(data, local)
-                first, last = fields[0], fields[0] + fields[6]
-                next_local = local + fields[1] + LENGTH_OVERHEAD
-                is_batch = next_local >= local + HEADER_SIZE and fields[3] == MAGIC and position + next_local <= size
-                if not (is_batch and expected <= first <= last < end_offset):
+                first, length, magic, delta = _unpack_place(data, local)
+                last = first + delta
+                if length < MIN_BATCH_LENGTH or magic != MAGIC or first < expected or last < first:
                     raise DamagedBatchError(file.path, position + local, "no record batch begins here")
                 if last >= offset:
+                    if last >= end_offset or position + local + length + LENGTH_OVERHEAD > size:
+                        raise DamagedBatchError(file.path, position + local, "a record batch that cannot end here")
                     if first > offset and not may_have_holes:
                         raise DamagedBatchError(file.path, position + local, f"offset {first} where {offset} must be")
                     return position + local
                 expected = last + 1
-                local = next_local
-            if local == 0:
+                local += length + LENGTH_OVERHEAD
+            if local == 0 or position + local > size:
                 raise DamagedBatchError(file.path, position, f"a record batch is cut at byte {position + len(data)}")
             position += local
         return size
