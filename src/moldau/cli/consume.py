@@ -14,7 +14,8 @@ import msgspec
 from moldau.cli.arguments import TIMES, Subparsers, int32, int64, time_ms
 from moldau.cli.cluster import TIMEOUT_S, add_cluster_arguments, client_settings, explained
 from moldau.cli.output import CommandError, print_json
-from moldau.cli.records import TEMPLATE_FIELDS, parse_template, to_json
+from moldau.cli.records import TEMPLATE_FIELDS, parse_template
+from moldau.products.record_json import record_as_json
 
 BEGINNING, END = "beginning", "end"
 MAX_LAST = 100_000
@@ -270,7 +271,7 @@ def _printer(arguments: argparse.Namespace) -> Printer:
     if sys.stdout is None:
         raise CommandError("standard output is closed")
     if arguments.json:
-        return lambda message: print_json(to_json(message))
+        return lambda message: print_json(record_as_json(message))
     null = os.fsencode(arguments.null)
     if arguments.template is not None:
         write = parse_template(arguments.template, null)

@@ -38,29 +38,6 @@ class Record(msgspec.Struct, frozen=True):
 # --- JSON ---
 
 
-def to_json(message: Any) -> dict[str, object]:
-    """A record that was read, a message of confluent-kafka."""
-    kind, timestamp = message.timestamp()
-    return {
-        "topic": message.topic(),
-        "partition": message.partition(),
-        "offset": message.offset(),
-        "timestamp": timestamp if kind else None,
-        "key": _to_json(message.key()),
-        "value": _to_json(message.value()),
-        "headers": [[name, _to_json(value)] for name, value in message.headers() or []],
-    }
-
-
-def _to_json(data: bytes | None) -> object:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
 def from_json(line: bytes) -> Record:
     """The record of a line. Topic and offset are not looked at. Raises CommandError for what is no record."""
     try:

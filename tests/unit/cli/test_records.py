@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Message
 
 from moldau.cli.output import CommandError
-from moldau.cli.records import from_json, parse_template, to_json
+from moldau.cli.records import from_json, parse_template
+from moldau.products.record_json import record_as_json
 
 
 def message(key: bytes | None, value: bytes | None, headers: Any = None, at: tuple[int, int] = (1, 5)) -> Message:
@@ -22,14 +23,14 @@ def test_json_brings_every_byte_back() -> None:
     samples: list[bytes | None] = [None, b"", b"null", b"\xff\x00", 'Gl\u00fcck \u2028\n"'.encode(), b"\xed\xa0\x80"]
     samples += [source.randbytes(source.randrange(40)) for _ in range(200)]
     for sample in samples:
-        line = json.dumps(to_json(message(sample, sample, [("a", sample), ("a", None)])))
+        line = json.dumps(record_as_json(message(sample, sample, [("a", sample), ("a", None)])))
         back = from_json(line.encode())
         assert (back.key, back.value, back.headers) == (sample, sample, [("a", sample), ("a", None)])
         assert (back.timestamp_ms, back.partition) == (5, 2)
 
 
 def test_a_record_without_a_timestamp_gets_the_time_of_writing() -> None:
-    line = json.dumps(to_json(message(b"k", b"v", at=(0, -1))))
+    line = json.dumps(record_as_json(message(b"k", b"v", at=(0, -1))))
     assert from_json(line.encode()).timestamp_ms is None
 
 

@@ -32,11 +32,11 @@ from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import ClusterError, GroupFacts, TopicFacts
 from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
 from moldau.products.console.core.charts import draw
-from moldau.products.console.core.record_json import record_as_json
 from moldau.products.console.core.shown import ShownRecord, show_count, show_rate, show_size, visible
 from moldau.products.console.sampler import Snapshot
 from moldau.products.console.tail import Tail, show_record
 from moldau.products.console.viewers import MAX_STREAMS, Console
+from moldau.products.record_json import record_as_json
 from moldau.shell.node.http_endpoint import is_loopback_host
 
 TOPICS_PER_PAGE = 50

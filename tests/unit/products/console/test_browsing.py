@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.products.console.core.browsing import COUNTS, Question, read_question, read_time, write_next
-from moldau.products.console.core.record_json import bytes_as_json
 from moldau.products.console.core.shown import indent_json
+from moldau.products.record_json import bytes_as_json
 
 texts = st.text(max_size=30)
 
