@@ -35,7 +35,7 @@ from tests.torture.producers import (
     wait_for,
 )
 from tests.torture.raw_order import ORDERED, RawOrder
-from tests.torture.readers import TorturedReader
+from tests.torture.readers import TorturedReader, wait_until_all_is_read
 
 PRODUCERS = 8
 RAW_CONNECTIONS = 3
@@ -81,16 +81,15 @@ def run(seed: str, minutes: float, folder: Path) -> Ledger:
         writers.append(KeyedProducer(broker.address, seed, ledger, writing))
         writers += [RawOrder(number, broker.port, seed, ledger, writing) for number in range(RAW_CONNECTIONS)]
         writers.append(Operator(broker.address, seed, ledger, writing))
-        readers: list[threading.Thread] = [
-            TorturedReader(group, broker.address, seed, ledger, reading) for group in ("first", "second")
-        ]
-        for thread in writers + readers:
+        readers = [TorturedReader(group, broker.address, seed, ledger, reading) for group in ("first", "second")]
+        for thread in [*writers, *readers]:
             thread.start()
         storm(broker, minutes * 60, ledger, choices)
         writing.set()
         wait_for(writers, ledger)
+        wait_until_all_is_read(readers, ledger)
         reading.set()
-        wait_for(readers, ledger)
+        wait_for(list(readers), ledger)
         # One more life, so that what is judged is what a start finds.
         broker.stop_and_start()
         judge(broker.address, ledger)

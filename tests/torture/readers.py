@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -11,6 +12,7 @@ from tests.torture.ledger import Ledger, Partition
 from tests.torture.producers import TOPICS
 
 STAYS_S = (10, 60)
+CATCHES_UP_WITHIN_S = 120
 
 
 class TorturedReader(threading.Thread):
@@ -84,3 +86,18 @@ class TorturedReader(threading.Thread):
             if each.error is None:
                 self.committed[(each.topic, each.partition)] = each.offset
                 self.ledger.count("commits")
+
+
+def wait_until_all_is_read(readers: list[TorturedReader], ledger: Ledger) -> None:
+    """Once nobody writes any more, each group comes to the end of what was acknowledged."""
+    ends: dict[Partition, int] = {}
+    for (_, where), offsets in ledger.offsets.items():
+        ends[where] = max(ends.get(where, 0), offsets[-1] + 1)
+    deadline = time.monotonic() + CATCHES_UP_WITHIN_S
+    for reader in readers:
+        while left := {where: end for where, end in ends.items() if reader.next_offset.get(where, 0) < end}:
+            if time.monotonic() > deadline:
+                seen = {where: reader.next_offset.get(where, 0) for where in left}
+                ledger.problem(f"{reader.name} stands at {seen} and does not come to {left}")
+                break
+            time.sleep(0.1)
