@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
+from moldau.shell.io.twins.memory_disk import Fault
 from moldau.simulation.checkers.ledger import Value
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.kinds import has_kind, settings_of
@@ -17,6 +18,11 @@ from moldau.simulation.workers import SimulatedWorkers
 from moldau.simulation.workloads.producers import PlainProducer
 from moldau.simulation.world import World, directory_path
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.log_dirs import (
     AlterReplicaLogDir,
@@ -154,3 +160,32 @@ def test_a_time_is_found_in_a_partition_that_moves_meanwhile(timestamp):
     for answer in while_it_moves(ask):
         found = answer.topics[0].partitions[0]
         assert (found.error_code, found.offset) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_deletion_is_not_acknowledged_by_a_directory_that_just_failed(seed):
+    """The worker knows that a flush failed before the loop does; then power is lost."""
+
+    async def story(world, topic):
+        for _ in range(10):
+            await produce(world, topic, -1)
+        world.worker_weather.delay_max = 1.0
+        world.disks[0].fail(Fault("flush", "io", ".log", times=1))
+        clients = [await BrokerClient.open(world.network, f"{n}", world.port, Random(n)) for n in range(10)]
+        producer = PlainProducer(world, "last", topic)
+        batch = producer.make_batch(0, [Value(producer.name, 0, True)])
+        clients[0].send(ApiKey.PRODUCE, producer.make_request(clients[0], {0: batch}, -1))
+        answers = []
+        for offset, client in enumerate(clients[1:], 1):
+            await asyncio.sleep(0.15)
+            item = DeleteRecordsPartition(partition_index=0, offset=offset)
+            request = DeleteRecordsRequest((DeleteRecordsTopic(topic.name, (item,)),), timeout_ms=5_000)
+            answers.append(client.send(ApiKey.DELETE_RECORDS, request))
+        results = [(await answer).topics[0].partitions[0] for answer in answers]
+        deleted = max(result.low_watermark for result in results)
+        world.kill("machine")
+        assert await world.boot()
+        return deleted, partition_of(world).log.log_start_offset
+
+    deleted, log_start_offset = tell(story, seed)
+    assert log_start_offset >= deleted

@@ -77,5 +77,9 @@ class TopicAudit(ClientLoop):
         return self.is_finished
 
     async def step(self) -> None:
-        await self.admin.verify(await self.client())
+        client = await self.client()
+        await self.admin.verify(client)
+        for topic in self.admin.topics.values():
+            if topic.may_exist and not topic.may_be_absent and topic.configs is not None:
+                await self.admin.describe(client, topic)
         self.is_finished = True

@@ -13,6 +13,7 @@ SHARES = {
     "directories": 0.4,
     "epochs": 0.4,
     "failed flushes": 0.6,
+    "late cleaning": 0.3,
     "quotas": 0.3,
     "questions": 0.3,
     "retention by bytes": 0.4,

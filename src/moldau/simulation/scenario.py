@@ -21,7 +21,7 @@ from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.directory_mover import DirectoryMover
 from moldau.simulation.workloads.epoch_asker import EpochAsker
 from moldau.simulation.workloads.group_members import GroupMember
-from moldau.simulation.workloads.producers import IdempotentProducer, PlainProducer
+from moldau.simulation.workloads.producers import IdempotentProducer, LateProducer, PlainProducer
 from moldau.simulation.workloads.questioner import Questioner
 from moldau.simulation.workloads.quota_admin import LimitedProducer, QuotaAdmin, QuotaAuditor
 from moldau.simulation.workloads.readers import Auditor, Consumer
@@ -47,6 +47,7 @@ AUDIT_PATIENCE_S = 120.0
 GROUP = "readers"
 SIMPLE_GROUP = "positions"
 EXPIRY_SHARE = 0.2
+LATE_BATCHES = 10
 SHORTEST_RETENTION_MS = 2_000
 """Of those that the administrator of the settings gives to the topic that expires."""
 
@@ -81,10 +82,13 @@ class Scenario:
             world.check_node()
             if not world.is_up:
                 await self.troubles.restart(is_trouble_allowed=True)
+            elif self.troubles.is_flush_failure_due():
+                await self.troubles.fail_flush()
             elif self.troubles.drawn:
                 await self.random.choice(self.troubles.drawn)()
         await self.heal()
         await self.drain()
+        await self.let_clean()
         await self.audit("before the last restart")
         await self.last_restart()
         await self.audit("after the last restart")
@@ -246,6 +250,19 @@ class Scenario:
         except TimeoutError as error:
             raise ViolationError("a healthy node makes progress", "the clients could not finish") from error
         world.check_node()
+
+    async def let_clean(self) -> None:
+        """The compacted topic is cleaned several times while most keys stay as they are."""
+        if not has_kind(self.world.seed, "late cleaning"):
+            return
+        late = LateProducer(self.world, "late", self.topics[3])
+        for _ in range(LATE_BATCHES):
+            try:
+                await late.step()
+            except UnansweredError as error:
+                raise ViolationError("a healthy node answers", str(error)) from error
+            await asyncio.sleep(1.0)
+        late.close()
 
     async def last_restart(self) -> None:
         world = self.world

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 
 from moldau.shell.io.twins.memory_disk import Fault, Operation
@@ -19,6 +20,7 @@ class Troubles:
         self.world = world
         self.random = world.random
         self.flush_random = kind_random(world.seed, "failed flushes")
+        self.flush_fails_s = self.flush_random.uniform(1, 12) if has_kind(world.seed, "failed flushes") else math.inf
         self.drawn: list[Callable[[], Awaitable[None]]] = []
         self.is_restart_needed = False
         self.is_power_safe = True
@@ -112,6 +114,23 @@ class Troubles:
         self.world.heal_disks()
         if operation == "flush":
             await self.flush_failed()
+
+    def is_flush_failure_due(self) -> bool:
+        """Once in a story of this kind, while nothing else is broken."""
+        return self.world.loop.time() >= self.flush_fails_s and not self.is_restart_needed
+
+    async def fail_flush(self) -> None:
+        """The next flush fails, and soon after power is lost: nothing of what failed may have been acknowledged."""
+        self.flush_fails_s = math.inf
+        self.world.fail_disk(Fault("flush", "io", ".log", times=1))
+        self.world.trace.tell("the next flush of *.log fails")
+        self.is_restart_needed = True
+        await asyncio.sleep(self.flush_random.choice((0.1, 0.5, 1.0)))
+        self.world.heal_disks()
+        if self.world.is_up:
+            self.world.kill("machine")
+        else:
+            self.is_power_safe = False
 
     async def flush_failed(self) -> None:
         """Pages may be lost that a later process would trust: power is lost now, or never in this story."""

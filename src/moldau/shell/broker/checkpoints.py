@@ -53,6 +53,8 @@ class Checkpoints:
         full: StorageFullError | None = None
         for directory in self._broker.partitions.logs:
             if directory.health.is_offline:
+                # a worker may have found that just now: nobody is answered before the partitions are offline
+                self._broker.directory_failed()
                 continue
             try:
                 plan = plan_of(directory)

@@ -120,7 +120,10 @@ class PartitionLedger:
         self.epochs = EpochLedger(self.name)
         self.values: dict[int, Value] = {}
         self.offsets: dict[Value, int] = {}
-        self._last_of_key: dict[int, int] = {}
+        self.last_of_key: dict[int, int] = {}
+        """By key the offset of its last known record."""
+        self.last_sequences: dict[int, int] = {}
+        """By producer id the last sequence that was acknowledged."""
         self._skipped: dict[int, int] = {}
         """By key the last known record that a reader did not get, and that nothing known supersedes yet."""
         self.asked_start_offset = 0
@@ -163,15 +166,15 @@ class PartitionLedger:
             raise ViolationError("no duplicates", f"{self.name}: {value} lies at {other} and, {how} now, at {offset}")
         self.values[offset] = value
         self.offsets[value] = offset
-        if offset > self._last_of_key.get(value.key, -1):
-            self._last_of_key[value.key] = offset
+        if offset > self.last_of_key.get(value.key, -1):
+            self.last_of_key[value.key] = offset
         self.end = max(self.end, offset + 1)
 
     def skipped(self, begin: int, end: int) -> None:
         """A reader of a compacted topic got nothing of [begin, end): all that is known there must be superseded."""
         for offset in range(max(begin, self.log_start_offset), end):
             value = self.values.get(offset)
-            if value is not None and self._last_of_key[value.key] <= offset:
+            if value is not None and self.last_of_key[value.key] <= offset:
                 # a later record of the key, which nobody has read so far, may be the cause: the next audit knows
                 self._skipped[value.key] = max(offset, self._skipped.get(value.key, -1))
 
@@ -245,7 +248,8 @@ class PartitionLedger:
         for offset in lost:
             del self.offsets[self.values.pop(offset)]
         self.end = min(self.end, survivor_end)
-        self._last_of_key = {key: offset for key, (offset, _) in self._last_records({}).items()}
+        self.last_of_key = {key: offset for key, (offset, _) in self._last_records({}).items()}
+        self.last_sequences.clear()
         self.epochs.cut(survivor_end)
         self.legal_losses += 1
         return len(lost)

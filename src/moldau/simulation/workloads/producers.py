@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from moldau.simulation.checkers.ledger import VALUE_HEADER, PartitionLedger, SentTimes, Value
+from moldau.simulation.checkers.ledger import (
+    KEYS,
+    TOMBSTONE_EVERY,
+    VALUE_HEADER,
+    PartitionLedger,
+    SentTimes,
+    Value,
+)
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -215,6 +222,7 @@ class IdempotentProducer(Producer):
                 self.producer_id = -1
                 return
             lane.unacknowledged.popleft()
+            lane.ledger.last_sequences[self.producer_id] = batch.base_sequence + len(batch.values) - 1
             return
         lane.is_refused = True
         if code not in SEQUENCE_ERRORS:
@@ -257,9 +265,7 @@ class PlainProducer(Producer):
         partitions = range(self.topic.partitions)
         for partition in self.random.sample(partitions, self.random.randint(1, self.topic.partitions)):
             count = self.random.choice((1, 2, 10))
-            writer = f"{self.name}/{self.lives}"
-            values = [Value(writer, self.next_number + index, True) for index in range(count)]
-            self.next_number += count
+            values = [Value(f"{self.name}/{self.lives}", self.take_number(), True) for _ in range(count)]
             sent[partition] = values
             codecs = (*OLD_CODECS, "zstd") if client.version_of(ApiKey.PRODUCE) >= FIRST_ZSTD_VERSION else OLD_CODECS
             batches[partition] = self.make_batch(partition, values, codecs=codecs)
@@ -272,6 +278,10 @@ class PlainProducer(Producer):
             )
         await self.pause()
 
+    def take_number(self) -> int:
+        self.next_number += 1
+        return self.next_number - 1
+
     def answered(self, sent: dict[int, list[Value]], answer: ProduceResponse) -> None:
         """Takes one response, at the instant of its arrival."""
         for topic in answer.responses:
@@ -282,3 +292,11 @@ class PlainProducer(Producer):
                     continue
                 ledger.acknowledged(response.base_offset, sent[response.index])
                 self.world.trace.note("acked", self.name, response.index, response.base_offset)
+
+
+class LateProducer(PlainProducer):
+    """Writes only values of one key, and so leaves the last records of the others to the cleaner."""
+
+    def take_number(self) -> int:
+        number = super().take_number() * KEYS
+        return self.take_number() if number % TOMBSTONE_EVERY == 0 else number

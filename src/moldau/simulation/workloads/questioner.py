@@ -44,7 +44,11 @@ from moldau.wire.protocol.messages.partitions import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
+from moldau.wire.protocol.messages.producer_ids import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopic,
+)
 
 if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
@@ -78,6 +82,8 @@ class Questioner(ClientLoop):
 
     async def step(self) -> None:
         client = await self.client()
+        if self.random.random() < 0.15:
+            await self.describe_producers(client)
         api_key, request = self.random.choice(self.questions(client))
         answer = await client.request(api_key, request, API_VERSIONS[api_key].response)
         for error_code in errors_of(answer):
@@ -87,6 +93,23 @@ class Questioner(ClientLoop):
                 )
         self.world.trace.note("asked", self.name, api_key.name)
         await asyncio.sleep(self.random.choice((0.02, 0.1, 0.3)))
+
+    async def describe_producers(self, client: BrokerClient) -> None:
+        """Whoever wrote with idempotence is known, with what was acknowledged last."""
+        topic = self.random.choice(self.topics)
+        ledger = topic.ledger(self.world, self.random.randrange(topic.partitions))
+        expected, legal_losses = dict(ledger.last_sequences), ledger.legal_losses
+        request = DescribeProducersRequest((DescribeProducersTopic(topic.name, (ledger.partition,)),))
+        answer = await client.request(ApiKey.DESCRIBE_PRODUCERS, request, DescribeProducersResponse)
+        described = answer.topics[0].partitions[0]
+        if described.error_code or ledger.legal_losses != legal_losses:
+            return
+        found = {producer.producer_id: producer.last_sequence for producer in described.active_producers}
+        for producer_id, sequence in expected.items():
+            if found.get(producer_id, -1) < sequence:
+                raise ViolationError(
+                    "active producers are known", f"{ledger.name}: {producer_id} wrote up to {sequence}, told {found}"
+                )
 
     def questions(self, client: BrokerClient) -> tuple[tuple[ApiKey, msgspec.Struct], ...]:
         topic = self.random.choice(self.topics)

@@ -34,7 +34,7 @@ OTHERS = ("nobody-1", "nobody-2")
 """Client ids with quotas that no client bears."""
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
-RATES = (1_000, 5_000, 50_000)
+RATES = (300, 5_000, 50_000)
 RULE = "only who passes a quota waits"
 MAX_WINDOWS = 12
 """One more than `quota.window.num` ever is: so many seconds may be used up at once."""
@@ -171,5 +171,6 @@ class LimitedProducer(PlainProducer):
         if limit == NOTHING and answer.throttle_time_ms and now_s - self.admin.changed_s > MAX_WINDOWS:
             raise ViolationError(RULE, f"{answer.throttle_time_ms} ms without a quota")
         recent = [size for at_s, size in self.used if now_s - at_s < 1.0]
-        if limit > 0 and sum(recent) > 2 * limit * MAX_WINDOWS and not answer.throttle_time_ms:
+        windows = int(self.world.settings["quota.window.num"]) + 1
+        if limit > 0 and sum(recent) > limit * windows and not answer.throttle_time_ms:
             raise ViolationError(RULE, f"{sum(recent)} bytes in a second, allowed are {limit}, and no wait")

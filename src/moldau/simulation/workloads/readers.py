@@ -161,10 +161,12 @@ class Consumer(ClientLoop):
         await self.pause()
 
     def seek(self) -> None:
-        """One partition is read on at any offset that is known."""
+        """One partition is read on at any offset, in a compacted one often at one that must still be there."""
         position = self.positions[self.seeks.choice(list(self.positions))]
         ledger = position.ledger
         offset = self.seeks.randint(ledger.log_start_offset, max(ledger.end, ledger.log_start_offset))
+        if ledger.rules.is_compacted and ledger.last_of_key and self.seeks.random() < 0.7:
+            offset = self.seeks.choice(sorted(ledger.last_of_key.values()))
         self.positions[ledger.partition] = Position(ledger, offset)
 
     def draw_max_bytes(self) -> int:

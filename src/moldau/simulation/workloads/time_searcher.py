@@ -53,7 +53,8 @@ class TimeSearcher(ClientLoop):
         is_maximum = (
             client.version_of(ApiKey.LIST_OFFSETS) >= FIRST_MAX_TIMESTAMP_VERSION and self.random.random() < 0.2
         )
-        near_ms = timestamps[self.random.choice(list(known.values()))]
+        survivors = sorted(ledger.last_of_key.values()) if ledger.rules.is_compacted else list(known)
+        near_ms = timestamps[known[self.random.choice(survivors)]]
         wanted_ms = near_ms + self.random.choice((0, self.random.randint(-MAX_DISTANCE_MS, MAX_DISTANCE_MS)))
         asked_ms = MAX_TIMESTAMP if is_maximum else wanted_ms
         searched = ListOffsetsPartition(partition_index=ledger.partition, timestamp=asked_ms)

@@ -49,28 +49,26 @@ def _delete_all(
             if pace.is_slice_over():
                 yield
     results: dict[str, dict[int, Result]] = {}
-    moved: list[Partition] = []
-    is_any_accepted = False
+    accepted: list[tuple[Partition, bool]] = []
     for name, offsets in asked.items():
         results[name] = {}
         for index, offset in offsets.items():
-            result = results[name][index] = _delete_one(broker, context, name, index, offset, moved)
-            is_any_accepted = is_any_accepted or not result[1]
+            results[name][index] = _delete_one(broker, context, name, index, offset, accepted)
             if pace.is_slice_over():
                 yield
-    if is_any_accepted:
+    if accepted:
         # also if nothing moved: what an earlier request moved may not be on the disk yet
-        return _finish(broker, context, results, moved)
+        return _finish(broker, context, results, accepted)
     return (yield from _tell(context, results))
 
 
 def _delete_one(
-    broker: Broker, context: RequestContext, name: str, index: int, offset: int, moved: list[Partition]
+    broker: Broker, context: RequestContext, name: str, index: int, offset: int, accepted: list[tuple[Partition, bool]]
 ) -> Result:
+    """Adds to `accepted` the partition, and whether its log start offset moved."""
     try:
         found = _deletable_partition(broker, context, name, index)
-        if _delete(found, offset):
-            moved.append(found)
+        accepted.append((found, _delete(found, offset)))
     except KafkaError as error:
         return -1, error.code
     return found.log.log_start_offset, 0
@@ -102,18 +100,22 @@ def _delete(partition: Partition, offset: int) -> bool:
 
 
 async def _finish(
-    broker: Broker, context: RequestContext, results: dict[str, dict[int, Result]], moved: list[Partition]
+    broker: Broker,
+    context: RequestContext,
+    results: dict[str, dict[int, Result]],
+    accepted: list[tuple[Partition, bool]],
 ) -> DeleteRecordsResponse:
-    for partition in moved:
-        # the epochs in front of the new start are gone too: a flush writes that down
-        broker.touched[partition.number] = partition
-        broker.flusher.request(partition)
+    for partition, is_moved in accepted:
+        if is_moved:
+            # the epochs in front of the new start are gone too: a flush writes that down
+            broker.touched[partition.number] = partition
+            broker.flusher.request(partition)
     try:
         await broker.checkpoints.save_log_start_offsets()
     except StorageFullError:
         # it holds until a crash, as it does in Apache Kafka; the checkpoint by the clock tries again
         broker.is_checkpoint_due = True
-    for partition in moved:
+    for partition, _ in accepted:
         if partition.is_offline:
             topic_partition = partition.topic_partition
             results[topic_partition.topic][topic_partition.partition] = (-1, KAFKA_STORAGE_ERROR)
