@@ -80,7 +80,7 @@ class SlowToFlushPartitions(SimulatedWorkers):
     """The metadata log is flushed at once, partitions take 20 s."""
 
     async def run(self, work):
-        if "Flusher" in work.__qualname__:
+        if "Flusher" in getattr(work, "__qualname__", ""):
             await asyncio.sleep(20)
         return await super().run(work)
 
