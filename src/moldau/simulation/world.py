@@ -64,6 +64,9 @@ class SimulatedEventLog(EventLog):
     def write(self, level: int, kind: str, message: str, **fields: str | int) -> None:
         self._world.trace.tell(f"log {logging.getLevelName(level)} {message.splitlines()[0]}")
 
+    def finding(self, level: int, kind: str, message: str) -> None:
+        self.write(level, kind, message)
+
     def unforeseen(self, kind: str, message: str, error: BaseException) -> None:
         self._world.violate(ViolationError("nothing fails unseen", f"{message}\n{''.join(format_exception(error))}"))
 
