@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench fuzz seeds planted lint ci oracle clients differential bench-against torture clean
+.PHONY: help demo test slow bench fuzz seeds planted lint ci oracle clients differential bench-against torture dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -19,6 +19,7 @@ help:
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
+	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
 	@echo "make clients [AGAINST=HOST:PORT]   kafkajs, franz-go, Kafka's Java client (npm, go, a JDK)"
 
 .venv/.python:
@@ -94,6 +95,11 @@ planted: .venv/.test
 
 oracle: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/pytest -m java tests
+
+# Wheel and sdist in dist/, with the version of the changelog, each extra tried in an environment of its own.
+EXTRAS ?= base columnar spark
+dist:
+	PYTHON=$(PYTHON) deploy/dist $(EXTRAS)
 
 ci:
 	bash .ci/run
