@@ -154,7 +154,8 @@ def test_no_large_or_foreign_file_is_kept() -> None:
 
 def test_the_documents_name_only_files_that_exist() -> None:
     for document in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+        text = document.read_text()
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text) + re.findall(r'(?:src|href)="([^"#:]+)"', text):
             assert (document.parent / target).exists(), f"{document.name} points to {target}"
 
 

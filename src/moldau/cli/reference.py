@@ -49,7 +49,7 @@ does), print what they print and exit as they do: `--help` exits 1, as does a ca
 with Kafka's own tools, line by line, stands in `tests/conformance/kafka_tools`.
 
 What differs: the texts of `--help`; a Java trace on standard error is one sentence here; listings are sorted where
-Kafka's come out of a hash map; an absent broker is told at once, where Kafka tries for a minute (the
+Kafka's come out of a hash map; an absent broker is an error at once, where Kafka tries for a minute (the
 console tools say it and go on trying).
 
 What is missing: SASL and TLS (a `security.protocol` other than PLAINTEXT is refused), SCRAM credentials in

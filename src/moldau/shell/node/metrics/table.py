@@ -190,7 +190,7 @@ _NETWORK_ROWS: tuple[_Row, ...] = (
      "Connections", "ConnectionGroup"),
     ("kafka_server_socket_server_metrics_connections", GAUGE,
      ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor"),
-     "Connections by what ApiVersions told of the client; at most 100 kinds", "ServerConnection.software"),
+     "Connections by the client's software, as ApiVersions names it; at most 100 kinds", "ServerConnection.software"),
     ("kafka_server_socket_server_metrics_connection_creation_total", COUNTER, (), "Connections accepted",
      "ConnectionGroup"),
     ("kafka_server_delayedoperationpurgatory_purgatorysize", GAUGE, ("delayedOperation",),

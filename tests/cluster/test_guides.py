@@ -1,0 +1,82 @@
+"""Every example of README.md, docs/use and docs/reference/errors.md runs as it stands there, against a real broker.
+
+Those that need Spark run in tests/spark/test_guides.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.guides import ADDRESS, Block, blocks
+from tests.cluster.running_broker import RunningBroker
+
+RUN_BY_CI = re.compile(r"git clone|make demo|make test|pip install")
+"""`.ci/run` itself does what these lines say."""
+ALL = [block for block in blocks() if not block.needs_spark]
+PYTHON = [block for block in ALL if block.language in ("python", "diff")]
+SHELL = [block for block in ALL if block.language == "sh"]
+EXAMPLE_TIMEOUT_S = 120
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    """What `moldau up` of the examples starts, on a free port."""
+    broker = RunningBroker("--listen", "127.0.0.1:0", "--page-port", "0", cwd=tmp_path_factory.mktemp("guides"))
+    broker.wait_until_ready()
+    run_line("moldau topics create orders", broker.address, Path.cwd())
+    run_line("echo coffee | moldau produce orders", broker.address, Path.cwd())
+    yield broker
+    assert broker.stop() == 0
+
+
+def run_line(line: str, address: str, directory: Path) -> None:
+    """A command line of an example, with the test's broker where the example has the default one."""
+    command = line.partition("  #")[0].strip()
+    if not RUN_BY_CI.search(command) and not command.startswith("moldau up"):
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        result = subprocess.run(
+            ["bash", "-c", f"{command} -b {address}"],
+            cwd=directory,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=EXAMPLE_TIMEOUT_S,
+            check=False,
+        )
+        assert result.returncode == 0, command + result.stdout + result.stderr
+
+
+def test_each_example_is_of_a_kind_that_is_run() -> None:
+    assert {block.language for block in blocks()} <= {"python", "diff", "sh", "yaml"}
+    assert len(PYTHON) >= 14
+    assert len(SHELL) >= 4
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.id)
+def test_an_example_in_python_runs(block: Block, broker: RunningBroker, tmp_path: Path) -> None:
+    source = block.text.replace(ADDRESS, broker.address)
+    if block.language == "diff":  # what the reader has afterwards
+        source = "".join(line[1:] for line in source.splitlines(keepends=True) if not line.startswith("-"))
+    is_suite = "def test_" in source
+    script = tmp_path / ("test_example.py" if is_suite else "example.py")
+    script.write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"] if is_suite else [sys.executable]
+    result = subprocess.run(
+        [*command, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=EXAMPLE_TIMEOUT_S, check=False
+    )
+    assert result.returncode == 0, source + result.stdout + result.stderr
+    if is_suite:
+        assert re.search(r"\b[1-9]\d* passed", result.stdout), result.stdout
+
+
+@pytest.mark.parametrize("block", SHELL, ids=lambda block: block.id)
+def test_an_example_of_commands_runs(block: Block, broker: RunningBroker, tmp_path: Path) -> None:
+    for line in block.text.splitlines():
+        run_line(line, broker.address, tmp_path)

@@ -1,0 +1,56 @@
+"""The examples of README.md and docs/use that need Spark run as they stand there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cluster.guides import ADDRESS, Block, blocks
+
+ALL = [block for block in blocks() if block.needs_spark]
+COMMAND = "import sys; from moldau.cli.main import main; sys.exit(main(sys.argv[1:]))"
+RUN_TIMEOUT_S = 300
+
+
+def of(language: str) -> list[Block]:
+    return [block for block in ALL if block.language == language]
+
+
+def test_a_spark_program_runs(spark: object, new_topic: Callable[..., str], bootstrap_servers: str) -> None:
+    """In this session: `getOrCreate` gives the one that there is."""
+    topic = new_topic()
+    assert of("python")
+    for block in of("python"):
+        source = block.text.replace(ADDRESS, bootstrap_servers).replace('"orders"', f'"{topic}"')
+        names: dict[str, object] = {}
+        exec(compile(source, block.id, "exec"), names)
+        assert "orders" in names
+
+
+def test_the_pipeline_of_the_guide_runs_and_its_lag_is_shown(
+    new_topic: Callable[..., str], produce: Callable[..., None], bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """The whole page of the guide, with each command of its block, in their order."""
+    (page,) = of("yaml")
+    new_topic(name="orders")
+    new_topic(name="orders-per-minute")
+    produce("orders", [(None, b'{"user": "ann", "amount": 2.5}'), (None, b"no JSON")])
+    (tmp_path / "orders-per-minute.yaml").write_text(page.text.replace(ADDRESS, bootstrap_servers), encoding="utf-8")
+    shown = []
+    for line in "".join(block.text for block in of("sh")).splitlines():
+        words = line.partition("  #")[0].split()
+        assert words[0] == "moldau", line
+        address = [] if words[1] == "pipeline" else ["-b", bootstrap_servers]
+        result = subprocess.run(
+            [sys.executable, "-c", COMMAND, *words[1:], *address],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+        assert result.returncode == 0, line + result.stdout + result.stderr
+        shown.append(result.stdout)
+    assert "no JSON" in shown[-1], shown  # what did not parse is kept
