@@ -91,7 +91,7 @@ def test_json_goes_out_and_comes_back_as_it_was(run, moldau_cluster: Cluster) ->
     assert records("cli-json-copy") == records("cli-json")
     told = run("produce", "cli-json-copy", "--json", text='{"value": "v"}\n{"valeu": "v"}\n', code=1)
     assert told.startswith("moldau: line 2: a record has no field 'valeu'")
-    assert "(1 record written to cli-json-copy, 0 not)" in told
+    assert "(1 record written to cli-json-copy)" in told
 
 
 def test_a_part_of_a_topic_is_read(run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_the_console_tools_of_kafka_say_that_they_wait_for_a_broker(nobody: str)
         assert process.stderr is not None
         line = process.stderr.readline()
         process.kill()
-    assert line == f"WARN Connection to {nobody} could not be established. Trying on.\n"
+    assert line == f"WARN Connection to {nobody} could not be established. Trying again.\n"
 
 
 def test_a_topic_that_is_there_is_not_said_to_be_created(moldau_cluster: Cluster, moldau_topic: str) -> None:
@@ -143,6 +144,27 @@ def test_an_output_that_takes_no_more_is_a_sentence(moldau_cluster: Cluster, mol
         assert (done.returncode, done.stderr) == (1, "moldau: No space left on device\n")
 
 
+def test_a_closed_standard_output_is_a_sentence(moldau_cluster: Cluster, moldau_topic: str) -> None:
+    moldau_cluster.produce(moldau_topic, "coffee")
+    command = f'exec "{sys.executable}" -m moldau.cli.main consume {moldau_topic} -b {moldau_cluster.bootstrap_servers}'
+    done = subprocess.run(["sh", "-c", command + " >&-"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "moldau: standard output is closed\n")
+
+
+def test_a_terminal_that_has_only_ascii_gets_the_whole_answer(moldau_cluster: Cluster, moldau_topic: str) -> None:
+    moldau_cluster.produce(moldau_topic, "Gl\u00fcck")
+    at = ("-b", moldau_cluster.bootstrap_servers)
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for words, printed in (
+        (("topics", "describe", moldau_topic), "-----"),
+        (("consume", moldau_topic, "--last", "1", "--json"), '"Gl\\u00fcck"'),
+    ):
+        command = [sys.executable, "-m", "moldau.cli.main", *words, *at]
+        done = subprocess.run(command, capture_output=True, text=True, env=ascii_only, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert printed in done.stdout
+
+
 def test_records_without_a_standard_input_are_asked_for(moldau_cluster: Cluster, moldau_topic: str) -> None:
     command = f'exec "{sys.executable}" -m moldau.cli.main produce {moldau_topic} -b {moldau_cluster.bootstrap_servers}'
     done = subprocess.run(["sh", "-c", command + " <&-"], capture_output=True, text=True, timeout=60, check=False)
@@ -164,7 +186,7 @@ def test_a_reader_whose_broker_dies_says_so_and_goes_on(moldau_own_cluster: Clus
         cluster.wait_for(group="kitchen", members=1)
         cluster.kill()
         assert process.stderr is not None
-        assert process.stderr.readline() == f"moldau: {address} does not answer any more; trying on\n"
+        assert process.stderr.readline() == f"moldau: {address} does not answer any more; trying again\n"
         cluster.restart()
         cluster.wait_for(group="kitchen", members=1, timeout=30)
         cluster.produce("orders", "coffee")

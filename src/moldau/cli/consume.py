@@ -156,7 +156,7 @@ def _outage_teller(address: str) -> Callable[[Any], None]:
 
         if error.code() == KafkaError._ALL_BROKERS_DOWN and not told:
             told.append(address)
-            print(f"moldau: {address} does not answer any more; trying on", file=sys.stderr, flush=True)
+            print(f"moldau: {address} does not answer any more; trying again", file=sys.stderr, flush=True)
 
     return tell
 

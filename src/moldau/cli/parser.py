@@ -141,10 +141,10 @@ class CommandParser(argparse.ArgumentParser):
     # --- help ---
 
     def format_help(self) -> str:
-        text = super().format_help()
-        if self.examples:
-            text += "\nexamples:\n" + "".join(f"  {line}\n" for line in self.examples)
-        return text
+        below = commands_of(self).values()
+        # a noun shows one example of each of its verbs
+        lines = self.examples or [parser.examples[0] for parser in below if isinstance(parser, CommandParser)]
+        return f"{super().format_help()}\nexamples:\n" + "".join(f"  {line}\n" for line in lines)
 
 
 def is_flag(word: str) -> bool:

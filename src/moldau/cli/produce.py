@@ -115,12 +115,15 @@ def _write_all(writer: _Writer, texts: Iterator[bytes], shape: _Shape) -> None:
 def _report(arguments: argparse.Namespace, writer: _Writer, lines: InputLines | None, signals: StopSignals) -> int:
     if writer.failure:
         written = f"{_counted(writer.acknowledged)} written to {arguments.topic}"
-        raise CommandError(f"{writer.failure} ({written}, {writer.taken - writer.acknowledged} not)")
+        lost = writer.taken - writer.acknowledged
+        raise CommandError(f"{writer.failure} ({written}{f', {lost} not' if lost else ''})")
     end = ""
     if signals.received:
         end = f"; stopped by {'Ctrl-C' if signals.received == signal.SIGINT else signals.name}"
         if lines is not None and lines.unfinished:
             end += f"; a line without its end ({lines.unfinished} bytes) was not written"
+        if sys.stderr is not None and sys.stderr.isatty():
+            print(file=sys.stderr)  # the terminal shows ^C in the line
     print(f"{_counted(writer.acknowledged)} to {arguments.topic}{end}", file=sys.stderr)
     return 128 + signals.received if signals.received else 0
 

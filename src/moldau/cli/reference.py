@@ -49,8 +49,8 @@ does), print what they print and exit as they do: `--help` exits 1, as does a ca
 with Kafka's own tools, line by line, stands in `tests/conformance/kafka_tools`.
 
 What differs: the texts of `--help`; a Java trace on standard error is one sentence here; listings are sorted where
-Kafka's come out of a hash map; an absent broker is an error at once, where Kafka tries for a minute (the
-console tools say it and go on trying).
+Kafka's come out of a hash map; an absent broker is reported at once, where Kafka tries for a minute (the
+console tools report it and try again until Ctrl-C).
 
 What is missing: SASL and TLS (a `security.protocol` other than PLAINTEXT is refused), SCRAM credentials in
 `kafka-configs --user`, groups of the new protocol (KIP-848) in `kafka-consumer-groups --describe`, formatters and line

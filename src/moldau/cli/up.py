@@ -1,4 +1,4 @@
-"""`moldau up`: a broker that runs until it is told to stop."""
+"""`moldau up`: a broker that runs until Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 

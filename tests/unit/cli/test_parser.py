@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.cli.kafka.tools import TOOLS
+from moldau.cli.kafka.options import COMMON_OPTIONS, parse
+from moldau.cli.kafka.tools import TOOLS, load
 from moldau.cli.main import build_parser, main
 from moldau.cli.parser import CommandParser, commands_of
 
@@ -91,6 +92,19 @@ def test_a_command_that_needs_another_word_prints_its_help(
         main(words)
     assert ended.value.code == 2
     assert ("topics and records:" if not words else "describe") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_help_of_kafkas_tools_ends_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 1
+    example = capsys.readouterr().err.splitlines()[-1].split()
+    assert example[:2] == ["moldau", name]
+    parse((*load(name).OPTIONS, *COMMON_OPTIONS), example[2:])
+
+
+def test_the_help_of_a_noun_shows_its_verbs_in_use() -> None:
+    topics = commands_of(build_parser())["topics"].format_help()
+    assert "\nexamples:\n  moldau topics create orders --partitions 3\n  moldau topics list\n" in topics
 
 
 def test_the_help_lists_kafkas_own_tools() -> None:

@@ -114,7 +114,7 @@ def unreachable_warning(address: str) -> Callable[[Any], None]:
 
         if error.code() == KafkaError._ALL_BROKERS_DOWN and not said:
             said.append(address)
-            print(f"WARN Connection to {address} could not be established. Trying on.", file=sys.stderr, flush=True)
+            print(f"WARN Connection to {address} could not be established. Trying again.", file=sys.stderr, flush=True)
 
     return warn
 

@@ -66,7 +66,9 @@ OPTIONS = (
     Option("to-offset", "Reset to this offset.", "offset", kind="long"),
     Option("to-datetime", "Reset to the first record at or after this time.", "YYYY-MM-DDThh:mm:ss.sss"),
     Option("by-duration", "Reset to the first record of the last P1DT2H3M4S.", "duration"),
-    Option("shift-by", "Move by so many records, back where it is negative.", "number of offsets", kind="long"),
+    Option(
+        "shift-by", "Move by this number of offsets; a negative number moves back.", "number of offsets", kind="long"
+    ),
     Option("from-file", "Reset to the offsets of a CSV file.", "path"),
 )
 

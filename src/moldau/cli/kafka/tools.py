@@ -25,6 +25,19 @@ TOOLS = {
 """The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
 
 
+EXAMPLES = {
+    "kafka-topics": "--create --topic orders --partitions 3",
+    "kafka-configs": "--alter --topic orders --add-config retention.ms=86400000",
+    "kafka-consumer-groups": "--describe --group kitchen",
+    "kafka-console-producer": "--topic orders --reader-property parse.key=true",
+    "kafka-console-consumer": "--topic orders --from-beginning",
+    "kafka-get-offsets": "--topic orders --time latest",
+    "kafka-delete-records": "--offset-json-file offsets.json",
+    "kafka-log-dirs": "--describe --topic-list orders",
+}
+"""What `--help` ends with, behind the tool's name and its broker."""
+
+
 class Tool(Protocol):
     """What each tool's module has."""
 
@@ -49,6 +62,9 @@ def run_tool(name: str, words: Sequence[str]) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)
         print(usage(options), file=sys.stderr)
+        if str(error) == tool.SUMMARY:
+            example = f"moldau {name} --bootstrap-server 127.0.0.1:9092 {EXAMPLES[name]}"
+            print(f"\nexample:\n  {example}", file=sys.stderr)
     except (ArgumentError, ProtocolError) as error:
         print(error, file=sys.stderr)
     return 1

@@ -39,8 +39,8 @@ OPTIONS = (
     Option("delete", "Delete topics with all their records."),
     Option("topic", "The topic; a regular expression, except with --create.", "topic"),
     Option("topic-id", "Describe the topic of this id.", "topic id"),
-    Option("partitions", "How many partitions the topic shall have.", "# of partitions", kind="int"),
-    Option("replication-factor", "How many replicas each partition shall have.", "replication factor", kind="int"),
+    Option("partitions", "The number of partitions of the topic.", "# of partitions", kind="int"),
+    Option("replication-factor", "The number of replicas of each partition.", "replication factor", kind="int"),
     Option(
         "replica-assignment",
         "The brokers of each partition's replicas, partitions separated by commas, brokers by colons.",
