@@ -141,10 +141,14 @@ class CommandParser(argparse.ArgumentParser):
     # --- help ---
 
     def format_help(self) -> str:
-        below = commands_of(self).values()
-        # a noun shows one example of each of its verbs
-        lines = self.examples or [parser.examples[0] for parser in below if isinstance(parser, CommandParser)]
-        return f"{super().format_help()}\nexamples:\n" + "".join(f"  {line}\n" for line in lines)
+        return f"{super().format_help()}\nexamples:\n" + "".join(f"  {line}\n" for line in self._examples())
+
+    def _examples(self) -> list[str]:
+        """Its own examples; a noun shows the first of each command below it."""
+        if self.examples:
+            return list(self.examples)
+        below = [inner for inner in commands_of(self).values() if isinstance(inner, CommandParser)]
+        return [line for inner in below for line in inner._examples()[:1]]
 
 
 def is_flag(word: str) -> bool:
