@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench fuzz seeds planted lint ci oracle clients differential bench-against torture dist clean
+.PHONY: help demo test slow bench fuzz seeds planted sim-coverage lint ci oracle clients differential bench-against torture dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -18,6 +18,7 @@ help:
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
+	@echo "make sim-coverage   which lines of core and shell a hundred seeds of the simulator run"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
 	@echo "make dist [EXTRAS='base columnar spark']   wheel and sdist, checked and installed in bare environments"
 	@echo "make clients [AGAINST=HOST:PORT]   kafkajs, franz-go, Kafka's Java client (npm, go, a JDK)"
@@ -92,6 +93,12 @@ seeds: .venv/.test
 # The first seed that finds each planted bug without one: AGAIN=--again for all of them.
 planted: .venv/.test
 	$(BIN)/python -m tests.simulation.planting --jobs $(JOBS) $(AGAIN)
+
+# Which lines of the deciding code and of the shell of the broker a hundred seeds run.
+SIMULATED := src/moldau/core,src/moldau/shell/broker,src/moldau/shell/network,src/moldau/shell/quorum
+sim-coverage: .venv/.test
+	$(BIN)/coverage run --source $(SIMULATED) -m moldau.simulation --seeds 1..100
+	$(BIN)/coverage report --skip-covered --sort cover
 
 oracle: .venv/.test
 	MOLDAU_KAFKA_LIBS=$$($(BIN)/python -m benchmarks.peers) $(BIN)/pytest -m java tests

@@ -222,7 +222,8 @@ class IdempotentProducer(Producer):
                 self.producer_id = -1
                 return
             lane.unacknowledged.popleft()
-            lane.ledger.last_sequences[self.producer_id] = batch.base_sequence + len(batch.values) - 1
+            if self.producer_id >= 0:  # else another partition was refused meanwhile, and this life is over
+                lane.ledger.last_sequences[self.producer_id] = batch.base_sequence + len(batch.values) - 1
             return
         lane.is_refused = True
         if code not in SEQUENCE_ERRORS:
