@@ -117,7 +117,8 @@ class Troubles:
 
     def is_flush_failure_due(self) -> bool:
         """Once in a story of this kind, while nothing else is broken."""
-        return self.world.loop.time() >= self.flush_fails_s and not self.is_restart_needed
+        is_time = self.world.loop.time() >= self.flush_fails_s
+        return is_time and self.is_power_safe and not self.is_restart_needed
 
     async def fail_flush(self) -> None:
         """The next flush fails, and soon after power is lost: nothing of what failed may have been acknowledged."""
@@ -127,14 +128,15 @@ class Troubles:
         self.is_restart_needed = True
         await asyncio.sleep(self.flush_random.choice((0.1, 0.5, 1.0)))
         self.world.heal_disks()
-        if self.world.is_up:
+        if self.is_power_safe and self.world.is_up:
             self.world.kill("machine")
         else:
             self.is_power_safe = False
 
     async def flush_failed(self) -> None:
         """Pages may be lost that a later process would trust: power is lost now, or never in this story."""
-        if has_kind(self.world.seed, "failed flushes") and self.flush_random.random() < 0.7:
+        may_lose = self.is_power_safe and has_kind(self.world.seed, "failed flushes")
+        if may_lose and self.flush_random.random() < 0.7:
             self.world.kill("machine")
         else:
             self.is_power_safe = False
