@@ -18,6 +18,7 @@ from moldau.telemetry import BOUND_REACHED, Telemetry
 MAX_REQUEST_MEMORY_BYTES = 512 << 20
 RESPONSE_MEMORY_BYTES = 128 << 20
 MIN_FETCH_BYTES = 1 << 20
+MIN_FETCH_BYTES_OVER_LIMIT = 128 << 10
 LONG_REQUESTS_BYTES = 128 << 20
 
 
@@ -148,11 +149,13 @@ class ResponseMemory:
         return self.unsent_bytes > self.limit_bytes // 2
 
     def fetch_allowance_bytes(self) -> int:
-        """The most that one fetch may bring into memory now: a quarter of what is left, and never less than 1 MiB."""
+        """The most that one fetch may bring into memory now: a quarter of what is left, at least 1 MiB, and 128 KiB where
+        nothing is left."""
         if self.is_short:
             # a transport tells when it is empty only if it was above its high water
             for connection in list(self._unsent):
                 connection.count_unsent()
             if self.is_short:
                 self._telemetry.count(BOUND_REACHED, "response.memory.bytes")
-        return max(MIN_FETCH_BYTES, (self.limit_bytes - self.unsent_bytes) // 4)
+        left_bytes = self.limit_bytes - self.unsent_bytes
+        return max(MIN_FETCH_BYTES, left_bytes // 4) if left_bytes > 0 else MIN_FETCH_BYTES_OVER_LIMIT

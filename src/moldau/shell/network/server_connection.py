@@ -34,7 +34,6 @@ FIRST_FRAME_BYTES = 64 << 10
 SPARE_BYTES = 1 << 20
 MAX_SPARES = 4
 JOIN_BYTES = 64 << 10
-LARGE_BYTES = 256 << 10
 EXPIRED_CONNECTIONS = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
 HIGH_WATER = "connection.high.water.bytes"
 PENDING_RESPONSES = "connection.pending.responses"
@@ -275,7 +274,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             parts = cast("list[Buffer]", answer)
             self._out += parts
             self._out_bytes += sum(map(len, parts))
-        if self._out_bytes >= LARGE_BYTES:
+        if self._out_bytes > JOIN_BYTES:
             self._flush_out()
 
     def _begin_frame(self, view: memoryview, position: int, end: int) -> None:
@@ -471,7 +470,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             transport.write(b"".join(out))
         else:
             transport.writelines(out)
-        if size >= LARGE_BYTES or self._unsent_bytes:
+        if size > JOIN_BYTES or self._unsent_bytes:
             self._note_written(transport, size)
 
     def _note_written(self, transport: asyncio.Transport, size: int) -> None:

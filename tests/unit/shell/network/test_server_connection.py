@@ -310,8 +310,10 @@ async def test_fetches_get_smaller_as_unread_responses_grow() -> None:
     assert memory.fetch_allowance_bytes() == 32 << 20
     memory.unsent_bytes = 64 << 20
     assert memory.fetch_allowance_bytes() == 16 << 20
-    memory.unsent_bytes = 1 << 30
+    memory.unsent_bytes = 127 << 20
     assert memory.fetch_allowance_bytes() == 1 << 20
+    memory.unsent_bytes = 1 << 30
+    assert memory.fetch_allowance_bytes() == 128 << 10
 
 
 async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: Any) -> None:
@@ -394,3 +396,22 @@ async def test_consumers_that_never_read_cannot_fill_the_memory(start_node: Any)
     assert all(client.wire.is_read_paused for client in clients)
     other = node.connect()
     assert len((await other.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics) == 1
+
+
+async def test_many_consumers_that_never_read_hold_little_more_than_the_memory_for_responses(start_node: Any) -> None:
+    limit_bytes, count = 8 << 20, 150
+    node = await start_node({"moldau.response.memory.bytes": str(limit_bytes)})
+    await node.create_topic("t")
+    producer = node.connect()
+    for _ in range(100):
+        producer.send(ApiKey.PRODUCE, 9, produce_request(b"x" * 16_000))
+    assert len(producer.answers()) == 100
+    clients = [node.connect() for _ in range(count)]
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=55 << 20)
+    greedy = FetchRequest(max_bytes=55 << 20, topics=(FetchTopic(topic="t", partitions=(partition,)),))
+    for client in clients:
+        client.wire.is_stuck = True
+        client.feed(b"".join(client.request(ApiKey.FETCH, 12, greedy) for _ in range(5)))
+        await node.turns(5)
+    unsent_bytes = sum(client.wire.unsent for client in clients)
+    assert limit_bytes < unsent_bytes < limit_bytes + (1 << 20) + count * (130 << 10)
