@@ -149,8 +149,8 @@ class ResponseMemory:
         return self.unsent_bytes > self.limit_bytes // 2
 
     def fetch_allowance_bytes(self) -> int:
-        """The most that one fetch may bring into memory now: a quarter of what is left, at least 1 MiB, and 128 KiB where
-        nothing is left."""
+        """The most that one fetch may bring into memory now: a quarter of what is left, at least 1 MiB, and 128 KiB
+        where nothing is left."""
         if self.is_short:
             # a transport tells when it is empty only if it was above its high water
             for connection in list(self._unsent):
