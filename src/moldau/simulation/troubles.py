@@ -135,7 +135,7 @@ class Troubles:
 
     async def flush_failed(self) -> None:
         """Pages may be lost that a later process would trust: power is lost now, or never in this story."""
-        may_lose = self.is_power_safe and has_kind(self.world.seed, "failed flushes")
+        may_lose = self.is_power_safe and self.world.is_up and has_kind(self.world.seed, "failed flushes")
         if may_lose and self.flush_random.random() < 0.7:
             self.world.kill("machine")
         else:
