@@ -45,7 +45,7 @@ def test_a_broker_that_is_not_there_is_told_before_spark_starts():
 
 def test_a_missing_topic_is_told_with_the_line_that_makes_it(cluster: Cluster):
     servers, topic = cluster.bootstrap_servers, cluster.topic()
-    expected = f"topic 'none' does not exist on {servers}; this makes it: moldau topics create none --bootstrap-server"
+    expected = f"topic 'none' does not exist on {servers}; to create it: moldau topics create none --bootstrap-server"
     for source, sink in (("none", topic), (topic, "none")):
         with pytest.raises(PreflightError, match=expected):
             check_cluster(page(servers, source, sink))

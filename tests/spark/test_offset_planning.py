@@ -108,7 +108,7 @@ def test_records_that_are_gone_fail_the_query_or_are_left_out():
     lost = [PartitionRange("a", 0, 2, 50), PartitionRange("a", 1, 60, 40), PartitionRange("b", 0, 20, 20)]
     with pytest.raises(DataLossError, match="a-0: offsets 2 to 9 are gone") as error:
         check_bounds(lost, FakeLog(), fail_on_data_loss=True)
-    assert "a-1: reading had come to offset 60" in str(error.value)
+    assert "a-1: the next offset to read was 60" in str(error.value)
     kept, said = check_bounds(lost, FakeLog(), fail_on_data_loss=False)
     assert kept == [PartitionRange("a", 0, 10, 50)]
     assert len(said) == 2

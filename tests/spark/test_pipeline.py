@@ -207,7 +207,7 @@ def test_a_batch_is_one_parquet_file_however_often_it_is_written(spark, tmp_path
             "never-made",
             "select value from source",
             "value",
-            "^topic 'never-made' does not exist on .*; this makes it: ",
+            "^topic 'never-made' does not exist on .*; to create it: ",
         ),
     ],
 )

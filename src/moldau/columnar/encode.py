@@ -78,7 +78,7 @@ def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
     """
     names = batch.schema.names
     if "value" not in names:
-        raise ValueError(f"a column named value is needed, there are: {', '.join(names) or 'none'}")
+        raise ValueError(f"the table needs a column named value; its columns are: {', '.join(names) or 'none'}")
     keys = _as_binary(batch, "key") if "key" in names else None
     if keys is not None and keys.null_count == len(keys):
         keys = None

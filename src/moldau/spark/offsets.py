@@ -110,7 +110,7 @@ def resolve_start(
     if late and not options.use_latest_after_last_timestamp:
         raise StartError(
             f"no record of {late[0]} is at or after its starting timestamp {wanted[late[0]]}; "
-            "startingOffsetsByTimestampStrategy=latest starts at the end then"
+            "set startingOffsetsByTimestampStrategy to latest to start at the end"
         )
     return _with_latest(found, late, lookup)
 
@@ -139,7 +139,7 @@ def check_bounds(
         first = earliest[span.topic_partition]
         if span.size < 0:
             losses.append(
-                f"{span.topic}-{span.partition}: reading had come to offset {span.start_offset}, "
+                f"{span.topic}-{span.partition}: the next offset to read was {span.start_offset}, "
                 f"but the partition ends at {span.end_offset}"
             )
             continue

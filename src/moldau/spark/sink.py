@@ -53,7 +53,7 @@ def check_columns(options: SinkOptions, schema: StructType) -> None:
     if options.topic is None and "topic" not in types:
         raise OptionError("no topic: set the option 'topic', or give every row a column 'topic'")
     if options.topic is not None and "topic" in types:
-        raise OptionError("the option 'topic' and a column 'topic' cannot both be: which one is meant?")
+        raise OptionError("both the option 'topic' and a column 'topic' name a topic: remove one of them")
 
 
 def write_records(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> RecordsWritten:

@@ -129,7 +129,9 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
             ranges, losses = [], []
             for partition in partitions:
                 if end[partition] > latest[partition]:
-                    losses.append(f"{partition}: it ends at {latest[partition]}, before offset {end[partition]}")
+                    losses.append(
+                        f"{partition}: the partition ends at {latest[partition]}, before offset {end[partition]}"
+                    )
                 last = min(end[partition], latest[partition])
                 ranges.append(_range(partition, min(start[partition], last), last, topic_ids))
             planning.raise_losses(losses, fail_on_data_loss=options.fail_on_data_loss)
@@ -216,7 +218,7 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
             self._topics.commit(self.options.group_id, planning.offset_from_dict(end).offsets)
         except KafkaError as error:
             # it is for looking at only: the stream goes on by its checkpoint
-            logger.warning("group %s does not show the progress: %s", self.options.group_id, error)
+            logger.warning("the progress was not committed to group %s: %s", self.options.group_id, error)
 
     def stop(self) -> None:
         if self._cluster is not None:

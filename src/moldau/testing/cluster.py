@@ -238,7 +238,7 @@ class Cluster:
 
     def _check_started(self) -> None:
         if self._owner_pid and self._owner_pid != os.getpid():
-            raise MoldauError("the cluster belongs to the parent process: here only its address is of use")
+            raise MoldauError("the cluster runs in the parent process: a child process can use only its address")
         if not self._is_started:
             raise MoldauError("the cluster is not running: use it as a context manager, or call start()")
 
@@ -340,7 +340,7 @@ class Cluster:
         """
         duration_ms = round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
         if duration_ms < 0:
-            raise ValueError("the cluster's time only goes ahead")
+            raise ValueError("the cluster's time cannot go back")
         self._check_started()
         with self._life:
             if self._runtime is None:
@@ -537,7 +537,7 @@ class Cluster:
                 yield False
                 return
             if time.monotonic() >= deadline:
-                raise NotReachedError(f"waited for {timeout:g} s; at last {seen}")
+                raise NotReachedError(f"waited for {timeout:g} s; last seen: {seen}")
             yield True
 
     # -- fork

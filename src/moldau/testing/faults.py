@@ -93,9 +93,9 @@ class Action(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Raises ValueError for what a caller may not ask for."""
         if self.when not in ("before", "after"):
-            raise ValueError(f"when={self.when!r}: before or after the work")
+            raise ValueError(f"when={self.when!r}: the values are 'before' and 'after'")
         if self.kind == "delay" and self.delay_ms < 0:
-            raise ValueError(f"ms={self.delay_ms}: a delay is at least 0 ms")
+            raise ValueError(f"ms={self.delay_ms}: the least delay is 0 ms")
 
     @property
     def detail(self) -> str:
@@ -119,7 +119,7 @@ class Fault:
         group: str | None = None,
     ) -> None:
         if times is not None and times < 1:
-            raise ValueError(f"times={times}: a fault happens at least once, or None for always")
+            raise ValueError(f"times={times}: the least count is 1; None means always")
         if action is not None:
             action.check()
         self._faults = faults
@@ -285,7 +285,7 @@ class _Steps(ABC):
 
         for key in api_keys(api) or ():
             if not has_error_code(key):
-                raise ValueError(f"an answer of {api_name(key)} has no place for an error")
+                raise ValueError(f"a response to {api_name(key)} has no field for an error")
         return self._add(Action("error", error_name=name), api, times, client_id, topic, group)
 
     def disconnect(
@@ -386,10 +386,10 @@ class Faults(_Steps):
         `api` None: produce, fetch, offsets and groups. Errors are such as pass; delays are up to 50 ms.
         """
         if not 0 <= rate <= 1:
-            raise ValueError(f"rate={rate}: a share is between 0 and 1")
+            raise ValueError(f"rate={rate}: a rate is between 0 and 1")
         unknown = [kind for kind in kinds if kind not in ("drop", "delay", "error", "disconnect")]
         if unknown or not kinds:
-            raise ValueError(f"kinds={kinds!r}: drop, delay, error and disconnect may happen by chance")
+            raise ValueError(f"kinds={kinds!r}: the kinds are drop, delay, error and disconnect")
         fault = RandomFaults(self, seed=seed, rate=rate, kinds=tuple(kinds), api=api)
         self._arm(fault)
         return fault
@@ -505,8 +505,8 @@ def _one_key(known: dict[str, ApiKey], name: str) -> ApiKey:
     key = known.get(wanted)
     if key is None:
         hint = _hint(wanted, {written: api_name(one) for written, one in known.items()})
-        hint = hint or "; docs/reference/compatibility.md lists what it serves"
-        raise ValueError(f"the broker serves no request of the name {name!r}{hint}")
+        hint = hint or "; docs/reference/compatibility.md lists the requests that are served"
+        raise ValueError(f"the broker serves no request named {name!r}{hint}")
     return key
 
 

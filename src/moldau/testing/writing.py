@@ -53,7 +53,7 @@ def encoded(value: object) -> bytes | None:
         return value.encode()
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    raise TypeError(f"a record is made of bytes, text or None, not of {type(value).__name__}: {value!r:.80}")
+    raise TypeError(f"a key or a value is bytes, str or None, not {type(value).__name__}: {value!r:.80}")
 
 
 def encoded_headers(

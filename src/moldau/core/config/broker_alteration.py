@@ -123,13 +123,13 @@ def effective_broker_settings(
                 check_text(name, layer[name])
                 texts[name] = layer[name]
             except KafkaError as error:
-                notices.append(f"the dynamic setting {name} is passed over: {error.message}")
+                notices.append(f"the stored value of {name} is ignored: {error.message}")
     if texts == static.texts:
         return static, tuple(notices)
     try:
         return parse_broker_settings(texts), tuple(notices)
     except KafkaError as error:
-        return static, (*notices, f"the dynamic settings are passed over: {error.message}")
+        return static, (*notices, f"all stored settings of the broker are ignored: {error.message}")
 
 
 def check_broker_alteration(

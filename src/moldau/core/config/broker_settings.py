@@ -229,7 +229,7 @@ def _notice(name: str) -> str | None:
     if row is None:
         near = nearest_setting(name)
         hint = f"; did you mean {near}?" if near else ""
-        return f"{name} is not a setting of Kafka 4.3 or of Moldau: it is kept, without effect{hint}"
+        return f"{name} is not a setting of Kafka 4.3 or of Moldau, and has no effect{hint}"
     served, note = row[5], row[6]
     if served == IGNORED:
         return f"{name} has no effect: {note}"
@@ -267,7 +267,9 @@ def check_text(name: str, text: str) -> None:
     value = parse_value(name, row[1], text)
     check_value(name, row[3], value)
     if row[5] == REFUSED and value != (None if row[2] is None else parse_value(name, row[1], row[2])):
-        raise invalid_config(f"{name} is not served yet: Moldau does not start with it rather than ignore it")
+        raise invalid_config(
+            f"{name} is not served yet: Moldau does not start with this value, since to ignore it would be unsafe"
+        )
 
 
 def _listeners(values: Mapping[str, object]) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
@@ -288,7 +290,7 @@ def _names(value: object) -> tuple[str, ...]:
 def _check_together(settings: BrokerSettings) -> None:
     """What Kafka's own start refuses, and what one node cannot be."""
     if sorted(settings.process_roles) != ["broker", "controller"]:
-        raise invalid_config("process.roles: only broker,controller in one process is served yet")
+        raise invalid_config("process.roles must be broker,controller: nodes with one role are not served yet")
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
     directories = settings.log_directories

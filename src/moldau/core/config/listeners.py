@@ -93,4 +93,6 @@ def check_protocols(listeners: tuple[Endpoint, ...], protocols: Mapping[str, str
         if protocol is None:
             raise invalid_config(f"No security protocol defined for listener {endpoint.name}")
         if protocol != _SERVED_PROTOCOL:
-            raise invalid_config(f"listener {endpoint.name}: {protocol} is not served yet, only {_SERVED_PROTOCOL}")
+            raise invalid_config(
+                f"listener {endpoint.name}: the protocol {protocol} is not served yet, only {_SERVED_PROTOCOL}"
+            )

@@ -47,7 +47,9 @@ def elect_leaders(
                 if (name, partition_id) in elected:
                     raise not_needed
                 if len(records) == MAX_PARTITIONS_PER_REQUEST:
-                    raise kafka_error("REQUEST_TIMED_OUT", "the rest of the elections has to be asked for again")
+                    raise kafka_error(
+                        "REQUEST_TIMED_OUT", "the request names too many partitions: ask again for this one"
+                    )
                 records.append(_election(image, name, partition_id, request.election_type, not_needed))
             except KafkaError as error:
                 if request.topic_partitions is not None or error is not not_needed:

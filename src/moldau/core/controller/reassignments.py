@@ -49,7 +49,7 @@ def alter_partition_reassignments(
             try:
                 record = _change(image, topic.name, asked, request.allow_replication_factor_change)
                 if record is not None and key in changed:
-                    raise kafka_error("INVALID_REQUEST", "The partition stands twice in the request.")
+                    raise kafka_error("INVALID_REQUEST", "The request names the partition twice.")
             except KafkaError as error:
                 partitions.append(ReassignablePartitionResponse(asked.partition_index, error.code, error.message))
                 continue

@@ -44,10 +44,10 @@ _STRAY = re.compile(r"(\S+)-(\d+)\.(\S+)-stray", re.ASCII)
 """Also what Apache Kafka set aside."""
 _MAX_NAME_LENGTH = 255
 _CHECKPOINTS = {
-    RECOVERY_POINT_CHECKPOINT: "after a crash every log is read whole",
-    HIGH_WATERMARK_CHECKPOINT: "nothing depends on it with one replica",
-    LOG_START_OFFSET_CHECKPOINT: "records that DeleteRecords took may be readable again",
-    CLEANER_OFFSET_CHECKPOINT: "compacted logs are cleaned from their start",
+    RECOVERY_POINT_CHECKPOINT: "the start after a crash reads every log from its beginning",
+    HIGH_WATERMARK_CHECKPOINT: "with one replica nothing depends on this file",
+    LOG_START_OFFSET_CHECKPOINT: "records that DeleteRecords deleted may be readable again",
+    CLEANER_OFFSET_CHECKPOINT: "the cleaner reads compacted logs from their start",
 }
 """What follows where one of them cannot be read."""
 
@@ -257,7 +257,7 @@ class LogDirectory:
         done = [cut.describe() for cut in log.cuts]
         if log.log_end_offset < noted:
             self._recovery_points[topic_partition] = log.log_end_offset
-            done.append(f"set the recovery point of {name} to {log.log_end_offset}, where the log ends: it was {noted}")
+            done.append(f"set the recovery point of {name} to {log.log_end_offset}, where the log ends (was {noted})")
         return done
 
     def write_recovery_points(self) -> None:

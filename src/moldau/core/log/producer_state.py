@@ -114,7 +114,7 @@ class ProducerState:
                 return None
             raise kafka_error(
                 "OUT_OF_ORDER_SEQUENCE_NUMBER",
-                f"sequence {base_sequence} of producer {producer_id} after {entry.last_sequence}",
+                f"producer {producer_id} sent sequence {base_sequence} after sequence {entry.last_sequence}",
             )
         if epoch < known_epoch:
             raise kafka_error(

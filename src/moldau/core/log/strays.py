@@ -70,12 +70,12 @@ def _settle(
     if _is_same_but_damaged(found_id, topic_id):
         directory.mend_topic_id(topic_partition, topic_id)
         found, right = uuid_to_text(found_id), uuid_to_text(topic_id)
-        return Settled(path, f"{path}/partition.metadata was damaged: its topic id {found} is {right} again")
+        return Settled(path, f"{path}/partition.metadata was damaged: its topic id was {found}, and is {right} again")
     if found_id in removed or not directory.has_records(str(topic_partition)):
         directory.set_deleted_aside(topic_partition, delete_id=mark_id, now_ms=now_ms)
-        return Settled(path, f"{path} is of a topic that was deleted: it is removed")
+        return Settled(path, f"{path} belongs to a deleted topic and is removed")
     name = directory.set_stray_aside(topic_partition, stray_id=mark_id)
-    return Settled(path, f"{path} is {_reason(found_id, topic_id)}: it is set aside as {name}")
+    return Settled(path, f"{path} is {_reason(found_id, topic_id)}: renamed to {name}")
 
 
 def strays_of(directory: LogDirectory) -> list[str]:
@@ -89,7 +89,7 @@ def _is_same_but_damaged(found: Uuid, topic_id: Uuid) -> bool:
 
 
 def _reason(found_id: Uuid, topic_id: Uuid) -> str:
-    found = "of no topic id" if found_id == ZERO_UUID else f"of topic id {uuid_to_text(found_id)}"
+    found = "without a topic id" if found_id == ZERO_UUID else f"of topic id {uuid_to_text(found_id)}"
     if topic_id != ZERO_UUID:
         return f"{found}, but the topic of that name has id {uuid_to_text(topic_id)}"
     return f"{found}, and the metadata log neither knows that partition nor says that its topic was deleted"

@@ -64,7 +64,7 @@ def unserved_level(levels: Mapping[str, int]) -> tuple[str, str] | None:
         lowest, highest = known.get(name, (0, 0))
         if not lowest <= level <= highest:
             said = f"{lowest} (Kafka 4.0) to {highest} (Kafka 4.3)" if name == METADATA_VERSION else f"0 to {highest}"
-            return name, f"{name} is {level}: served are {said}"
+            return name, f"{name} is {level}, but Moldau supports {said}"
     return None
 
 

@@ -118,7 +118,7 @@ class Partition:
                 are_records_checked=are_records_checked,
             )
         except StorageFullError:
-            raise kafka_error("KAFKA_STORAGE_ERROR", "no space left on the log directory") from None
+            raise kafka_error("KAFKA_STORAGE_ERROR", "no space left in the log directory") from None
         except StorageFailedError:
             self.is_offline = True
             raise

@@ -93,10 +93,10 @@ class Guard:
         headers = dict(scope["headers"])
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or not is_loopback_host(hosts[0].decode("latin-1")):
-            await PlainTextResponse("this page is for this machine only", 403)(scope, receive, send)
+            await PlainTextResponse("this page answers requests from this machine only", 403)(scope, receive, send)
             return
         if headers.get(b"sec-fetch-site") == b"cross-site" and headers.get(b"sec-fetch-mode") != b"navigate":
-            await PlainTextResponse("not for other sites", 403)(scope, receive, send)
+            await PlainTextResponse("this page does not answer requests from other sites", 403)(scope, receive, send)
             return
 
         async def send_guarded(message: Any) -> None:

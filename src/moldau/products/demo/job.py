@@ -252,7 +252,7 @@ class _Job:
         pause = threading.Event()
         while not is_done(self._look(display)):
             if time.monotonic() > deadline:
-                display.say(f"after {CATCH_UP_SECONDS:.0f} s of {self._phase} it is still not through")
+                display.say(f"{self._phase} did not finish within {CATCH_UP_SECONDS:.0f} s")
                 return
             pause.wait(TURN_SECONDS)
 

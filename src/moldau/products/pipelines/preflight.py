@@ -58,7 +58,7 @@ def make_topic(page: PipelinePage, topic: str, partitions: int) -> None:
         with _client(page) as client:
             client.retry(lambda: create(client))
     except KafkaError as error:
-        raise PreflightError(f"the topic {topic!r} could not be made: {error}") from error
+        raise PreflightError(f"the topic {topic!r} could not be created: {error}") from error
 
 
 def _client(page: PipelinePage) -> ClusterClient:
@@ -73,7 +73,7 @@ def _client(page: PipelinePage) -> ClusterClient:
 
 def _absent(page: PipelinePage, topic: str) -> str:
     make = f"moldau topics create {topic} --bootstrap-server {page.bootstrap_servers}"
-    return f"topic {topic!r} does not exist on {page.bootstrap_servers}; this makes it: {make}"
+    return f"topic {topic!r} does not exist on {page.bootstrap_servers}; to create it: {make}"
 
 
 def _find_or_make(client: ClusterClient, page: PipelinePage, topic: str) -> None:

@@ -42,16 +42,14 @@ class DynamicSettings:
         view, notices = view_in_force(image, self.static)
         if notices:
             told = "; ".join(escape(notice) for notice in notices)
-            broker.log.warn("dynamic settings passed over", f"node {broker.node_id}: {told}")
+            broker.log.warn("dynamic settings ignored", f"node {broker.node_id}: {told}")
         if view == broker.settings:
             return
         before, names = self._different(broker.settings), self._different(view)
         broker.settings = view
         if names or before:
             told = ", ".join(names) or "none"
-            broker.log.info(
-                "dynamic settings", f"node {broker.node_id}: settings in force that differ from its start: {told}"
-            )
+            broker.log.info("dynamic settings", f"node {broker.node_id}: settings that changed since its start: {told}")
         for callback in self.on_change:
             callback(view)
 

@@ -94,7 +94,7 @@ class Flusher:
                 self._asked[partition.number] = partition
                 continue
             if partition.number in full:
-                self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left on the log directory"))
+                self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left in the log directory"))
                 self._broker.loop.call_later(FULL_RETRY_S, self.request, partition)
                 continue
             log.mark_flushed(plan, now_ms)

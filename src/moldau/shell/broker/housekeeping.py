@@ -115,8 +115,8 @@ class Housekeeping:
                 broker.touched[partition.number] = partition
                 broker.log.info(
                     "retention",
-                    f"node {broker.node_id}: {partition.topic_partition}: retention took segments: {len(deleted)}, "
-                    f"the log starts at {partition.log.log_start_offset}",
+                    f"node {broker.node_id}: {partition.topic_partition}: retention deleted segments: {len(deleted)}, "
+                    f"the log starts at offset {partition.log.log_start_offset}",
                     about=str(partition.topic_partition),
                 )
         broker.telemetry.set("kafka.server:type=ReplicaManager,name=ProducerIdCount", producer_ids)

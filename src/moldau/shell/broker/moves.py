@@ -108,7 +108,7 @@ class ReplicaMoves:
                 await broker.workers.run(lambda: target.disk.remove_tree(future.directory))
             except StorageFailedError as error:
                 # the next start removes it; the moves behind this one go on
-                broker.log.error("move", f"what was copied of {topic_partition} cannot be removed: {error}")
+                broker.log.error("move", f"the unfinished copy of {topic_partition} cannot be removed: {error}")
 
     def _is_wanted(self, partition: Partition, future: FutureLog) -> bool:
         is_asked = self.futures.get(partition.topic_partition) is future

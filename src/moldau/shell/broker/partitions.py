@@ -221,7 +221,7 @@ class Partitions:
             is_going_on = False
             raise
         except StorageFullError as error:
-            self._broker.log.warn("checkpoints", f"deleted topics stay in the checkpoints: {error}")
+            self._broker.log.warn("checkpoints", f"the checkpoints still name deleted topics: {error}")
             for directory in self.logs:
                 directory.forget_stale_offsets()
         finally:
@@ -283,7 +283,7 @@ class Partitions:
             return self.logs.place()
         directory = self.logs.by_id(assigned)
         if directory is None:
-            raise StorageFailedError(f"it lies in log directory {uuid_to_text(assigned)}, which is not here")
+            raise StorageFailedError(f"its log directory {uuid_to_text(assigned)} is not in log.dirs")
         directory.health.check()
         return directory
 
@@ -312,7 +312,9 @@ class Partitions:
                     await broker.controller.submit(AssignDirectories(broker.node_id, broker.broker_epoch, replicas))
                 except KafkaError as error:
                     # the next start finds the difference again
-                    broker.log.warn("log directories", f"the controller could not be told: {error}")
+                    broker.log.warn(
+                        "log directories", f"the controller did not take the report of a partition's directory: {error}"
+                    )
                     return
         finally:
             self._is_telling = False
@@ -354,7 +356,10 @@ class Partitions:
                     )
                 )
             except MoldauError as error:
-                broker.log.error("clean stop", f"{directory.path} is not left clean: {error}")
+                broker.log.error(
+                    "clean stop",
+                    f"{directory.path} gets no mark of a clean stop, so the next start recovers its logs: {error}",
+                )
 
     def _remove_log(self, topic_partition: TopicPartition) -> None:
         broker = self._broker

@@ -96,7 +96,7 @@ class ClientConnection:
         except (socket.gaierror, UnicodeError) as error:
             # UnicodeError: a name that cannot be one, such as `a..b`
             if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
-                reason = f"no name service answers for the host {self.host!r}"
+                reason = f"the name service did not answer for the host {self.host!r}"
                 raise kafka_error("NETWORK_EXCEPTION", f"cannot reach {self}: {reason}") from error
             raise UnknownHostError(f"cannot reach {self}: there is no host {self.host!r}") from error
         except ConnectionRefusedError as error:
@@ -122,7 +122,7 @@ class ClientConnection:
         else:
             response, _ = decode_message(ApiVersionsResponse, _API_VERSIONS_VERSION, body)
         if response.error_code:
-            raise kafka_error(response.error_code, f"{self} refuses to tell its versions")
+            raise kafka_error(response.error_code, f"{self} refused ApiVersions")
         self._versions = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
 
     @property
@@ -166,7 +166,9 @@ class ClientConnection:
         if max_version is not None:
             version = min(version, max_version)
         if version < max(ours.min_version, lowest):
-            raise kafka_error("UNSUPPORTED_VERSION", f"{self} has no version of {api_key.name} that is known here")
+            raise kafka_error(
+                "UNSUPPORTED_VERSION", f"{self} serves no version of {api_key.name} that this client knows"
+            )
         return version
 
     def request(
@@ -223,7 +225,9 @@ class ClientConnection:
             header_version = response_header_version(pending.api_key, pending.version)
             correlation_id, position = decode_response_header(frame, header_version)
             if correlation_id != pending.correlation_id:
-                raise ProtocolError(f"{self} answered request {correlation_id}, asked was {pending.correlation_id}")
+                raise ProtocolError(
+                    f"{self} answered request {correlation_id}, but request {pending.correlation_id} was next"
+                )
         except BaseException:
             # also a KeyboardInterrupt: half an answer is read, nothing can follow it
             self.close()

@@ -213,7 +213,7 @@ class Dispatcher:
             row = pack(">hhh", API_VERSIONS_KEY, entry.min_version, entry.max_version)
             return pack(">iihi", 16, correlation_id, UNSUPPORTED_VERSION, 1) + row
         self.telemetry.count("kafka.server:type=RequestRefused", str(api_key))
-        raise ProtocolError(f"key {api_key} version {version} is not served")
+        raise ProtocolError(f"request key {api_key}, version {version} is not served")
 
     def _resolve(self, entry: _Entry) -> RawAct:
         spec = entry.spec

@@ -196,7 +196,10 @@ class Node:
         await quorum.start()
         self._tell_cuts(METADATA_PARTITION, quorum.cuts)
         for path in quorum.damaged_snapshots:
-            self.log.warn(f"snapshot {path}", f"{path} cannot be read: an older snapshot and the log say the same")
+            self.log.warn(
+                f"snapshot {path}",
+                f"{path} cannot be read; the node uses an older snapshot and the log, which hold the same records",
+            )
         tell_metadata(self.log, quorum.unserved().counts())
         if self.operations is not None:
             self.operations.recovering()

@@ -114,7 +114,8 @@ class NodeDirectories:
             used = find_use(disk)
             if used is not None:
                 raise StorageFormatError(
-                    f"{path} holds {used}, but {META_PROPERTIES}, which says whose it is, is not there: put it back"
+                    f"{path} holds {used}, but no {META_PROPERTIES}, which names its cluster and node: "
+                    f"put {META_PROPERTIES} back"
                 )
             self._check_nobody_is_formatted()
             return format_directory(
@@ -124,12 +125,13 @@ class NodeDirectories:
             return format_further_directory(disk, doors.random, first, now_ms=now_ms)
         if properties is None or properties.node_id != node_id:
             other = node_id if properties is None else properties.node_id
-            raise StorageFormatError(f"the directory belongs to node {other}, and node.id is {node_id}")
+            raise StorageFormatError(f"the directory belongs to node {other}, but node.id is {node_id}")
         if first is None:
             self._check_metadata_is_there(disk, path)
         if first is not None and properties.cluster_id != first.cluster_id:
             raise StorageFormatError(
-                f"{path} belongs to cluster {properties.cluster_id}, the first of log.dirs to {first.cluster_id}"
+                f"{path} belongs to cluster {properties.cluster_id}, "
+                f"but the first of log.dirs belongs to {first.cluster_id}"
             )
         return properties
 
@@ -141,8 +143,7 @@ class NodeDirectories:
             found = find_partition(other)
             if found is not None:
                 raise StorageFormatError(
-                    f"{other_path} holds {found}, but {METADATA_DIRECTORY} in {path}, which says what there is, "
-                    "is gone: put it back"
+                    f"{other_path} holds {found}, but {path} has no {METADATA_DIRECTORY}: put {METADATA_DIRECTORY} back"
                 )
 
     def _check_nobody_is_formatted(self) -> None:
@@ -150,5 +151,6 @@ class NodeDirectories:
         for disk, path in self._disks[1:]:
             if read_meta_properties(disk) is not None:
                 raise StorageFormatError(
-                    f"the first of log.dirs is new, but {path} belongs to a cluster already: name its first directory"
+                    f"the first of log.dirs is new, but {path} belongs to a cluster already: "
+                    "let log.dirs begin with the first directory of that cluster"
                 )

@@ -29,7 +29,7 @@ def listed(counts: Mapping[str, int]) -> str:
 def tell_metadata(log: EventLog, counts: Mapping[str, int]) -> None:
     """A warning: who has set an ACL may believe that it holds."""
     if counts:
-        log.warn("kept metadata", f"{KEPT}: {listed(counts)} in the metadata log; nobody is asked who they are")
+        log.warn("kept metadata", f"{KEPT}: {listed(counts)} in the metadata log; Moldau authenticates no client")
 
 
 def tell_logs(log: EventLog, logs: LogDirectories) -> None:
@@ -52,7 +52,7 @@ def tell_logs(log: EventLog, logs: LogDirectories) -> None:
         log.warn(
             "open transactions",
             f"{KEPT}: a transaction is open in {listed({'partition': open_count})}, first in {first}: "
-            "read_committed consumers wait there until Apache Kafka has ended it",
+            "read_committed consumers read no further until Apache Kafka has ended that transaction",
         )
 
 

@@ -88,7 +88,7 @@ def _repair_metadata(disk: Disk, log: Log) -> Iterator[str]:
     noted = FlushedOffset(disk, path).read()
     if noted > log.log_end_offset:
         disk.remove(path)
-        yield f"removed {path}: it says {noted}, and the log ends at {log.log_end_offset}"
+        yield f"removed {path}: the file says offset {noted}, but the log ends at offset {log.log_end_offset}"
     snapshot = load_snapshot(disk, log.log_start_offset)
     if log.log_end_offset < snapshot.end_offset:
         # what the snapshot stands for is whole: a log that begins where it ends is what Kafka makes of such a replica
@@ -127,7 +127,9 @@ def adopt_stray(disk: Disk, name: str, *, now_ms: int) -> str:
     _check_is_stray(disk, name)
     topic_partition = parse_stray_name(name)
     if topic_partition is None or not disk.list_directory(METADATA_DIRECTORY):
-        raise MoldauError(f"{METADATA_DIRECTORY} is not here: move {name} to the first of log.dirs and adopt it there")
+        raise MoldauError(
+            f"this directory has no {METADATA_DIRECTORY}: move {name} to the first of log.dirs and adopt it there"
+        )
     looking = DryRunDisk(disk)
     log = open_log(looking, _SETTINGS, DirectoryHealth(), 0, now_ms=now_ms)
     image = load_image(looking, log)
@@ -150,7 +152,7 @@ def adopt_stray(disk: Disk, name: str, *, now_ms: int) -> str:
 
 def _check_is_stray(disk: Disk, name: str) -> None:
     if not is_stray_name(name) or "/" in name or not disk.is_directory(name):
-        raise MoldauError(f"{name} is no stray of this directory")
+        raise MoldauError(f"this directory has no stray {name}")
 
 
 def _size(disk: Disk, path: str) -> int:

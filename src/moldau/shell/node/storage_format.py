@@ -158,9 +158,9 @@ def read_meta_properties(disk: Disk) -> MetaProperties | None:
     values = _parse_properties(disk.read_file(META_PROPERTIES).decode("latin-1"))
     version = values.get("version")
     if version is None:
-        raise StorageFormatError(f"{META_PROPERTIES} is damaged: it says no version")
+        raise StorageFormatError(f"{META_PROPERTIES} is damaged: the line `version=1` is missing")
     if version != "1":
-        raise StorageFormatError(f"{META_PROPERTIES}: version {version} is not served, only 1")
+        raise StorageFormatError(f"{META_PROPERTIES}: version {version} is not supported, only 1")
     try:
         return MetaProperties(
             BrokerId(int(values["node.id"])), values["cluster.id"], uuid_from_text(values["directory.id"])

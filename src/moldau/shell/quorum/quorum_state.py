@@ -69,7 +69,7 @@ def read_quorum_state(disk: Disk, path: str) -> QuorumState | None:
             return QuorumState(new.leader_id, new.leader_epoch, new.voted_id, new.voted_directory_id)
     except msgspec.MsgspecError as error:
         raise QuorumError(f"{path} cannot be read: {error}") from error
-    raise QuorumError(f"{path}: version {version} is not served, only 0 and 1")
+    raise QuorumError(f"{path}: version {version} is not supported, only 0 and 1")
 
 
 def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:

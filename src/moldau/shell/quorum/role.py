@@ -315,7 +315,9 @@ class QuorumRole:
             voters = (node_id,) if state is None or state.voter_ids is None else state.voter_ids
         if voters != (node_id,):
             names = ", ".join(str(voter) for voter in voters)
-            raise QuorumError(f"the voters of this cluster are {names}: only node {node_id} alone is served yet")
+            raise QuorumError(
+                f"the voters of this cluster are {names}: Moldau serves only a cluster of node {node_id} alone yet"
+            )
         return voters
 
     def finalized_features(self) -> dict[str, int]:

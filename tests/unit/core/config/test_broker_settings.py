@@ -96,7 +96,7 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be larger or equal to"),
         ({"authorizer.class.name": "x.Y"}, "authorizer.class.name is not served yet"),
-        ({"process.roles": "broker"}, "process.roles: only broker,controller"),
+        ({"process.roles": "broker"}, "process.roles must be broker,controller"),
         ({"node.id": "2", "broker.id": "3"}, "must be equal"),
         ({"offsets.topic.replication.factor": "3"}, "one node can hold one replica only"),
         ({"moldau.record.validation": "none"}, "String must be one of: header, compressed, full"),
@@ -125,7 +125,7 @@ def test_what_has_no_effect_is_told() -> None:
     )
     assert settings.notices() == (
         "num.io.threads has no effect: requests are handled on one event loop",
-        "super.users is not a setting of Kafka 4.3 or of Moldau: it is kept, without effect",
+        "super.users is not a setting of Kafka 4.3 or of Moldau, and has no effect",
         "transaction.max.timeout.ms is not served yet",
     )
     assert settings.get("num.io.threads") == 3

@@ -150,7 +150,7 @@ async def test_what_cannot_be_is_passed_over_with_a_line(start_node: Any, caplog
         broker.dynamic_settings.apply(fold.image, fold.take_delta(Offset(2), 1))
     assert broker.settings.log_segment_bytes == 2_097_152
     assert broker.settings.message_max_bytes == 1_048_588
-    (line,) = [record.getMessage() for record in caplog.records if "passed over" in record.getMessage()]
+    (line,) = [record.getMessage() for record in caplog.records if "is ignored" in record.getMessage()]
     assert "\n" not in line
 
 

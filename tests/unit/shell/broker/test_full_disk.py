@@ -50,7 +50,7 @@ async def test_refused_records_are_told_in_the_log(start_node: Any, caplog: pyte
         for _ in range(3):
             assert await produce(client) == ERROR_CODES["KAFKA_STORAGE_ERROR"]
     assert [record.getMessage() for record in caplog.records] == [
-        "node 1: records are refused: no space left on the log directory"
+        "node 1: records are refused: no space left in the log directory"
     ]
     disk.heal()
     assert await produce(client) == 0

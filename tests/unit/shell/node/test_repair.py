@@ -86,7 +86,7 @@ async def test_repair_shows_what_it_would_cut_and_cuts_it_on_request(
     before = content(tmp_path)
     place = f"{LOG} from byte {position} on, offset 3"
     sentence = f"cut {len(whole) - position} bytes of {place}, and kept them in {LOG}.cut-3"
-    lowered = "set the recovery point of t-0 to 3, where the log ends: it was 5"
+    lowered = "set the recovery point of t-0 to 3, where the log ends (was 5)"
     assert main(["log", "repair", str(tmp_path)]) == 1
     shown = capsys.readouterr().out.splitlines()
     assert shown == [f"would have {sentence}", f"would have {lowered}", "nothing was changed: --execute does it"]
@@ -154,7 +154,7 @@ async def test_only_strays_are_deleted(start_node: Any, tmp_path: Path, capsys: 
     [stray] = [name for name in disk.list_directory("") if name.endswith("-stray")]
     for name in ("t-0", "..", f"../{tmp_path.name}/{stray}", "no-0.x-stray"):
         assert main(["log", "strays", "delete", str(tmp_path), name]) == 1
-        assert "is no stray of this directory" in capsys.readouterr().err
+        assert "this directory has no stray" in capsys.readouterr().err
     assert main(["log", "strays", "delete", str(tmp_path), stray]) == 0
     assert not disk.exists(stray)
     assert disk.exists("t-0/partition.metadata")

@@ -169,7 +169,7 @@ def check_formatted(disk: MemoryDisk) -> None:
     ("text", "said"),
     [
         ("version=0\nbroker.id=1\n", "version 0 is not served"),
-        ("", "damaged: it says no version"),
+        ("", "damaged: the line `version=1` is missing"),
         ("version=1\nnode.id=x\ncluster.id=a\ndirectory.id=b\n", "invalid literal"),
         ("version=1\nnode.id=1\ncluster.id=a\n", "directory.id"),
     ],

@@ -314,7 +314,9 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
             random=node.random,
             workers=InlineWorkers(),
         )
-        with pytest.raises(QuorumError, match="the voters of this cluster are 1: only node 2 alone is served yet"):
+        with pytest.raises(
+            QuorumError, match="the voters of this cluster are 1: Moldau serves only a cluster of node 2 alone yet"
+        ):
             await role.start()
 
     run(test)

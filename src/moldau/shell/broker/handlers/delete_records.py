@@ -80,7 +80,7 @@ def _deletable_partition(broker: Broker, context: RequestContext, topic: str, in
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     partition = broker.partitions.find(topic, index)
     if broker.partitions.by_name[topic.encode()].is_internal:
-        raise kafka_error("INVALID_TOPIC_EXCEPTION", "records of an internal topic are deleted by the broker only")
+        raise kafka_error("INVALID_TOPIC_EXCEPTION", "only the broker deletes records of an internal topic")
     if partition.is_offline:
         raise kafka_error("KAFKA_STORAGE_ERROR")
     return partition

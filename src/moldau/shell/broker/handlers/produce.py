@@ -310,7 +310,7 @@ def _append(
     for topic, index, records in entries:
         try:
             if repeated and (topic, index) in repeated:
-                raise kafka_error("INVALID_REQUEST", "the partition stands twice in the request")
+                raise kafka_error("INVALID_REQUEST", "the request names the partition twice")
             partition = _writable_partition(broker, context, topic, index, version)
             if records is None:
                 raise kafka_error("INVALID_RECORD", "no record batch")
@@ -374,7 +374,7 @@ def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, i
         if hosted is None:
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
     if hosted.is_internal:
-        raise kafka_error("INVALID_TOPIC_EXCEPTION", "an internal topic is written by the broker only")
+        raise kafka_error("INVALID_TOPIC_EXCEPTION", "only the broker writes to an internal topic")
     return hosted.partitions.get(index) or hosted.find(index)
 
 
