@@ -11,7 +11,7 @@ from moldau.core.config.setting import NOT_SERVED, TopicSettingRow
 _CONSUMER = "stored and described; it acts with the consumer protocol of KIP-848"
 _SHARE = "stored and described; it acts with share groups"
 _STREAMS = "stored and described; it acts with streams groups"
-_METRICS = "stored and described; clients are not asked for their metrics"
+_METRICS = "stored and described; the broker does not ask clients for their metrics"
 
 # fmt: off
 GROUP_SETTING_ROWS: tuple[TopicSettingRow, ...] = (

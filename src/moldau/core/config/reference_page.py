@@ -29,18 +29,18 @@ Written from the tables in `src/moldau/core/config`; a test fails where this pag
 Every setting of Apache Kafka 4.3 is known here by its name, type, default and range, and is one of these:
 
 - **honoured**: it acts as in Apache Kafka.
-- **ignored**: it is taken, stored and shown, and has no effect; the reason stands beside it.
-- **not served yet**: what it steers does not exist yet. In a file it is taken, with a notice at the start; a change
-  while the node runs is refused (42 for a broker, 40 for a topic), unless it asks for the value in force. Those of
-  groups and client metrics are stored and shown.
-- **refused**: not served yet, and to go on without it would lose data or open a door: the node does not start with it.
+- **ignored**: it is accepted, stored and shown, and has no effect; the table gives the reason.
+- **not served yet**: the feature that it steers does not exist yet. A value is accepted, stored and shown, and has no
+  effect; the start logs a notice. Only a listener's own setting (`listener.name.NAME.`) cannot change while the node
+  runs (42).
+- **refused**: not served yet, and to start without it could lose data or admit clients that it refuses, so the node
+  does not start with it.
 
-The nearest place counts: a topic's own setting, then what was set for this broker while it ran, then what was set for
-all brokers while they ran, then the file or the command line, then the default. A change acts at once and survives a
-restart.
+The first of these that has a value counts: the topic's own setting; the dynamic setting of this broker; the dynamic
+setting of all brokers; the file or the command line; the default. A change acts at once and survives a restart.
 
-*Changes*: "start": by a restart only; "all brokers": while running, for one or for all; "one broker": while running,
-for one.
+*Changes* says how a setting changes: "start": by a restart only; "all brokers": while running, for one broker or for
+all; "one broker": while running, for one broker.
 """
 
 

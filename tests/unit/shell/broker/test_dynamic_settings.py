@@ -161,7 +161,7 @@ async def test_only_settings_with_another_value_are_told(start_node: Any, caplog
         assert await alter(node, BROKER, "", "log.segment.bytes", "2097152") == 0
         node.clock.advance(2_000)
         assert await alter(node, BROKER, "", "log.segment.bytes", "1073741824") == 0
-    told = [record.getMessage() for record in caplog.records if "in force" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "changed since" in record.getMessage()]
     assert [line.rpartition(": ")[2] for line in told] == ["log.segment.bytes", "none"]
 
 

@@ -168,7 +168,7 @@ def check_formatted(disk: MemoryDisk) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("version=0\nbroker.id=1\n", "version 0 is not served"),
+        ("version=0\nbroker.id=1\n", "version 0 is not supported"),
         ("", "damaged: the line `version=1` is missing"),
         ("version=1\nnode.id=x\ncluster.id=a\ndirectory.id=b\n", "invalid literal"),
         ("version=1\nnode.id=1\ncluster.id=a\n", "directory.id"),

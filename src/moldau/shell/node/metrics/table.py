@@ -93,7 +93,7 @@ _PER_PARTITION = (
 
 _REQUESTS = (
     ("totaltimems", "Milliseconds from the handler's begin to the answer"),
-    ("localtimems", "Milliseconds in the handler's synchronous part, while nobody else is served"),
+    ("localtimems", "Milliseconds in the handler's synchronous part, while no other request is served"),
     ("remotetimems", "Milliseconds parked: long polls, waits for the disk, joins of groups"),
     ("requestbytes", "Bytes of a request with its length"),
 )
@@ -126,9 +126,9 @@ _RAFT = (
 
 _CLEANER = (
     ("logcleaner_max_clean_time_secs", "Seconds that the last round took", CLEAN_TIME),
-    ("logcleaner_max_compaction_delay_secs", "How long the longest waiting log is overdue", COMPACTION_DELAY),
-    ("logcleaner_max_buffer_utilization_percent", "Of the memory for keys, in the last round", BUFFER_PERCENT),
-    ("logcleaner_cleaner_recopy_percent", "Bytes kept by the last round, of those it read", RECOPY_PERCENT),
+    ("logcleaner_max_compaction_delay_secs", "Seconds by which the oldest due log is late", COMPACTION_DELAY),
+    ("logcleaner_max_buffer_utilization_percent", "Percent of the key memory, last round", BUFFER_PERCENT),
+    ("logcleaner_cleaner_recopy_percent", "Percent of bytes kept, last round", RECOPY_PERCENT),
     ("logcleanermanager_max_dirty_percent", "Dirty bytes of the dirtiest compacted log", MAX_DIRTY_PERCENT),
     ("logcleanermanager_uncleanable_partitions_count", "Compacted logs that cannot be cleaned", UNCLEANABLE_COUNT),
 )
@@ -149,7 +149,7 @@ FROM_TELEMETRY = {f"kafka_log_{name}": key for name, _, key in _CLEANER} | {
 GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
 
 _BOUNDS = (
-    ("request_memory_bytes", "Bytes of requests in arrival", "RequestMemory"),
+    ("request_memory_bytes", "Bytes of requests that are arriving", "RequestMemory"),
     ("response_memory_bytes", "Bytes of answers that peers have not read", "ResponseMemory"),
     ("parked_fetches", "Fetches that wait for records", "Broker.parked_fetches"),
     ("fetch_sessions", "Fetch sessions kept", "FetchSessions"),
@@ -181,7 +181,7 @@ _DIRECTORY_ROWS: tuple[_Row, ...] = (
 )
 
 _NETWORK_ROWS: tuple[_Row, ...] = (
-    ("kafka_network_socketserver_memorypoolused", GAUGE, (), "Bytes of requests in arrival", "RequestMemory"),
+    ("kafka_network_socketserver_memorypoolused", GAUGE, (), "Bytes of requests that are arriving", "RequestMemory"),
     ("kafka_network_socketserver_memorypoolavailable", GAUGE, (), "Bytes that requests may still take",
      "RequestMemory"),
     ("kafka_network_socketserver_expiredconnectionskilledcount", COUNTER, (), "Connections closed as idle",
@@ -249,24 +249,24 @@ _GROUP_ROWS: tuple[_Row, ...] = (
 )
 
 _OWN_ROWS: tuple[_Row, ...] = (
-    ("moldau_bound_reached_total", COUNTER, ("setting",), "How often a bound held something back or ended it",
+    ("moldau_bound_reached_total", COUNTER, ("setting",), "How often that limit delayed or refused work",
      "Telemetry"),
-    ("moldau_throttled_answers_total", COUNTER, ("quota",), "Answers with a throttle time, by the quota",
+    ("moldau_throttled_answers_total", COUNTER, ("quota",), "Responses with a throttle time, by quota",
      "BrokerQuotas.throttled"),
     ("moldau_request_refused_total", COUNTER, ("key",), "Requests of a key or version that is not served",
      "Telemetry"),
-    ("moldau_unforeseen_errors_total", COUNTER, ("request",), "Requests that failed by our own mistake",
+    ("moldau_unforeseen_errors_total", COUNTER, ("request",), "Requests that failed because of a fault in the broker",
      "Telemetry"),
-    ("moldau_loop_late_seconds_bucket", COUNTER, ("le",), "Ticks of the loop by how late they came",
+    ("moldau_loop_late_seconds_bucket", COUNTER, ("le",), "Ticks of the event loop, counted by how late they came",
      "LoopWatch: a tick every 0.1 s"),
-    ("moldau_loop_late_seconds_sum", COUNTER, (), "Sum of the lateness", "LoopWatch"),
+    ("moldau_loop_late_seconds_sum", COUNTER, (), "Sum of all delays of the ticks", "LoopWatch"),
     ("moldau_loop_late_seconds_count", COUNTER, (), "Ticks", "LoopWatch"),
     ("moldau_loop_late_seconds_max", GAUGE, (), "The latest tick of the last one to two minutes", "LoopWatch"),
-    ("moldau_producer_ids_per_partition_limit", GAUGE, (), "Producers that one partition remembers", "settings"),
-    ("moldau_groups_per_coordinator_limit", GAUGE, (), "Groups that one coordinator partition holds", "settings"),
-    ("moldau_group_bytes_limit", GAUGE, (), "Bytes that the members of one group may hold", "settings"),
-    ("moldau_group_member_bytes_limit", GAUGE, (), "Bytes that one member of a group may hold", "settings"),
-    ("moldau_scrape_seconds", GAUGE, (), "How long the scrape before this one took, with its pauses",
+    ("moldau_producer_ids_per_partition_limit", GAUGE, (), "Limit of producers in one partition", "settings"),
+    ("moldau_groups_per_coordinator_limit", GAUGE, (), "Limit of groups in one coordinator partition", "settings"),
+    ("moldau_group_bytes_limit", GAUGE, (), "Limit of the bytes that the members of one group hold", "settings"),
+    ("moldau_group_member_bytes_limit", GAUGE, (), "Limit of the bytes that one member of a group holds", "settings"),
+    ("moldau_scrape_seconds", GAUGE, (), "Seconds that the previous scrape took, pauses included",
      "this endpoint"),
     ("redpanda_cluster_brokers", GAUGE, (), "Brokers", "metadata image"),
     ("redpanda_cluster_topics", GAUGE, (), "Topics", "metadata image"),
