@@ -37,6 +37,17 @@ class Random(Protocol):
         ...
 
 
+class LaterBytes(Protocol):
+    """Bytes of an answer that stay on the disk until its receiver takes them."""
+
+    def __len__(self) -> int: ...
+
+    def next_piece(self, max_bytes: int, then: Callable[[Buffer | None], None]) -> Buffer | None:
+        """The next bytes, or None where they must wait for the disk: `then` is called with them later, or with None if
+        they cannot be read any more."""
+        ...
+
+
 class File(Protocol):
     """One open file. Errors: StorageFullError (nothing of the write remains), StorageFailedError."""
 

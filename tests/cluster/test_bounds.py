@@ -28,6 +28,7 @@ from moldau.wire.protocol.messages.groups_classic import (
 )
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
+from moldau.wire.records.batch import is_crc_valid, read_header
 from tests.cluster.running_broker import RunningBroker
 from tests.conformance.bad_input.conftest import Canary
 from tests.conformance.bad_input.test_produce import batch, idempotent, produce
@@ -54,8 +55,8 @@ class WatchedBroker:
         self.canary = Canary(self.address)
         self.connect().assert_alive()
 
-    def connect(self) -> RawConnection:
-        self.opened.append(RawConnection(self.address))
+    def connect(self, kernel_buffer_bytes: int = 0) -> RawConnection:
+        self.opened.append(RawConnection(self.address, kernel_buffer_bytes=kernel_buffer_bytes))
         return self.opened[-1]
 
     def peak_bytes(self) -> int:
@@ -100,11 +101,12 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
         broker.finish()
 
 
-def fill(address: str, topic: str, megabytes: int) -> None:
+def fill(address: str, topic: str, megabytes: int, *, batch_bytes: int = 990_000) -> None:
     problems: list[object] = []
-    producer = Producer({"bootstrap.servers": address, "message.max.bytes": 1_000_000, "linger.ms": 0})
-    for _ in range(megabytes):
-        producer.produce(topic, bytes(990_000), partition=0, on_delivery=lambda error, _: problems.append(error))
+    settings = {"message.max.bytes": 1_000_000, "linger.ms": 0, "batch.num.messages": 1}
+    producer = Producer({"bootstrap.servers": address, **settings})
+    for _ in range(megabytes * 990_000 // batch_bytes):
+        producer.produce(topic, bytes(batch_bytes), partition=0, on_delivery=lambda error, _: problems.append(error))
         producer.poll(0)
     assert producer.flush(60) == 0
     assert set(problems) == {None}
@@ -137,6 +139,39 @@ def test_200_consumers_that_never_read_cost_less_than_600_mb(start_broker: Start
     broker.connect().assert_alive()
     # whoever begins to read gets whole answers after all
     assert len(consumers[0].receive_frame()) >= 990_000
+
+
+def test_400_consumers_that_never_read_hold_the_memory_for_responses_and_64_kib_each(
+    start_broker: StartBroker,
+) -> None:
+    """Whatever the size of their batches; and whoever reads gets all of his answer."""
+    limit_bytes, count, share_bytes = 16 * MIB, 400, 64 << 10
+    broker = start_broker(f"moldau.response.memory.bytes={limit_bytes}")
+    fill(broker.address, "large", 8)
+    fill(broker.address, "small", 4, batch_bytes=10_000)
+    for topic in ("large", "small"):
+        assert broker.connect().ask(fetch(topic, 55 * MIB), 12).responses[0].partitions[0].records
+    before = broker.peak_bytes()
+    consumers = []
+    for number in range(count):
+        consumers.append(broker.connect(kernel_buffer_bytes=16 << 10))
+        for correlation_id in (1, 2, 3):
+            request = fetch("small" if number % 4 == 0 else "large", 55 * MIB)
+            consumers[-1].start(request, 12, correlation_id=correlation_id)
+    for consumer in consumers:
+        # the answer has begun, and nobody takes it
+        assert consumer.socket.recv(1, socket.MSG_PEEK)
+    # what connections, their requests and the allocator need beside the answers
+    others_bytes = 24 * MIB
+    assert broker.peak_bytes() - before < limit_bytes + count * share_bytes + others_bytes
+    # another one that reads is served meanwhile, and so is one of those when it reads after all: whole batches
+    other = broker.connect()
+    other.start(fetch("large", 55 * MIB), 12, correlation_id=1)
+    for reader in (other, consumers[-1]):
+        records = reader.finish(fetch("large", 55 * MIB), 12, 1).responses[0].partitions[0].records
+        size = read_header(records).size
+        assert size > 990_000
+        assert is_crc_valid(records, 0, size)
 
 
 def test_announcing_large_frames_costs_nothing(start_broker: StartBroker) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import Any, cast
 
 from moldau.errors import ERROR_CODES, ProtocolError
 from moldau.shell.network.context import RequestContext
@@ -17,7 +17,7 @@ from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.testing.error_responses import error_response, names_of, with_errors
 from moldau.testing.faults import Action, Faults, RequestFacts
-from moldau.types import Uuid
+from moldau.types import Buffer, Uuid
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.headers import decode_request_header, decode_response_header
@@ -129,7 +129,8 @@ class FaultInjector:
             if answer is None:
                 place.complete(None)
                 return
-            frame = answer if isinstance(answer, bytes) else b"".join(answer)
+            # an answer without records: nothing of it is read later
+            frame = answer if isinstance(answer, bytes) else b"".join(cast("list[Buffer]", answer))
             version = request.version
             _, position = decode_response_header(frame[4:], response_header_version(request.api_key, version))
             row = API_VERSIONS[request.api_key]

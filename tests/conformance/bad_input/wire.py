@@ -21,9 +21,16 @@ class Closed(Exception):
 class RawConnection:
     """One connection. `send` writes bytes as they are; `ask` sends a message and decodes the answer."""
 
-    def __init__(self, bootstrap_servers: str, source_address: str = "") -> None:
+    def __init__(self, bootstrap_servers: str, source_address: str = "", kernel_buffer_bytes: int = 0) -> None:
         host, _, port = bootstrap_servers.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), TIMEOUT_S, (source_address, 0))
+        self.socket = socket.socket()
+        self.socket.settimeout(TIMEOUT_S)
+        if kernel_buffer_bytes:
+            # what the kernels of both sides keep: the sender's grows with the size of a segment, 64 KiB on loopback
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1_400)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kernel_buffer_bytes)
+        self.socket.bind((source_address, 0))
+        self.socket.connect((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_ids = itertools.count(1)
 

@@ -23,7 +23,7 @@ from moldau.core.log.flush import FlushPlan
 from moldau.core.log.health import CLOSED, DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.producer_state import EXPIRY_SLICE, ProducerState
-from moldau.core.log.reading import NOTHING, Read, RepairRead, SegmentReader
+from moldau.core.log.reading import HOLD_ANY, NOTHING, Read, RepairRead, SegmentReader
 from moldau.core.log.recovery import LoadedLog, load_log, load_truncated, remove_stray_snapshots
 from moldau.core.log.retention import DeletedSegment, count_deletable, segment_facts
 from moldau.core.log.segment import LOG_SUFFIX, MAX_RELATIVE_OFFSET, IndexCache, Segment
@@ -416,9 +416,11 @@ class Log:
         end_offset: int,
         at_least_one_batch: bool = True,
         may_wait: bool = False,
+        held_bytes: int = HOLD_ANY,
     ) -> Read:
         """Whole batches, from the one that holds `offset`, none that reaches beyond `end_offset`, at most `max_bytes`
-        in all; but the first one also if it is larger, with `at_least_one_batch`. May give less than there is.
+        in all; but the first one also if it is larger, with `at_least_one_batch`, and as `Read.later` if it is larger
+        than `held_bytes` as well. May give less than there is.
 
         Never waits for the disk unless `may_wait`: see Read. Raises OFFSET_OUT_OF_RANGE, StorageFailedError,
         DamagedBatchError (CORRUPT_MESSAGE) for bytes that are no batches, KAFKA_STORAGE_ERROR for a file that is gone.
@@ -439,7 +441,7 @@ class Log:
             recent = self._segments.recent if segment is self._segments.active else _NO_POSITIONS
             try:
                 reader = SegmentReader(segment, self.index_cache, may_wait=may_wait, may_have_holes=self.may_have_holes)
-                result: Read | None = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent)
+                result: Read | None = reader.read(offset, end_offset, max_bytes, at_least_one_batch, recent, held_bytes)
             except StorageFailedError as error:
                 self.health.fail(error)
                 raise

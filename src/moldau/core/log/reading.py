@@ -16,11 +16,13 @@ from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, IndexCache, Segment
 from moldau.ports import Disk, File
 from moldau.types import Buffer
-from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD
+from moldau.wire.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader
 
 _unpack_header = HEADER.unpack_from
 COLD_READ_BYTES = 2 << 20
 """The least that is fetched at a time: a reader of old records comes back for what follows."""
+
+HOLD_ANY = 1 << 31
 
 
 class ColdRead:
@@ -78,14 +80,49 @@ class RepairRead(ColdRead):
             self._segment.is_inspected = True
 
 
+class BatchInFile:
+    """One batch that is not read yet but for its header. Each reading checks that this very header is still there: a
+    file that another one has replaced gives nothing."""
+
+    __slots__ = ("_file", "_header", "_position", "next_offset", "size")
+
+    def __init__(self, file: File, position: int, header: bytes, size: int) -> None:
+        self._file = file
+        self._position = position
+        self._header = header
+        self.size = size
+        self.next_offset = BatchHeader(*_unpack_header(header)).next_offset
+
+    def read_cached(self, start: int, length: int) -> Buffer | None:
+        """Bytes of the batch; None if that would wait for the disk. Raises as `read`."""
+        header = self._file.read_cached(self._position, HEADER_SIZE)
+        if header is None:
+            return None
+        data = self._file.read_cached(self._position + start, length)
+        return None if data is None else self._checked(header, data, length)
+
+    def read(self, start: int, length: int) -> Buffer:
+        """Bytes of the batch; for Workers. Raises DamagedBatchError, StorageFailedError, FileNotFoundError, and
+        ValueError for a file that was closed."""
+        data = self._file.read(self._position + start, length)
+        return self._checked(self._file.read(self._position, HEADER_SIZE), data, length)
+
+    def _checked(self, header: Buffer, data: Buffer, length: int) -> Buffer:
+        if header != self._header or len(data) != length:
+            raise DamagedBatchError(self._file.path, self._position, "the batch is not there any more")
+        return data
+
+
 class Read(msgspec.Struct, frozen=True):
     """`records`: whole batches, the first one holding the offset asked for; empty if there is nothing to read.
 
-    None if that would wait for the disk: then run `cold` in Workers and read again.
+    None if that would wait for the disk: then run `cold` in Workers and read again. `later`: the one batch there is,
+    larger than its reader may hold.
     """
 
     records: Buffer | None
     cold: ColdRead | None = None
+    later: BatchInFile | None = None
 
     @property
     def is_cold(self) -> bool:
@@ -120,10 +157,17 @@ class SegmentReader:
         self._may_have_holes = may_have_holes
 
     def read(
-        self, offset: int, end_offset: int, max_bytes: int, at_least_one_batch: bool, recent: dict[int, int]
+        self,
+        offset: int,
+        end_offset: int,
+        max_bytes: int,
+        at_least_one_batch: bool,
+        recent: dict[int, int],
+        held_bytes: int = HOLD_ANY,
     ) -> Read:
         """Batches from the one that holds `offset` on, those that end at or before `end_offset`. Empty if this segment
-        has none. `recent`: known positions by base offset. Raises DamagedBatchError, see Segment.locate."""
+        has none. `recent`: known positions by base offset. `held_bytes`: see Log.read. Raises DamagedBatchError, see
+        Segment.locate."""
         segment = self._segment
         try:
             start = recent.get(offset)
@@ -140,12 +184,12 @@ class SegmentReader:
             if segment.damages:
                 end = _end_of_sound_bytes(segment, start, end)
             if end - start > max_bytes:
-                return self._read_limited(start, end, max_bytes, at_least_one_batch)
+                return self._read_limited(start, end, max_bytes, at_least_one_batch, held_bytes)
             return Read(self._bytes(start, end - start))
         except _WouldWaitError as waiting:
             return Read(None, waiting.cold)
 
-    def _read_limited(self, start: int, end: int, max_bytes: int, at_least_one_batch: bool) -> Read:
+    def _read_limited(self, start: int, end: int, max_bytes: int, at_least_one_batch: bool, held_bytes: int) -> Read:
         boundary = self._index().floor_position(start + max_bytes)
         if boundary > start:
             data = self._bytes(start, boundary - start)
@@ -164,6 +208,8 @@ class SegmentReader:
         first_size = _unpack_header(data)[1] + LENGTH_OVERHEAD
         if not HEADER_SIZE <= first_size <= end - start:
             raise DamagedBatchError(self._file.path, start, f"a record batch of {first_size} bytes cannot be here")
+        if first_size > held_bytes:
+            return Read(b"", later=BatchInFile(self._file, start, bytes(data[:HEADER_SIZE]), first_size))
         return Read(self._bytes(start, first_size))
 
     def _locate(self, offset: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moldau.core.log.log import Appended, AppendOrigin, Log
-from moldau.core.log.reading import Read
+from moldau.core.log.reading import HOLD_ANY, Read
 from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import StorageFailedError, StorageFullError, invariant, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
@@ -159,12 +159,25 @@ class Partition:
             return LeaderEpoch(epoch), Offset(end_offset)
         return None
 
-    def read(self, offset: int, max_bytes: int, end_offset: Offset, *, at_least_one_batch: bool) -> Read:
-        """Whole batches from the one that holds `offset`, none past `end_offset`. Raises OFFSET_OUT_OF_RANGE, 56."""
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        end_offset: Offset,
+        *,
+        at_least_one_batch: bool,
+        held_bytes: int = HOLD_ANY,
+    ) -> Read:
+        """Whole batches from the one that holds `offset`, none past `end_offset`; see Log.read. Raises
+        OFFSET_OUT_OF_RANGE, 56."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         return self.log.read(
-            Offset(offset), max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=at_least_one_batch
+            Offset(offset),
+            max_bytes=max_bytes,
+            end_offset=end_offset,
+            at_least_one_batch=at_least_one_batch,
+            held_bytes=held_bytes,
         )
 
     def read_bound(self, replica_id: int, is_read_committed: bool = False) -> Offset:

@@ -18,7 +18,7 @@ from moldau.telemetry import BOUND_REACHED, Telemetry
 MAX_REQUEST_MEMORY_BYTES = 512 << 20
 RESPONSE_MEMORY_BYTES = 128 << 20
 MIN_FETCH_BYTES = 1 << 20
-MIN_FETCH_BYTES_OVER_LIMIT = 128 << 10
+MIN_FETCH_BYTES_OVER_LIMIT = 64 << 10
 LONG_REQUESTS_BYTES = 128 << 20
 
 
@@ -149,8 +149,8 @@ class ResponseMemory:
         return self.unsent_bytes > self.limit_bytes // 2
 
     def fetch_allowance_bytes(self) -> int:
-        """The most that one fetch may bring into memory now: a quarter of what is left, at least 1 MiB, and 128 KiB
-        where nothing is left."""
+        """The most that one fetch may bring into memory now: a quarter of what is left, at least 1 MiB; 64 KiB where
+        nothing is left. A batch that is larger is streamed, see StreamedAnswer."""
         if self.is_short:
             # a transport tells when it is empty only if it was above its high water
             for connection in list(self._unsent):

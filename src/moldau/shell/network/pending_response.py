@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from moldau.ports import LaterBytes
 from moldau.types import Buffer
 
 if TYPE_CHECKING:
     from moldau.shell.network.server_connection import ServerConnection
 
-Answer = bytes | list[Buffer]
-"""A whole framed response; as parts where records are sent from where they were read."""
+Answer = bytes | list[Buffer] | list[Buffer | LaterBytes]
+"""A whole framed response; as parts where records are sent from where they were read, or
+read while they are sent."""
 
 
 class PendingResponse:

@@ -22,9 +22,11 @@ from struct import Struct
 from typing import cast
 
 from moldau.errors import ProtocolError
+from moldau.ports import LaterBytes
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import escape
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.streamed_answer import StreamedAnswer
 from moldau.telemetry import BOUND_REACHED
 from moldau.types import Buffer
 from moldau.wire.protocol.framing import LENGTH_SIZE, stranger
@@ -39,6 +41,8 @@ HIGH_WATER = "connection.high.water.bytes"
 PENDING_RESPONSES = "connection.pending.responses"
 CLOSE_TIMEOUT_MS = 10_000
 """How long a peer of a closed connection may take to read what was answered before."""
+
+BUFFERS = frozenset((bytes, bytearray, memoryview))
 
 _read_length = Struct(">i").unpack_from
 
@@ -61,6 +65,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_is_in_event",
         "_is_paused",
         "_is_pressed",
+        "_is_streaming",
         "_largest_unsent_bytes",
         "_muted",
         "_out",
@@ -107,13 +112,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._held: bytearray | None = None
         self._responses: deque[PendingResponse] = deque()
         self._blocked_bytes = 0
-        self._out: list[Buffer] = []
+        self._out: list[Buffer | LaterBytes] = []
         self._out_bytes = 0
         self._is_in_event = self._is_paused = self._stopped = self._resume_queued = False
         self._preparing = 0
         self._muted: asyncio.TimerHandle | None = None
         self._unsent_bytes = self._written_bytes = self._largest_unsent_bytes = 0
-        self._is_pressed = False
+        self._is_pressed = self._is_streaming = False
         self._wait_for_write: list[Callable[[], None]] = []
         # (received bytes, frames, when bytes last came, when the open frame last progressed, bytes at that progress)
         self._swept = (0, 0, 0, 0, 0)
@@ -271,7 +276,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._out.append(answer)
             self._out_bytes += len(answer)
         else:
-            parts = cast("list[Buffer]", answer)
+            parts = cast("list[Buffer | LaterBytes]", answer)
             self._out += parts
             self._out_bytes += sum(map(len, parts))
         if self._out_bytes > JOIN_BYTES:
@@ -438,6 +443,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         responses = self._responses
         if responses[0] is not response:
             self._blocked_bytes += response.size
+            if self._blocked_bytes > JOIN_BYTES:
+                self.count_unsent()
             return
         was_first = True
         while responses and responses[0].is_complete:
@@ -465,11 +472,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not out or transport is None or transport.is_closing():
             return
         if len(out) == 1:
-            transport.write(out[0])
+            transport.write(cast(Buffer, out[0]))
         elif size <= JOIN_BYTES:
-            transport.write(b"".join(out))
+            transport.write(b"".join(cast("list[Buffer]", out)))
+        elif BUFFERS.issuperset(map(type, out)):
+            transport.writelines(cast("list[Buffer]", out))
         else:
-            transport.writelines(out)
+            self._stream(out)
+            return
         if size > JOIN_BYTES or self._unsent_bytes:
             self._note_written(transport, size)
 
@@ -480,8 +490,34 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._largest_unsent_bytes = max(self._largest_unsent_bytes, size)
         self.count_unsent()
         if self._unsent_bytes and not self.is_write_paused and self.group.response_memory.is_short:
+            self.press()
+
+    def press(self) -> None:
+        """From now on nothing is written before all that was written is sent: what is not sent is counted at once."""
+        if not self._is_pressed and self._transport is not None and not self._transport.is_closing():
             self._is_pressed = True
-            transport.set_write_buffer_limits(high=0, low=0)
+            self._transport.set_write_buffer_limits(high=0, low=0)
+
+    def _stream(self, parts: list[Buffer | LaterBytes]) -> None:
+        place = PendingResponse(self)
+        self._responses.appendleft(place)
+        self._is_streaming = True
+        self.begin_prepare()
+        StreamedAnswer(self, place, parts).write_on()
+
+    def streamed(self, place: PendingResponse) -> None:
+        """The last piece is written: `place` makes room for what waits behind it."""
+        self._is_streaming = False
+        self.end_prepare()
+        place.complete(None)
+
+    def write_piece(self, piece: Buffer) -> None:
+        """Writes a part of an answer that is streamed."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            self.press()
+            transport.write(piece)
+            self._note_written(transport, len(piece))
 
     def when_writable(self, resume: Callable[[], None]) -> None:
         """Calls `resume` now, or when the transport has fallen below its low water."""
@@ -496,7 +532,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if size == 0:
             self._written_bytes = self._largest_unsent_bytes = 0
         # the answer that is being sent is held whole; all before it are gone
-        self._set_unsent(max(size, min(size + self._largest_unsent_bytes, self._written_bytes)))
+        held_bytes = max(size, min(size + self._largest_unsent_bytes, self._written_bytes))
+        self._set_unsent(held_bytes + self._blocked_bytes)
 
     def _set_unsent(self, unsent_bytes: int) -> None:
         if unsent_bytes != self._unsent_bytes:
@@ -515,7 +552,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.close()
 
     def close(self) -> None:
-        """Writes what was answered, then ends the connection. What is still owed is dropped."""
+        """Writes what was answered, then ends the connection. What is still owed or being streamed is dropped."""
         self._flush_out()
         self.is_closed = True
         if self._transport is not None:
@@ -534,7 +571,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             if now_ms - active_ms >= CLOSE_TIMEOUT_MS:
                 self.abort()
             return
-        if self.received_bytes != received or self._responses or self._held is not None or self._muted is not None:
+        is_owed = bool(self._responses) and not self._is_streaming  # what is streamed waits for the peer alone
+        if self.received_bytes != received or is_owed or self._held is not None or self._muted is not None:
             active_ms = now_ms
         is_incomplete = bool(self._carry) or self._frame is not None
         is_whole = self._frame is not None and self._frame_filled == self._frame_size

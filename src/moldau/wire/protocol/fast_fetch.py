@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import Final
+from typing import Final, cast
 
 from moldau.errors import ProtocolError
+from moldau.ports import LaterBytes
 from moldau.types import Buffer
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages.fetch import FetchRequest
@@ -50,7 +51,8 @@ and forgotten partitions."""
 AbortedTransactions = tuple[tuple[int, int], ...]
 """(producer id, first offset) of each transaction whose records a reader of committed records must leave out."""
 
-FetchResult = tuple[bytes, int, int, int, int, int, tuple[int, int] | None, Buffer | None, AbortedTransactions | None]
+Part = Buffer | LaterBytes
+FetchResult = tuple[bytes, int, int, int, int, int, tuple[int, int] | None, Part | None, AbortedTransactions | None]
 """Topic, partition index, error code, high watermark, last stable offset, log start offset, diverging epoch (epoch, end
 offset; sent from version 12), records, aborted transactions (null where none are asked for). Without records an empty
 batch list is sent, as Kafka does."""
@@ -293,7 +295,7 @@ def encode_fetch_response(
     results: Sequence[FetchResult],
     *,
     throttle_time_ms: int = 0,
-) -> list[Buffer]:
+) -> list[Part]:
     """The whole framed response (length, header, body), as buffers to be written one after the other.
 
     `error_code` and `session_id` are sent from version 7.
@@ -310,7 +312,7 @@ def encode_fetch_response(
             head = _pack_head_7(size + 6, correlation_id, throttle_time_ms, error_code, session_id, topic_count)
         else:
             head = _pack_head_4(size, correlation_id, throttle_time_ms, topic_count)
-    parts[0] = head + parts[0]
+    parts[0] = head + cast(bytes, parts[0])
     return parts
 
 
@@ -332,7 +334,7 @@ def _encode_one(
     error_code: int,
     session_id: int,
     result: FetchResult,
-) -> list[Buffer]:
+) -> list[Part]:
     topic, partition, code, high_watermark, last_stable_offset, log_start_offset, _, records, transactions = result
     aborted = -1 if transactions is None else 0
     size = len(topic)
@@ -373,9 +375,9 @@ def _by_topic(results: Sequence[FetchResult]) -> list[tuple[bytes, list[FetchRes
     return topics
 
 
-def _encode_classic(version: int, results: Sequence[FetchResult]) -> tuple[int, list[Buffer]]:
+def _encode_classic(version: int, results: Sequence[FetchResult]) -> tuple[int, list[Part]]:
     topics = _by_topic(results)
-    parts: list[Buffer] = []
+    parts: list[Part] = []
     small: list[bytes] = [b""]
     for topic, group in topics:
         small += (_pack_short(len(topic)), topic, _pack_int(len(group)))
@@ -400,9 +402,9 @@ def _encode_classic(version: int, results: Sequence[FetchResult]) -> tuple[int, 
     return len(topics), parts
 
 
-def _encode_flexible(version: int, results: Sequence[FetchResult]) -> list[Buffer]:
+def _encode_flexible(version: int, results: Sequence[FetchResult]) -> list[Part]:
     topics = _by_topic(results)
-    parts: list[Buffer] = []
+    parts: list[Part] = []
     small = [encode_uvarint(len(topics) + 1)]
     for topic, group in topics:
         if version < TOPIC_IDS_FROM:

@@ -313,7 +313,7 @@ async def test_fetches_get_smaller_as_unread_responses_grow() -> None:
     memory.unsent_bytes = 127 << 20
     assert memory.fetch_allowance_bytes() == 1 << 20
     memory.unsent_bytes = 1 << 30
-    assert memory.fetch_allowance_bytes() == 128 << 10
+    assert memory.fetch_allowance_bytes() == 64 << 10
 
 
 async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: Any) -> None:

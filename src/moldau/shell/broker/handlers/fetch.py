@@ -7,20 +7,21 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.core.log.reading import TOO_LARGE
+from moldau.core.log.reading import HOLD_ANY, TOO_LARGE
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.fetch_turns import LITTLE_BYTES
+from moldau.shell.broker.streamed_batch import StreamedBatch
 from moldau.shell.broker.traffic import FAILED_FETCH_REQUESTS, FETCH_ERRORS
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.telemetry import BOUND_REACHED
-from moldau.types import Buffer
 from moldau.wire.protocol.fast_fetch import (
     AbortedTransactions,
     FetchEntry,
     FetchResult,
+    Part,
     decode_fetch_request,
     encode_fetch_response,
 )
@@ -116,11 +117,11 @@ def _refused(entry: FetchEntry, code: int) -> FetchResult:
 
 def _aborted(partition: Partition, offset: int, read: Read | tuple[int, int]) -> AbortedTransactions:
     """The aborted transactions with records among those that were read from `offset`. Raises 56."""
-    if isinstance(read, tuple) or not read.records:
+    if isinstance(read, tuple) or not (read.records or read.later):
         return ()
-    end_offset = offset
+    end_offset = offset if read.later is None else read.later.next_offset
     with suppress(ProtocolError):  # damaged bytes: what lies behind them is of no use to the reader
-        for _, header in iterate_batches(read.records):
+        for _, header in iterate_batches(read.records or b""):
             end_offset = header.next_offset
     found = partition.aborted_transactions(offset, end_offset)
     return tuple((entry.producer_id, entry.first_offset) for entry in found)
@@ -239,7 +240,13 @@ class ParkedFetch:
         self.is_urgent = False
         self._cold = None
         self._is_cut = False
-        budget = min(self.max_bytes, MAX_ANSWER_BYTES, self.broker.response_memory.fetch_allowance_bytes())
+        memory = self.broker.response_memory
+        allowance_bytes = memory.fetch_allowance_bytes()
+        held_bytes = HOLD_ANY
+        if memory.is_short:
+            held_bytes = allowance_bytes
+            self.context.connection.press()
+        budget = min(self.max_bytes, MAX_ANSWER_BYTES, allowance_bytes)
         if is_only_little:
             budget = min(budget, LITTLE_BYTES)
         elif len(self.entries) == 1:
@@ -248,7 +255,7 @@ class ParkedFetch:
             budget = min(budget, max(ONE_PARTITION_BYTES, 2 * self.min_bytes))
         for entry in self.entries:
             try:
-                partition, read = self._read(entry, budget, is_oversize_allowed=not is_only_little)
+                partition, read = self._read(entry, budget, held_bytes, is_oversize_allowed=not is_only_little)
                 aborted = none_aborted
                 if aborted is not None and partition.may_have_aborted and read is not None:
                     aborted = _aborted(partition, entry[3], read)
@@ -266,7 +273,9 @@ class ParkedFetch:
             if read is not None and read.cold is not None and not is_cold_left_out:
                 self._cold = read.cold
                 return results
-            records = None if read is None else read.records
+            records: Part | None = None if read is None else read.records
+            if read is not None and read.later is not None:
+                records = StreamedBatch(self.broker, read.later)
             if records:
                 self.size += len(records)
                 budget -= len(records)
@@ -280,7 +289,7 @@ class ParkedFetch:
         return results + unknown if unknown else results
 
     def _read(
-        self, entry: FetchEntry, budget: int, *, is_oversize_allowed: bool
+        self, entry: FetchEntry, budget: int, held_bytes: int, *, is_oversize_allowed: bool
     ) -> tuple[Partition, Read | tuple[int, int] | None]:
         """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
         partition = self._readable_partition(entry)
@@ -304,7 +313,8 @@ class ParkedFetch:
         if budget <= 0 and not is_first:
             return partition, None
         try:
-            read = partition.read(offset, min(partition_max_bytes, budget), end_offset, at_least_one_batch=is_first)
+            max_bytes = min(partition_max_bytes, budget)
+            read = partition.read(offset, max_bytes, end_offset, at_least_one_batch=is_first, held_bytes=held_bytes)
         except StorageFailedError:
             self.broker.directory_failed()
             raise kafka_error("KAFKA_STORAGE_ERROR") from None
@@ -335,7 +345,7 @@ class ParkedFetch:
         self,
         entry: FetchEntry,
         partition: Partition,
-        records: Buffer | None,
+        records: Part | None,
         diverging: tuple[int, int] | None,
         aborted: AbortedTransactions | None,
     ) -> FetchResult:
@@ -354,7 +364,7 @@ class ParkedFetch:
             aborted,
         )
 
-    def encode(self, results: list[FetchResult]) -> list[Buffer]:
+    def encode(self, results: list[FetchResult]) -> list[Part]:
         """The whole framed response."""
         context = self.context
         throttle_time_ms = context.throttle(self.size)

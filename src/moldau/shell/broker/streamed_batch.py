@@ -1,0 +1,58 @@
+"""A batch that is read from its file while its consumer takes it: for one that takes nothing memory holds one piece.
+
+It serves fetches whose batch is larger than what the memory for responses has left. The descriptor that it reads from
+is the log's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from moldau.core.log.damage import DamagedBatchError
+from moldau.errors import StorageFailedError
+from moldau.types import Buffer
+
+if TYPE_CHECKING:
+    from moldau.core.log.reading import BatchInFile
+    from moldau.shell.broker.role import Broker
+
+_CANNOT_READ = (DamagedBatchError, StorageFailedError, FileNotFoundError, ValueError)
+
+
+class StreamedBatch:
+    """A `LaterBytes`; used from the loop."""
+
+    __slots__ = ("_batch", "_broker", "_position")
+
+    def __init__(self, broker: Broker, batch: BatchInFile) -> None:
+        self._broker = broker
+        self._batch = batch
+        self._position = 0
+
+    def __len__(self) -> int:
+        return self._batch.size
+
+    def next_piece(self, max_bytes: int, then: Callable[[Buffer | None], None]) -> Buffer | None:
+        """See `LaterBytes`."""
+        start = self._position
+        length = min(max_bytes, self._batch.size - start)
+        self._position = start + length
+        try:
+            piece = self._batch.read_cached(start, length)
+        except _CANNOT_READ:
+            piece = None  # Workers meet the same, and it is told there
+        if piece is None:
+            self._broker.spawn(self._load(start, length, then))
+        return piece
+
+    async def _load(self, start: int, length: int, then: Callable[[Buffer | None], None]) -> None:
+        try:
+            piece = await self._broker.workers.run(partial(self._batch.read, start, length))
+        except _CANNOT_READ as error:
+            if isinstance(error, StorageFailedError):
+                self._broker.directory_failed()
+            then(None)
+        else:
+            then(piece)

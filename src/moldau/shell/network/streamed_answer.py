@@ -1,0 +1,81 @@
+"""Writes an answer whose records are read while the peer takes them: one piece is in memory at a time.
+
+Until the last byte is written the connection begins no further request, and answers that are ready wait behind a place
+that is held in front of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from moldau.ports import LaterBytes
+from moldau.shell.network.event_log import escape
+from moldau.shell.network.pending_response import PendingResponse
+from moldau.types import Buffer
+
+if TYPE_CHECKING:
+    from moldau.shell.network.server_connection import ServerConnection
+
+PIECE_BYTES = 64 << 10
+PIECES_PER_TURN = 8
+
+
+class StreamedAnswer:
+    """Used from the node's loop."""
+
+    __slots__ = ("_connection", "_left_bytes", "_parts", "_place")
+
+    def __init__(
+        self, connection: ServerConnection, place: PendingResponse, parts: Sequence[Buffer | LaterBytes]
+    ) -> None:
+        self._connection = connection
+        self._place = place
+        self._parts = deque(parts)
+        self._left_bytes = 0
+        """Of the first part, if it is read later and was begun."""
+
+    def write_on(self) -> None:
+        """Writes until the peer takes no more, the disk must be awaited, or others have their turn."""
+        connection = self._connection
+        for _ in range(PIECES_PER_TURN):
+            if connection.is_closed:
+                return
+            if connection.is_write_paused:
+                connection.when_writable(self.write_on)
+                return
+            if not self._parts:
+                connection.streamed(self._place)
+                return
+            part = self._parts[0]
+            if isinstance(part, (bytes, bytearray, memoryview)):
+                self._parts.popleft()
+                connection.write_piece(part)
+                continue
+            if self._left_bytes == 0:
+                self._left_bytes = len(part)
+            piece = part.next_piece(PIECE_BYTES, self._came)
+            if piece is None:
+                return
+            self._write(piece)
+        connection.group.loop.call_soon(self.write_on)
+
+    def _came(self, piece: Buffer | None) -> None:
+        connection = self._connection
+        if connection.is_closed:
+            return
+        if piece is None:
+            address = escape(connection.client_address)
+            text = f"closed the connection of {address}: the rest of a batch could not be read"
+            connection.group.log.warn("answer broken off", text, about=address)
+            connection.abort()  # the peer asks again on another connection
+            return
+        self._write(piece)
+        self.write_on()
+
+    def _write(self, piece: Buffer) -> None:
+        self._left_bytes -= len(piece)
+        if self._left_bytes == 0:
+            self._parts.popleft()
+        self._connection.write_piece(piece)
