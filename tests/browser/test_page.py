@@ -263,7 +263,7 @@ def test_a_filter_by_key_value_and_header(running: BrokerWithPage, browser: Chro
         ("from=beginning&value=milk", []),
     ):
         browser.get(f"{running.page}/topics/filtered/records?{query}")
-        wait(browser, found[0] if found else "No record has these texts")
+        wait(browser, found[0] if found else "No record contains these texts")
         cells = browser.execute_script(
             "return [...document.querySelectorAll('.tail tbody tr')].map((row) => row.cells[3].innerText)"
         )

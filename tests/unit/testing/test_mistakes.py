@@ -36,9 +36,9 @@ def cluster() -> Iterator[Cluster]:
         (lambda faults: faults.error("Produce", 0), "Kafka has no error 0: its errors are -1 and 1 to 133"),
         (lambda faults: faults.error("Produce", 999), "Kafka has no error 999: its errors are -1 and 1 to 133"),
         (lambda faults: faults.drop("Prodcue"), "did you mean Produce"),
-        (lambda faults: faults.drop("AddPartitionsToTxn"), "no request of the name 'AddPartitionsToTxn'; docs/"),
-        (lambda faults: faults.drop("Produce", when="later"), "before or after the work"),
-        (lambda faults: faults.script().delay("Fetch", ms=-1), "at least 0 ms"),
+        (lambda faults: faults.drop("AddPartitionsToTxn"), "no request named 'AddPartitionsToTxn'; docs/"),
+        (lambda faults: faults.drop("Produce", when="later"), "'before' and 'after'"),
+        (lambda faults: faults.script().delay("Fetch", ms=-1), "the least delay is 0 ms"),
         (lambda faults: faults.drop("Heartbeat", topic="orders"), "a request of Heartbeat names no topic"),
         (lambda faults: faults.drop(["Produce", "Fetch"], group="g"), "a request of Produce, Fetch names no group"),
     ],
@@ -61,7 +61,7 @@ def test_a_topic_may_be_named_where_some_request_names_one(api: str) -> None:
 def test_a_value_that_is_no_bytes_is_told_by_its_type(cluster: Cluster, value: object) -> None:
     topic = cluster.topic()
     mistaken: list = [value]
-    with pytest.raises(TypeError, match=f"made of bytes, text or None, not of {type(value).__name__}"):
+    with pytest.raises(TypeError, match=f"is bytes, str or None, not {type(value).__name__}"):
         cluster.produce(topic, *mistaken)
     assert list(cluster.records(topic)) == []
 
