@@ -16,6 +16,7 @@ import msgspec
 
 from moldau.cli.strangers import speaks_http, speaks_tls
 from moldau.errors import MoldauError
+from moldau.products.features import features_not_served
 from moldau.shell.network.client_connection import ClientConnection
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -145,7 +146,7 @@ class Diagnosis:
         features = {feature.name: feature.max_version_level for feature in response.finalized_features}
         level = f", metadata.version {features['metadata.version']}" if "metadata.version" in features else ""
         self._find("versions", "ok", f"{len(ranges)} APIs{level}; {_ranges(ranges)}")
-        not_served = [name for name, is_there in _optional_features(ranges, features) if not is_there]
+        not_served = features_not_served(response)
         if not_served:
             self._find("features", "ok", f"not served, and refused at once: {', '.join(not_served)}")
         if int(ApiKey.PRODUCE) not in ranges or int(ApiKey.METADATA) not in ranges:
@@ -294,16 +295,6 @@ _CLIENT_APIS = (
     ApiKey.OFFSET_FETCH,
 )
 _SHOWN_APIS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.JOIN_GROUP)
-
-
-def _optional_features(ranges: dict[int, tuple[int, int]], levels: dict[str, int]) -> tuple[tuple[str, bool], ...]:
-    """What a client may ask for and not every cluster serves; whether this one does."""
-    return (
-        ("transactions", int(ApiKey.END_TXN) in ranges),
-        ("group.protocol=consumer (KIP-848)", levels.get("group.version", 0) > 0),
-        ("share groups", levels.get("share.version", 0) > 0),
-        ("streams groups", levels.get("streams.version", 0) > 0),
-    )
 
 
 def _overlaps(key: ApiKey, ranges: dict[int, tuple[int, int]]) -> bool:

@@ -259,6 +259,28 @@ class Cluster:
             return found
         return found
 
+    def features_not_served(self) -> list[str]:
+        """What clients may ask for in vain; empty where the cluster does not tell."""
+        from moldau.products.features import features_not_served
+        from moldau.shell.network.client_connection import ClientConnection
+        from moldau.wire.protocol.api_keys import ApiKey
+        from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+        host, _, port = self.bootstrap_servers.split(",")[0].rpartition(":")
+        timeout_ms = int(TIMEOUT_S * 1000)
+        request = ApiVersionsRequest("moldau", "1")
+        try:
+            with ClientConnection(
+                host.strip("[]"),
+                int(port),
+                client_id=CLIENT_ID,
+                connect_timeout_ms=timeout_ms,
+                request_timeout_ms=timeout_ms,
+            ) as connection:
+                return features_not_served(connection.request(ApiKey.API_VERSIONS, request, ApiVersionsResponse))
+        except (MoldauError, OSError, ValueError):
+            return []
+
     # -- settings
 
     def topic_configs(self, topic: str) -> list[ConfigFacts]:

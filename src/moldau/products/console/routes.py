@@ -278,7 +278,7 @@ class Pages:
             except ClusterError as failure:
                 configs, error = [], str(failure)
             brokers.append((broker, leads, configs, error))
-        return {"brokers": brokers}
+        return {"brokers": brokers, "not_served": self.console.cluster.features_not_served()}
 
     # -- charts
 
