@@ -46,7 +46,11 @@ class DynamicSettings:
         if view == broker.settings:
             return
         before, names = self._different(broker.settings), self._different(view)
+        known = broker.settings.notices()
         broker.settings = view
+        for notice in view.notices():
+            if notice not in known:
+                broker.log.warn("setting without effect", f"node {broker.node_id}: {escape(notice)}")
         if names or before:
             told = ", ".join(names) or "none"
             broker.log.info("dynamic settings", f"node {broker.node_id}: settings that changed since its start: {told}")

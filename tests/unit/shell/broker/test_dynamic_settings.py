@@ -222,3 +222,17 @@ async def test_a_response_has_a_bound(start_node: Any, monkeypatch: pytest.Monke
     request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, "t", None),) * 4)
     answer = await node.connect().ask(ApiKey.DESCRIBE_CONFIGS, 4, request)
     assert [(result.error_code, len(result.configs)) for result in answer.results] == [(0, 33)] * 2 + [(44, 0)] * 2
+
+
+@pytest.mark.asyncio
+async def test_a_change_without_effect_is_stored_and_named_once_in_the_log(
+    start_node: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = await start_node({})
+    with caplog.at_level(logging.WARNING, logger="moldau"):
+        assert await alter(node, BROKER, "1", "background.threads", "12") == 0
+        assert await alter(node, BROKER, "1", "log.retention.ms", "60") == 0
+    assert await described(node, BROKER, "1", "background.threads") == ("12", 2)
+    lines = [record.getMessage() for record in caplog.records if "background.threads" in record.getMessage()]
+    assert len(lines) == 1
+    assert "background.threads has no effect" in lines[0]
