@@ -128,10 +128,14 @@ def test_nobody_listens_or_nobody_knows_the_name(examine) -> None:
 
 
 def test_something_else_listens(examine) -> None:
-    with server(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
-        report = examine(address)
-        assert report.failures() == ["protocol"]
-        assert "Something else than a Kafka broker" in report.row("protocol")["advice"]
+    for greeting, advice in (
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "serves web pages"),
+        (b"220 mail.example ESMTP\r\n", "Something else than a Kafka broker"),
+    ):
+        with server(greeting) as address:
+            report = examine(address)
+            assert report.failures() == ["protocol"]
+            assert advice in report.row("protocol")["advice"]
 
 
 def test_a_listener_that_speaks_tls(examine) -> None:
