@@ -48,6 +48,11 @@ class LaterBytes(Protocol):
         ...
 
 
+FLUSH_FAILED_MARK = ".moldau_flush_failed"
+"""A file in the root of a log directory: a flush failed, so that the page cache holds pages that the system counts as
+clean and the disk does not have (docs/decisions/0023)."""
+
+
 class File(Protocol):
     """One open file. Errors: StorageFullError (nothing of the write remains), StorageFailedError."""
 
@@ -77,7 +82,10 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def flush(self) -> None:
-        """fsync. Waits: call it through Workers, or at start and stop. Raises StorageFailedError; never try again."""
+        """fsync. Waits: call it through Workers, or at start and stop. Raises StorageFailedError; never try again.
+
+        Before it raises, it makes FLUSH_FAILED_MARK in the root of the disk, which holds the path of this file.
+        """
         ...
 
     def close(self) -> None: ...

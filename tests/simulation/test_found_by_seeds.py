@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
+from moldau.ports import FLUSH_FAILED_MARK
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.simulation.checkers.ledger import Value
 from moldau.simulation.client import BrokerClient
@@ -189,3 +190,24 @@ def test_a_deletion_is_not_acknowledged_by_a_directory_that_just_failed(seed):
 
     deleted, log_start_offset = tell(story, seed)
     assert log_start_offset >= deleted
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_what_a_later_process_serves_after_a_failed_flush_survives_a_loss_of_power(restarts):
+    async def story(world, topic):
+        await produce(world, topic, -1)
+        world.disks[0].fail(Fault("flush", "io", "flushed-0", times=1))
+        with pytest.raises(AssertionError):
+            await produce(world, topic, -1)
+        for _ in range(restarts):
+            world.kill("process")
+            assert await world.boot()
+        # the record that was refused is served now
+        assert partition_of(world).high_watermark == 2
+        await produce(world, topic, -1)
+        world.kill("machine")
+        assert await world.boot()
+        assert not world.disks[0].exists(FLUSH_FAILED_MARK)
+        return partition_of(world).high_watermark
+
+    assert tell(story) == 3

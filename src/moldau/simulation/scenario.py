@@ -266,8 +266,7 @@ class Scenario:
 
     async def last_restart(self) -> None:
         world = self.world
-        kinds = ("process", "clean", "machine") if self.troubles.is_power_safe else ("process", "clean")
-        kind = self.random.choice(kinds)
+        kind = self.random.choice(("process", "clean", "machine"))
         before = GroupDescriber(world, "describe-before", GROUP)
         await before.run()
         metadata = world.metadata()

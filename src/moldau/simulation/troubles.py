@@ -23,8 +23,6 @@ class Troubles:
         self.flush_fails_s = self.flush_random.uniform(1, 12) if has_kind(world.seed, "failed flushes") else math.inf
         self.drawn: list[Callable[[], Awaitable[None]]] = []
         self.is_restart_needed = False
-        self.is_power_safe = True
-        """False once a failed fsync lost pages of files that a later process trusts: no power may be lost then."""
 
     def draw(self) -> None:
         everything = (
@@ -56,21 +54,17 @@ class Troubles:
         await asyncio.sleep(random.choice((0.0, 0.1, 1.0)))
         self.is_restart_needed = False
         plan = None
-        is_flush_failed = False
         if is_trouble_allowed and random.random() < 0.2:
-            plan = ("machine" if self.is_power_safe and random.random() < 0.5 else "process", random.randint(1, 40))
+            plan = ("machine" if random.random() < 0.5 else "process", random.randint(1, 40))
         if is_trouble_allowed and random.random() < 0.1:
             operation: Operation = random.choice(("read", "append", "write", "flush", "open"))
             world.fail_disk(Fault(operation, random.choice(("io", "full")), times=1))
             world.trace.tell(f"the first {operation} of the start fails")
             world.is_disk_troubled = True
-            is_flush_failed = operation == "flush"
             self.is_restart_needed = True
         is_booted = await world.boot(plan=plan)
         world.heal_disks()
         world.is_disk_troubled = False
-        if is_flush_failed:
-            await self.flush_failed()
         if not is_booted and not is_trouble_allowed:
             raise ViolationError("the node starts and stops", "a start failed on a healthy machine")
 
@@ -78,13 +72,13 @@ class Troubles:
         self.world.kill("process")
 
     async def crash_machine(self) -> None:
-        self.world.kill("machine" if self.is_power_safe else "process")
+        self.world.kill("machine")
 
     async def crash_process_inside(self) -> None:
         self.world.plan_crash("process", self.random.randint(1, 60))
 
     async def crash_machine_inside(self) -> None:
-        self.world.plan_crash("machine" if self.is_power_safe else "process", self.random.randint(1, 60))
+        self.world.plan_crash("machine", self.random.randint(1, 60))
 
     async def restart_cleanly(self) -> None:
         await self.world.stop()
@@ -112,34 +106,25 @@ class Troubles:
         self.is_restart_needed = True
         await asyncio.sleep(self.random.choice((0.5, 2.0)))
         self.world.heal_disks()
-        if operation == "flush":
-            await self.flush_failed()
 
     def is_flush_failure_due(self) -> bool:
         """Once in a story of this kind, while nothing else is broken."""
-        is_time = self.world.loop.time() >= self.flush_fails_s
-        return is_time and self.is_power_safe and not self.is_restart_needed
+        return self.world.loop.time() >= self.flush_fails_s and not self.is_restart_needed
 
     async def fail_flush(self) -> None:
-        """The next flush fails, and soon after power is lost: nothing of what failed may have been acknowledged."""
+        """The next flush fails. Soon after power is lost, at once or after another process has served: then nothing
+        of what failed may have been acknowledged, and everything that the later process acknowledged is there."""
         self.flush_fails_s = math.inf
         self.world.fail_disk(Fault("flush", "io", ".log", times=1))
         self.world.trace.tell("the next flush of *.log fails")
         self.is_restart_needed = True
         await asyncio.sleep(self.flush_random.choice((0.1, 0.5, 1.0)))
         self.world.heal_disks()
-        if self.is_power_safe and self.world.is_up:
-            self.world.kill("machine")
-        else:
-            self.is_power_safe = False
-
-    async def flush_failed(self) -> None:
-        """Pages may be lost that a later process would trust: power is lost now, or never in this story."""
-        may_lose = self.is_power_safe and self.world.is_up and has_kind(self.world.seed, "failed flushes")
-        if may_lose and self.flush_random.random() < 0.7:
-            self.world.kill("machine")
-        else:
-            self.is_power_safe = False
+        if self.flush_random.random() < 0.5:
+            self.world.kill("process")
+            await self.restart(is_trouble_allowed=False)
+            await asyncio.sleep(self.flush_random.choice((0.5, 2.0)))
+        self.world.kill("machine")
 
     async def slow_disk(self) -> None:
         self.world.trace.tell("the disk is slow")

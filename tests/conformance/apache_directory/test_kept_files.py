@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.ports import FLUSH_FAILED_MARK
 from moldau.testing import Cluster
 from tests.conformance.apache_directory.test_open_with_apache_kafka import apache_kafka, check, fill
 
@@ -38,10 +39,13 @@ def test_apache_kafka_passes_over_what_was_cut_and_what_was_set_aside(tmp_path: 
         (data / name).parent.mkdir(exist_ok=True)
         (data / name).write_bytes(content_of)
     assert (data / "__cluster_metadata-0/flushed-offset").is_file()
+    (data / FLUSH_FAILED_MARK).write_text("orders-0/00000000000000000000.log")
     with apache_kafka(tmp_path / "kafka", data) as servers:
         check(servers, content)
+    assert (data / FLUSH_FAILED_MARK).read_text() == "orders-0/00000000000000000000.log"
     found = {name: (data / name).read_bytes() for name in kept}
     assert found == kept
     with Cluster(data_dir=data) as cluster:
         check(cluster.bootstrap_servers, content)
+    assert not (data / FLUSH_FAILED_MARK).exists()
     assert {name: (data / name).read_bytes() for name in kept} == kept

@@ -32,7 +32,7 @@ from moldau.core.log.log import Log
 from moldau.core.log.segment import LOG_SUFFIX, IndexCache, write_whole_file
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError, invariant
-from moldau.ports import Disk
+from moldau.ports import FLUSH_FAILED_MARK, Disk
 from moldau.types import METADATA_PARTITION, ZERO_UUID, TopicPartition, Uuid
 
 DELETE_SUFFIX = "-delete"
@@ -74,6 +74,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.is_clean = False
         """Whether the last stop was a clean one."""
+        self.failed_flush: str | None = None
+        """The file whose flush failed before this start; what was not flushed is written anew, see rewriting."""
         self.is_new = False
         """Nobody has used it before."""
         self.previous_broker_epoch = -1
@@ -119,6 +121,8 @@ class LogDirectory:
                 directory.is_clean = True
             except ValueError as error:
                 directory.health.found(CLEAN_SHUTDOWN_MARK, f"{error}: the logs are recovered as after a crash")
+        if FLUSH_FAILED_MARK in names:
+            directory.failed_flush = disk.read_file(FLUSH_FAILED_MARK).decode("utf-8", "replace")
         directory._recovery_points = directory._load_checkpoint(RECOVERY_POINT_CHECKPOINT, present)
         directory._log_start_offsets = directory._load_checkpoint(LOG_START_OFFSET_CHECKPOINT, present)
         directory.high_watermarks = directory._load_checkpoint(HIGH_WATERMARK_CHECKPOINT, present)
@@ -148,6 +152,9 @@ class LogDirectory:
             # only now, and before anything is appended: a start that is refused finds the same the next time
             self.disk.remove(CLEAN_SHUTDOWN_MARK)
             self.disk.flush_directory("")
+        if self.failed_flush is not None:
+            # the metadata log too was opened before
+            self.disk.remove(FLUSH_FAILED_MARK)
 
     def open_log(self, topic_partition: TopicPartition, settings: LogSettings, *, now_ms: int) -> Log:
         """Opens a partition that lies in the directory; its topic id is ZERO_UUID if the file that names it is gone."""
@@ -162,6 +169,7 @@ class LogDirectory:
             settings,
             now_ms=now_ms,
             is_clean=self.is_clean,
+            is_rewritten=self.failed_flush is not None,
             recovery_point=self._recovery_points.get(topic_partition, 0),
             log_start_offset=self._log_start_offsets.get(topic_partition, 0),
             may_have_holes=topic_partition in self.cleaned_offsets or self._is_cleaning_unknown,

@@ -107,6 +107,7 @@ class Log:
         log_start_offset: int = 0,
         is_read_whole: bool = False,
         refuses_damage: bool = True,
+        is_rewritten: bool = False,
         may_have_holes: bool = False,
         health: DirectoryHealth | None = None,
         index_cache: IndexCache | None = None,
@@ -115,7 +116,8 @@ class Log:
 
         Waits for the disk: for start-up only, but for a new partition it is a few system calls. `recovery_point` and
         `log_start_offset` come from the directory's checkpoints (0: unknown); `is_read_whole` reads and checks also
-        what lies below the recovery point; `may_have_holes`: the checkpoints say that the log was compacted once.
+        what lies below the recovery point; `is_rewritten`: after a failed flush, see rewriting; `may_have_holes`: the
+        checkpoints say that the log was compacted once.
         Raises DamagedLogError, StorageFailedError.
         """
         log = cls(disk, directory, topic_partition, topic_id, settings, health=health, index_cache=index_cache)
@@ -131,6 +133,7 @@ class Log:
             log_start_offset=log_start_offset,
             is_read_whole=is_read_whole,
             refuses_damage=refuses_damage,
+            is_rewritten=is_rewritten,
             may_have_holes=log.may_have_holes,
             health=log.health,
         )

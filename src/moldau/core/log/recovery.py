@@ -21,6 +21,7 @@ from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.recalled_batches import recall_batches
+from moldau.core.log.rewriting import rewrite_unflushed
 from moldau.core.log.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -78,6 +79,8 @@ class LoadedLog(msgspec.Struct):
     cuts: list[Cut] = msgspec.field(default_factory=list)
     is_clean: bool = False
     """The files are as a clean stop left them: nothing was read anew."""
+    is_rewritten: bool = False
+    """What was not flushed is written anew, see rewriting."""
 
 
 def load_log(
@@ -93,9 +96,10 @@ def load_log(
     health: DirectoryHealth,
     is_read_whole: bool = False,
     refuses_damage: bool = True,
+    is_rewritten: bool = False,
 ) -> LoadedLog:
     """Reads the directory of a partition, which must exist; `is_read_whole`: also what lies below the recovery point.
-    Without `refuses_damage` it is cut wherever it is damaged, for a repair.
+    Without `refuses_damage` it is cut wherever it is damaged, for a repair. `is_rewritten`: see rewriting.
     `health` hears of files that are damaged, and of what is built anew.
 
     Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
@@ -113,6 +117,7 @@ def load_log(
         recovery_point=recovery_point,
         health=health,
         may_have_holes=may_have_holes,
+        is_rewritten=is_rewritten,
     )
     try:
         # a flush writes the file of the epochs before the recovery point moves
@@ -242,6 +247,8 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
             # from the end to the start, so that a crash in between leaves a log without a hole
             _set_segments_aside(loaded, index + 1, expected_offset)
             loaded.cuts.append(cut_tail(segment, expected_offset))
+        if loaded.is_rewritten:
+            rewrite_unflushed(segment, loaded.recovery_point)
         save_transactions(segment, aborted)
         loaded.producers.map_end_offset = expected_offset
         if index + 1 < len(loaded.segments):

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
 from moldau.errors import MoldauError, StorageFailedError, StorageFullError
-from moldau.ports import Disk
+from moldau.ports import FLUSH_FAILED_MARK, Disk
 from moldau.shell.io.residency import Residency
 from moldau.types import Buffer
 
@@ -206,7 +206,12 @@ class OsFile:
             self._size = size
 
     def flush(self) -> None:
-        self._run_pinned("flush", _fsync)
+        try:
+            self._run_pinned("flush", _fsync)
+        except (StorageFailedError, StorageFullError) as error:
+            self._disk.mark_failed_flush(self.path)
+            # also without room: the pages count as clean now, and flushing them again would write nothing
+            raise StorageFailedError(str(error)) from error
 
     def close(self) -> None:
         with self._lock:
@@ -380,6 +385,14 @@ class OsDisk:
                 os.close(descriptor)
         except OSError as error:
             raise _translated(error, "flush", path) from error
+
+    def mark_failed_flush(self, path: str) -> None:
+        """See File.flush. Not flushed: the mark has to live as long as the page cache, and no longer."""
+        try:
+            with open(os.path.join(self.root, FLUSH_FAILED_MARK), "w", encoding="utf-8") as mark:
+                mark.write(path)
+        except OSError:
+            return  # the flush has failed all the same, and its error says more
 
     def read_file(self, path: str) -> bytes:
         try:

@@ -16,7 +16,7 @@ from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError, MoldauError
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
-from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.listener import Listener, TcpListener
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.node.admission import follow_quotas, new_admission
@@ -287,6 +287,10 @@ class Node:
     def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:
         """One line: how the last run of this directory ended, and what that cost now."""
         where = directory.path or "the log directory"
+        if directory.failed_flush is not None and not directory.health.is_offline:
+            path = escape(directory.failed_flush) or "a file"
+            message = f"{where}: the flush of {path} failed before this start: what was not flushed is written anew"
+            self.log.warn("failed flush", message, about=where)
         took_ms = self.doors.clock.monotonic_ms() - started_ms
         if directory.is_new:
             self.log.info("start", f"{where} is new", shutdown="none", logs=0, recovery_ms=took_ms)

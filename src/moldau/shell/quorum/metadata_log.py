@@ -61,9 +61,12 @@ def open_log(
     *,
     now_ms: int,
     refuses_damage: bool = True,
+    is_rewritten: bool = False,
 ) -> Log:
-    """The metadata log, all of which was read and checked. Raises DamagedLogError for damage below `flushed_offset`,
-    or anywhere behind the mark of a clean stop; see recovery."""
+    """The metadata log, all of which was read and checked; `is_rewritten`: see rewriting.
+
+    Raises DamagedLogError for damage below `flushed_offset`, or anywhere behind the mark of a clean stop; see recovery.
+    """
     log_settings = msgspec.structs.replace(
         LOG_SETTINGS,
         segment_bytes=settings.metadata_log_segment_bytes,
@@ -82,6 +85,7 @@ def open_log(
         recovery_point=flushed_offset,
         is_read_whole=True,
         refuses_damage=refuses_damage,
+        is_rewritten=is_rewritten,
         health=health,
     )
 

@@ -60,7 +60,7 @@ from moldau.errors import (
     StorageFullError,
     kafka_error,
 )
-from moldau.ports import Clock, Disk, Random, Workers
+from moldau.ports import FLUSH_FAILED_MARK, Clock, Disk, Random, Workers
 from moldau.shell.network.turns import next_turn
 from moldau.shell.quorum.metadata_log import (
     LogReplay,
@@ -249,9 +249,11 @@ class QuorumRole:
         """Folds snapshot and log. Waits for the disk."""
         remove_unfinished(self._disk)
         flushed_offset = self._flushed_offset.read()
-        log = open_log(self._disk, self._settings, self.health, flushed_offset, now_ms=self._clock.now_ms())
-        self.cuts = log.cuts
-        self._log = log
+        now_ms, is_rewritten = self._clock.now_ms(), self._disk.exists(FLUSH_FAILED_MARK)
+        log = open_log(
+            self._disk, self._settings, self.health, flushed_offset, now_ms=now_ms, is_rewritten=is_rewritten
+        )
+        self._log, self.cuts = log, log.cuts
         loaded = load_snapshot(self._disk, log.log_start_offset)
         self.damaged_snapshots = loaded.damaged
         fold = self._machine.new_state()

@@ -8,6 +8,7 @@ from moldau.core.log.directory import LogDirectory, deleted_directory_name, pars
 from moldau.core.log.log import AppendOrigin
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError
+from moldau.ports import FLUSH_FAILED_MARK
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
@@ -227,3 +228,56 @@ def test_the_name_of_a_deleted_directory_stays_within_what_file_systems_take() -
     longest = deleted_directory_name(TopicPartition("t" * 249, 12), TOPIC_ID)
     assert len(longest) == 255
     assert longest.endswith(f"-12.{TOPIC_ID.hex()}-delete")
+
+
+@pytest.mark.parametrize("failing", ["00.log", "06.log", ".snapshot"])
+def test_a_start_after_a_failed_flush_writes_what_was_not_flushed_anew(failing) -> None:
+    for seed in range(10):
+        disk = MemoryDisk()
+        key = TopicPartition("topic", 0)
+        directory = _open(disk)
+        log = directory.create_log(key, TOPIC_ID, SETTINGS, now_ms=NOW_MS)
+        _append(log, 2)
+        _flush(directory, log)
+        _append(log, 8)
+        disk.fail(Fault("flush", path_contains=failing, times=1))
+        with pytest.raises(StorageFailedError):
+            _flush(directory, log)
+        content = [disk.read_file(segment.path(".log")) for segment in log.segments]
+        disk.crash_process()
+        directory = _open(disk)
+        assert directory.failed_flush is not None
+        assert not disk.exists(FLUSH_FAILED_MARK)
+        log = directory.logs[key]
+        assert log.log_end_offset == 10
+        _append(log)
+        _flush(directory, log)
+        disk.crash_machine(SeededRandom(seed))
+        directory = _open(disk)
+        log = directory.logs[key]
+        assert log.log_end_offset == 11
+        for segment, data in zip(log.segments, content, strict=False):
+            assert disk.read_file(segment.path(".log")).startswith(data)
+
+
+def test_the_mark_of_a_failed_flush_stays_until_every_log_was_written_anew() -> None:
+    disk = MemoryDisk()
+    directory = _filled(disk)
+    log = directory.logs[TopicPartition("dashed-topic", 2)]
+    disk.fail(Fault("flush", times=2))
+    with pytest.raises(StorageFailedError):
+        _flush(directory, log)
+    disk.crash_process()
+    with pytest.raises(StorageFailedError):
+        _open(disk)
+    assert disk.exists(FLUSH_FAILED_MARK)
+    disk.crash_process()
+    assert _ends(_open(disk)) == ENDS
+    assert not disk.exists(FLUSH_FAILED_MARK)
+
+
+def _flush(directory, log):
+    plan = log.unflushed()
+    plan.run()
+    log.mark_flushed(plan, NOW_MS)
+    directory.checkpoint({}).run()

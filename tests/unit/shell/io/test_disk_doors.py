@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from moldau.ports import Disk
+from moldau.errors import StorageFailedError
+from moldau.ports import FLUSH_FAILED_MARK, Disk
 from moldau.shell.io.disk import OsDisk
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 
 
 @pytest.fixture(params=["os", "memory"])
@@ -114,3 +118,34 @@ def test_a_path_that_leaves_the_root_is_refused(disk: Disk, path: str) -> None:
         disk.open(path)
     with pytest.raises(ValueError):
         disk.replace_file(path, b"")
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_flush_that_fails_leaves_a_mark_that_names_the_file(
+    error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    root = OsDisk(str(tmp_path))
+    root.make_directory("t-0")
+    file = root.open("t-0/a.log")
+    file.append(b"batch")
+    file.flush()
+    assert not root.exists(FLUSH_FAILED_MARK)
+    monkeypatch.setattr(os, "fsync", fail)
+    # the pages count as clean now, also where there was no room: nobody may flush them again
+    with pytest.raises(StorageFailedError):
+        file.flush()
+    assert root.read_file(FLUSH_FAILED_MARK) == b"t-0/a.log"
+
+
+@pytest.mark.parametrize("error", ["io", "full"])
+def test_the_disk_in_memory_leaves_the_same_mark(error: Literal["io", "full"]) -> None:
+    disk = MemoryDisk()
+    file = disk.open("a.log")
+    disk.fail(Fault("flush", error, times=1))
+    with pytest.raises(StorageFailedError):
+        file.flush()
+    disk.crash_process()
+    assert disk.read_file(FLUSH_FAILED_MARK) == b"a.log"

@@ -192,4 +192,45 @@ def test_a_failed_flush_loses_the_pages_for_good() -> None:
         file.flush()
     file.flush()
     disk.crash_machine(SeededRandom(3))
-    assert disk.read_file("a") == b"safe"
+    assert disk.read_file("a") == b"safe" + bytes(5)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_page_is_on_the_disk_again_once_it_was_written_after_the_failed_flush(restarts: int) -> None:
+    for seed in range(20):
+        disk = MemoryDisk()
+        pages = [bytes([65 + page]) * PAGE_SIZE for page in range(4)]
+        _durable(disk, "a", pages[0] + b"half")
+        file = disk.open("a")
+        file.truncate(PAGE_SIZE)
+        for page in pages[1:]:
+            file.append(page)
+        disk.fail(Fault("flush", times=1))
+        with pytest.raises(StorageFailedError):
+            file.flush()
+        for _ in range(restarts):
+            disk.crash_process()
+        file = disk.open("a")
+        assert file.read(0, 4 * PAGE_SIZE) == b"".join(pages)
+        file.write_at(2 * PAGE_SIZE + 5, b"CC")
+        file.append(b"end")
+        file.flush()
+        disk.crash_machine(SeededRandom(seed))
+        lost = b"half".ljust(PAGE_SIZE, b"\0")
+        assert disk.read_file("a") == pages[0] + lost + pages[2] + bytes(PAGE_SIZE) + b"end"
+
+
+def test_a_page_that_a_failed_flush_lost_may_be_cut_off_and_written_again() -> None:
+    disk = MemoryDisk()
+    file = disk.open("a")
+    disk.flush_directory("")
+    file.append(b"x" * 3 * PAGE_SIZE)
+    disk.fail(Fault("flush", times=1))
+    with pytest.raises(StorageFailedError):
+        file.flush()
+    file.truncate(PAGE_SIZE)
+    file.flush()
+    file.append(b"y" * PAGE_SIZE)
+    file.flush()
+    disk.crash_machine(SeededRandom(1))
+    assert disk.read_file("a") == bytes(PAGE_SIZE) + b"y" * PAGE_SIZE

@@ -9,7 +9,8 @@ What survives a crash, and how it is modelled.
 * *Names.* Creating, renaming and removing are durable after `flush_directory` of the directory that they changed. A
   crash of the machine keeps some prefix of the unflushed changes of each directory, as a journal does.
 * *A crash of the process* loses nothing: the page cache belongs to the system. Old handles write to nowhere.
-* *A failed flush* loses the dirty pages for good, as Linux does: flushing again succeeds and saves nothing.
+* *A failed flush* makes the dirty pages clean, as Linux does: readers go on seeing them, in a later process too, but
+  flushing again succeeds and does not write them. Only a new write of a page makes that page dirty again.
 
 An append costs one `bytearray` extension: nothing is tracked for bytes that were never durable.
 """
@@ -22,7 +23,7 @@ from typing import Literal
 import msgspec
 
 from moldau.errors import StorageFailedError, StorageFullError
-from moldau.ports import Random
+from moldau.ports import FLUSH_FAILED_MARK, Random
 from moldau.types import Buffer
 
 PAGE_SIZE = 4096
@@ -45,13 +46,14 @@ class Fault(msgspec.Struct):
 class _Content:
     """What one file holds; shared by all handles and names of it."""
 
-    __slots__ = ("data", "durable_size", "is_lost", "overwritten")
+    __slots__ = ("data", "durable_size", "lost", "overwritten")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable_size = 0
         self.overwritten: dict[int, bytes] = {}
-        self.is_lost = False
+        self.lost: dict[int, bytes] = {}
+        """Pages that a failed flush made clean, and what the disk holds of them."""
 
     def keep_old_pages(self, start: int, end: int) -> None:
         """Called before bytes [start, end) change: remembers what the disk holds of them."""
@@ -60,10 +62,27 @@ class _Content:
                 begin = page * PAGE_SIZE
                 self.overwritten[page] = bytes(self.data[begin : min(begin + PAGE_SIZE, self.durable_size)])
 
+    def dirty(self, start: int, end: int) -> None:
+        """Bytes [start, end) were written: the next flush writes their pages, all of each."""
+        if self.lost:
+            for page in range(start // PAGE_SIZE, (end + PAGE_SIZE - 1) // PAGE_SIZE):
+                self.lost.pop(page, None)
+
     def flush(self) -> None:
-        if not self.is_lost:
-            self.durable_size = len(self.data)
-            self.overwritten.clear()
+        self.durable_size = len(self.data)
+        self.overwritten.clear()
+        for page, old in self.lost.items():
+            # what was never written reads as zeros
+            size = max(0, min(PAGE_SIZE, self.durable_size - page * PAGE_SIZE))
+            self.lost[page] = self.overwritten[page] = old[:size].ljust(size, b"\0")
+
+    def flush_failed(self) -> None:
+        grown = range(self.durable_size // PAGE_SIZE, (len(self.data) + PAGE_SIZE - 1) // PAGE_SIZE)
+        for page in (*self.overwritten, *(grown if len(self.data) > self.durable_size else ())):
+            if page not in self.lost:
+                begin = page * PAGE_SIZE
+                old = self.data[begin : min(begin + PAGE_SIZE, self.durable_size)]
+                self.lost[page] = self.overwritten.get(page, bytes(old))
 
     def durable_bytes(self) -> bytearray:
         """What the disk itself holds."""
@@ -76,7 +95,7 @@ class _Content:
     def after_machine_crash(self, random: Random) -> bytearray:
         """One of the contents that a crash of the machine may leave."""
         old, new = self.durable_bytes(), self.data
-        if self.is_lost or old == new:
+        if old == new:
             return old
         size = _between(random, len(old), len(new))
         result = old[:size]
@@ -85,7 +104,7 @@ class _Content:
         for begin in range(0, size, PAGE_SIZE):
             end = min(begin + PAGE_SIZE, size)
             old_page, new_page = _page(old, begin, end), _page(new, begin, end)
-            if old_page == new_page or random.random_below(2):
+            if begin // PAGE_SIZE in self.lost or old_page == new_page or random.random_below(2):
                 continue
             if not torn and random.random_below(4) == 0:
                 torn = True
@@ -164,6 +183,7 @@ class MemoryFile:
         content = self._content.data
         position = len(content)
         content += data
+        self._content.dirty(position, len(content))
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -174,6 +194,7 @@ class MemoryFile:
         if position > len(content.data):
             content.data.extend(bytes(position - len(content.data)))
         content.data[position:end] = data
+        content.dirty(position, end)
 
     def read(self, position: int, length: int) -> bytes:
         self._check("read", 0)
@@ -201,9 +222,10 @@ class MemoryFile:
     def flush(self) -> None:
         try:
             self._check("flush", 0)
-        except StorageFailedError:
-            self._content.is_lost = True
-            raise
+        except (StorageFailedError, StorageFullError) as error:
+            self._content.flush_failed()
+            self._disk.mark_failed_flush(self.path)
+            raise StorageFailedError(str(error)) from error
         self._content.flush()
 
     def close(self) -> None:
@@ -321,6 +343,12 @@ class MemoryDisk:
         directory.set(name, content)
         directory.flush()
 
+    def mark_failed_flush(self, path: str) -> None:
+        """See File.flush. In the page cache only."""
+        mark = _Content()
+        mark.data += path.encode()
+        self._root.set(FLUSH_FAILED_MARK, mark)
+
     # --- faults ---
 
     def fail(self, fault: Fault) -> None:
@@ -367,8 +395,8 @@ class MemoryDisk:
         def detach(old: _Content) -> _Content:
             new = _Content()
             new.data, new.durable_size, new.overwritten = old.data, old.durable_size, old.overwritten
-            new.is_lost = old.is_lost
-            old.data, old.overwritten = bytearray(old.data), {}
+            new.lost = old.lost
+            old.data, old.overwritten, old.lost = bytearray(old.data), {}, {}
             return new
 
         seen: dict[_Content, _Content] = {}
