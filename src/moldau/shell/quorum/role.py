@@ -248,11 +248,9 @@ class QuorumRole:
     def _load(self) -> tuple[Host, MetadataFold]:
         """Folds snapshot and log. Waits for the disk."""
         remove_unfinished(self._disk)
-        flushed_offset = self._flushed_offset.read()
+        flushed = self._flushed_offset.read()
         now_ms, is_rewritten = self._clock.now_ms(), self._disk.exists(FLUSH_FAILED_MARK)
-        log = open_log(
-            self._disk, self._settings, self.health, flushed_offset, now_ms=now_ms, is_rewritten=is_rewritten
-        )
+        log = open_log(self._disk, self._settings, self.health, flushed, now_ms=now_ms, is_rewritten=is_rewritten)
         self._log, self.cuts = log, log.cuts
         loaded = load_snapshot(self._disk, log.log_start_offset)
         self.damaged_snapshots = loaded.damaged
