@@ -65,7 +65,8 @@ def open_log(
 ) -> Log:
     """The metadata log, all of which was read and checked; `is_rewritten`: see rewriting.
 
-    Raises DamagedLogError for damage below `flushed_offset`, or anywhere behind the mark of a clean stop; see recovery.
+    Raises DamagedLogError for damage below `flushed_offset`, below the end offset of a snapshot (only what is on the
+    disk becomes part of one), or anywhere behind the mark of a clean stop; see recovery.
     """
     log_settings = msgspec.structs.replace(
         LOG_SETTINGS,
@@ -82,7 +83,7 @@ def open_log(
         log_settings,
         now_ms=now_ms,
         is_clean=disk.exists(CLEAN_SHUTDOWN_MARK),
-        recovery_point=flushed_offset,
+        recovery_point=max((flushed_offset, *(end_offset for (end_offset, _), _ in _snapshot_files(disk)))),
         is_read_whole=True,
         refuses_damage=refuses_damage,
         is_rewritten=is_rewritten,
@@ -96,14 +97,9 @@ def load_snapshot(disk: Disk, log_start_offset: int = 0) -> LoadedSnapshot:
     One that cannot be read is passed over, and renamed, if an older one and the log from `log_start_offset` on say the
     same together. Raises QuorumError where nothing does.
     """
-    found = [
-        (parsed, name)
-        for name in disk.list_directory(METADATA_DIRECTORY)
-        if (parsed := parse_snapshot_file_name(name)) is not None
-    ]
     damaged: list[str] = []
     failure = ""
-    for (end_offset, leader_epoch), name in sorted(found, reverse=True):
+    for (end_offset, leader_epoch), name in sorted(_snapshot_files(disk), reverse=True):
         path = f"{METADATA_DIRECTORY}/{name}"
         if damaged and end_offset < log_start_offset:
             break
@@ -119,6 +115,15 @@ def load_snapshot(disk: Disk, log_start_offset: int = 0) -> LoadedSnapshot:
     if failure:
         raise QuorumError(failure)
     return LoadedSnapshot(Snapshot((), QuorumControl(), 0), Offset(0), 0)
+
+
+def _snapshot_files(disk: Disk) -> list[tuple[tuple[Offset, int], str]]:
+    """((end offset, leader epoch), name) of each snapshot."""
+    return [
+        (parsed, name)
+        for name in disk.list_directory(METADATA_DIRECTORY)
+        if (parsed := parse_snapshot_file_name(name)) is not None
+    ]
 
 
 def load_bootstrap_records(disk: Disk) -> tuple[MetadataRecord, ...]:

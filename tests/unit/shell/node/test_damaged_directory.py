@@ -90,6 +90,26 @@ async def test_a_flipped_bit_in_the_metadata_log_deletes_no_topic(
     assert disk.read_file(f"{stray}/00000000000000000000.log") == records
 
 
+async def test_damage_below_a_snapshot_is_refused_before_anything_is_cut(start_node: Any) -> None:
+    """A loss of power may take the note; what a snapshot covers was on the disk when the snapshot was written."""
+    disk = MemoryDisk()
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "500"}
+    node = await start_node(settings, disk=disk)
+    for number in range(8):
+        await node.create_topic(f"t{number}")
+        await node.turns(50)
+    node.node.abort()
+    disk.crash_process()
+    disk.remove(FLUSHED)
+    snapshots = [name for name in disk.list_directory("__cluster_metadata-0") if name.endswith(".checkpoint")]
+    assert max(snapshots) > "00000000000000000005"
+    flip(disk, METADATA_LOG, batches(disk, METADATA_LOG)[3] + 70)
+    damaged = disk.read_file(METADATA_LOG)
+    with pytest.raises(DamagedLogError, match=f"{METADATA_LOG} is damaged"):
+        await start_node(settings, disk=disk)
+    assert disk.read_file(METADATA_LOG) == damaged
+
+
 async def test_a_torn_tail_of_the_metadata_log_is_cut_kept_and_told(
     start_node: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
