@@ -95,9 +95,10 @@ planted: .venv/.test
 	$(BIN)/python -m tests.simulation.planting --jobs $(JOBS) $(AGAIN)
 
 # Which lines of the deciding code and of the shell of the broker a hundred seeds run.
+COVERED := 1..100
 SIMULATED := src/moldau/core,src/moldau/shell/broker,src/moldau/shell/network,src/moldau/shell/quorum
 sim-coverage: .venv/.test
-	$(BIN)/coverage run --source $(SIMULATED) -m moldau.simulation --seeds 1..100
+	$(BIN)/coverage run --source $(SIMULATED) -m moldau.simulation --seeds $(COVERED)
 	$(BIN)/coverage report --skip-covered --sort cover
 
 oracle: .venv/.test

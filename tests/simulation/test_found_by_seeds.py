@@ -12,12 +12,12 @@ from moldau.ports import FLUSH_FAILED_MARK
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.simulation.checkers.ledger import Value
 from moldau.simulation.client import BrokerClient
-from moldau.simulation.kinds import has_kind, settings_of
+from moldau.simulation.kinds import directory_path, has_kind, settings_of
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.scenario import Scenario
 from moldau.simulation.workers import SimulatedWorkers
 from moldau.simulation.workloads.producers import PlainProducer
-from moldau.simulation.world import World, directory_path
+from moldau.simulation.world import World
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,

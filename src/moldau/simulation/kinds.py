@@ -13,6 +13,7 @@ SHARES = {
     "directories": 0.4,
     "epochs": 0.4,
     "failed flushes": 0.6,
+    "flipped bits": 0.3,
     "late cleaning": 0.3,
     "quotas": 0.3,
     "questions": 0.3,
@@ -32,6 +33,11 @@ def has_kind(seed: int, kind: str) -> bool:
 def kind_random(seed: int, kind: str) -> Random:
     """What `kind` draws from."""
     return Random(f"{seed}/{kind}")
+
+
+def directory_path(place: int) -> str:
+    """What clients know the log directory by."""
+    return f"/directory-{place}"
 
 
 def settings_of(below: Callable[[int], int]) -> dict[str, str]:

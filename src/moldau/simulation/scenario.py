@@ -13,7 +13,8 @@ from moldau.simulation.audits import GroupDescriber, OffsetAuditor, TopicAudit
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import BrokerClient, UnansweredError
-from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES, has_kind, kind_random
+from moldau.simulation.flipped_bits import FlippedBits
+from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES, directory_path, has_kind, kind_random
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.troubles import Troubles
 from moldau.simulation.violation import ViolationError
@@ -31,7 +32,7 @@ from moldau.simulation.workloads.settings_admin import SettingsAdmin, SettingsAu
 from moldau.simulation.workloads.simple_positions import ExpiryAuditor, SimplePositions
 from moldau.simulation.workloads.time_searcher import TimeSearcher
 from moldau.simulation.workloads.topic_admin import PassingReader, TopicAdmin
-from moldau.simulation.world import SimulatedTopic, World, directory_path
+from moldau.simulation.world import SimulatedTopic, World
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -69,6 +70,10 @@ class Scenario:
         self.clients: list[asyncio.Task[None]] = []
         self.admins: list[TopicAdmin] = []
         self.quotas: QuotaAdmin | None = None
+        self.flipped_bits: FlippedBits | None = None
+        if has_kind(world.seed, "flipped bits"):
+            self.flipped_bits = FlippedBits(world, self.topics)
+            world.after_end = self.flipped_bits.process_ended
 
     async def run(self) -> None:
         world = self.world
@@ -97,6 +102,8 @@ class Scenario:
             await self.expire()
         await world.stop()
         world.check_node()
+        if self.flipped_bits is not None:
+            await self.flipped_bits.run()
 
     # -- the start
 

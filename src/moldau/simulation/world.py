@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -26,7 +27,7 @@ from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import Ledger, PartitionLedger, TopicRules
 from moldau.simulation.checkers.survivors import SEGMENT_SUFFIX, log_end_on_disk
 from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock
-from moldau.simulation.kinds import has_kind, kind_random
+from moldau.simulation.kinds import directory_path, has_kind, kind_random
 from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
@@ -37,6 +38,7 @@ from moldau.types import Uuid
 DIRECTORIES = 2
 """How many log directories there are where there are several."""
 BOOT_PATIENCE_S = 120.0
+KEPT_LINES = 2_000
 STOP_PATIENCE_S = 60.0
 
 
@@ -55,13 +57,17 @@ class SimulatedTopic(msgspec.Struct, frozen=True):
 class SimulatedEventLog(EventLog):
     """What the node logs becomes part of the story; an error that no handler foresaw breaks a rule."""
 
-    __slots__ = ("_world",)
+    __slots__ = ("_world", "lines")
 
     def __init__(self, world: World) -> None:
         super().__init__(world.clock)
         self._world = world
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        """The warnings and errors of this node."""
 
     def write(self, level: int, kind: str, message: str, **fields: str | int) -> None:
+        if level >= logging.WARNING:
+            self.lines.append(message)
         self._world.trace.tell(f"log {logging.getLevelName(level)} {message.splitlines()[0]}")
 
     def finding(self, level: int, kind: str, message: str) -> None:
@@ -103,6 +109,8 @@ class World:
         self.failed: asyncio.Future[ViolationError] = loop.create_future()
         self.producer_ids: dict[tuple[int, int], int] = {}
         self.died = asyncio.Event()
+        self.after_end: Callable[[bool], None] = lambda is_power_lost: None
+        """Called after each stop and crash, with the disks as they were left."""
         self.high_watermarks: dict[int, int] = {}
         self.network.after_event = self.check_partitions
         loop.on_unhandled = self.failed_unseen
@@ -151,7 +159,7 @@ class World:
         process = SimulatedProcess(f"broker-{self.boots}")
         disks = [ProcessDisk(disk, process, self.trace) for disk in self.disks]
         workers = SimulatedWorkers(self.loop, process, Random(f"{self.seed}/workers/{self.boots}"), self.worker_weather)
-        random = SeededRandom(Random(f"{self.seed}/node/{self.boots}").getrandbits(64))
+        random = Random(f"{self.seed}/node/{self.boots}")
         self.process, self.process_disks, self.workers = process, disks, workers
         for disk in disks:
             disk.before_call = workers.rest
@@ -161,19 +169,7 @@ class World:
             disk.on_write_after_abort = self.written_after_abort
         if plan is not None:
             self.plan_crash(*plan)
-        node = Node(
-            parse_broker_settings(self.settings),
-            Doors(
-                clock=self.clock,
-                random=random,
-                disk=disks[0],
-                workers=workers,
-                network=self.network,
-                further_disks=tuple(disks[1:]),
-                paths=tuple(directory_path(place) for place in range(len(disks))),
-            ),
-        )
-        node.log = SimulatedEventLog(self)
+        node, _ = self.make_node(disks, workers, self.network, random)
         self.high_watermarks.clear()
         task = self.loop.run_in_process(process, node.start())
         is_started = await self._until_done_or_dead(task, BOOT_PATIENCE_S, "start")
@@ -181,6 +177,25 @@ class World:
             return False
         self.node = node
         return True
+
+    def make_node(
+        self, disks: list[ProcessDisk], workers: SimulatedWorkers, network: SimulatedNetwork, random: Random
+    ) -> tuple[Node, SimulatedEventLog]:
+        """A node with the settings of the story, and its log."""
+        node = Node(
+            parse_broker_settings(self.settings),
+            Doors(
+                clock=self.clock,
+                random=SeededRandom(random.getrandbits(64)),
+                disk=disks[0],
+                workers=workers,
+                network=network,
+                further_disks=tuple(disks[1:]),
+                paths=tuple(directory_path(place) for place in range(len(disks))),
+            ),
+        )
+        node.log = log = SimulatedEventLog(self)
+        return node, log
 
     async def stop(self) -> bool:
         """Stops the node cleanly; then its process ends. False if it died on the way."""
@@ -284,6 +299,7 @@ class World:
         """What the disk holds now, against what was promised."""
         with self._no_faults():
             self._check_survivors(is_power_lost=is_power_lost)
+            self.after_end(is_power_lost)
         if is_power_lost:
             for group in self.groups.values():
                 group.power_lost()
@@ -386,8 +402,3 @@ class World:
 def incomplete_frame_of(protocol: asyncio.BufferedProtocol) -> object:
     """The private buffer of a ServerConnection in the middle of a long frame; the shared one is always free."""
     return getattr(protocol, "_frame", None)
-
-
-def directory_path(place: int) -> str:
-    """What clients know the log directory by."""
-    return f"/directory-{place}"

@@ -1,0 +1,381 @@
+"""One bit of one file is flipped while the machine is off, and a node starts on what is left.
+
+The story goes on without the flip: copies of the disks are taken at some of its stops and crashes, and each is tried
+once the story has ended. The node refuses the start with a sentence, and starts once the bit is flipped back; or it
+serves. Then each batch that is whole on the disk is served, or its readers get CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR
+and a line of the log names the place, or it was cut after a crash and the log says so. No batch leaves the disk.
+
+Three flips are left out, because no start can see them: one in log-start-offset-checkpoint, which has no checksum; one
+in a base offset of a compacted log, which the CRC does not cover and which may have holes; and those in what a start
+does not read, such as files that wait for their deletion. Plausible entries of a .timeindex or a .txnindex are flipped,
+but nobody looks for a time here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, LOG_START_OFFSET_CHECKPOINT, decode_offsets
+from moldau.errors import ERROR_CODES, MoldauError, ProtocolError
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.kinds import directory_path, kind_random
+from moldau.simulation.machine import DamagedMachine
+from moldau.simulation.violation import ViolationError
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.wire.records.batch import is_crc_valid, iterate_batches
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+KIND = "flipped bits"
+MAX_COPIES = 2
+COPY_SHARE = 0.4
+"""Of the stops and crashes of a story, up to MAX_COPIES."""
+FLIPS = 3
+"""Of each copy, one after the other, each on the bytes as the copy has them."""
+LIFE_S = 65.0
+"""How long a node lives with the damage: retention, cleaning and `file.delete.delay.ms` (a minute) pass."""
+META_PROPERTIES = "meta.properties"
+METADATA_DIRECTORY = "__cluster_metadata-0"
+COMPACTED = ("compacted-", "__consumer_offsets-")
+BASE_OFFSET_BYTES = 8
+UNSEEN = (LOG_START_OFFSET_CHECKPOINT, ".lock")
+LEFT_OVER = re.compile(r"-delete/|-stray/|\.cut-|\.tmp$|\.damaged|\.deleted$|\.cleaned$")
+DERIVED = re.compile(
+    r"\.(index|timeindex|snapshot|txnindex|part|cleaned|tmp)$|quorum-state|epoch-checkpoint|flushed-off"
+)
+"""Files that a start makes anew from the log, also one that is refused then."""
+DAMAGED = (ERROR_CODES["CORRUPT_MESSAGE"], ERROR_CODES["KAFKA_STORAGE_ERROR"])
+OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
+FINAL = (0, *DAMAGED, OFFSET_OUT_OF_RANGE, ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"])
+FETCH_VERSION = 12
+"""The last that names topics."""
+RULE = "a flipped bit hides nothing"
+
+Tree = dict[str, bytes]
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One whole batch of a topic's log, as the file `path` holds it."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    path: str
+    position: int
+    data: bytes
+
+    @property
+    def directory(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Flip(msgspec.Struct, frozen=True):
+    """Bit `bit` of the byte at `position` of a file in the log directory `place`."""
+
+    place: int
+    path: str
+    position: int
+    bit: int
+
+    def of(self, data: bytes) -> bytes:
+        changed = bytearray(data)
+        changed[self.position] ^= 1 << self.bit
+        return bytes(changed)
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """The log directories as a stop or a crash left them."""
+
+    trees: list[Tree]
+    is_power_lost: bool
+
+
+class FlippedBits:
+    """The flips of one story."""
+
+    def __init__(self, world: World, topics: list[SimulatedTopic]) -> None:
+        self.world = world
+        self.topics = topics
+        self.random = kind_random(world.seed, KIND)
+        self.copies: list[Copy] = []
+
+    def process_ended(self, is_power_lost: bool) -> None:
+        """Called with the disks as a stop or a crash left them."""
+        if len(self.copies) < MAX_COPIES and self.topics and self.random.random() < COPY_SHARE:
+            self.copies.append(Copy([tree_of(disk) for disk in self.world.disks], is_power_lost))
+
+    async def run(self) -> None:
+        """Tries all copies. Raises ViolationError."""
+        for copy in self.copies:
+            batches = whole_batches(copy.trees, self.topics)
+            for _ in range(FLIPS):
+                flip = draw_flip(copy.trees, self.random)
+                self.world.trace.tell(f"bit {flip.bit} of byte {flip.position} of {flip.path} is flipped")
+                await FlippedStart(self.world, self.topics, copy, batches, flip).run()
+
+
+class FlippedStart:
+    """One node on one copy with one flip."""
+
+    def __init__(
+        self, world: World, topics: list[SimulatedTopic], copy: Copy, batches: list[Batch], flip: Flip
+    ) -> None:
+        self.world = world
+        self.copy = copy
+        self.flip = flip
+        self.expiring = [topic.name for topic in topics if topic.ledger(world, 0).rules.may_expire]
+        self.is_clean = any(CLEAN_SHUTDOWN_MARK in tree for tree in copy.trees)
+        self.flipped = [dict(tree) for tree in copy.trees]
+        self.flipped[flip.place][flip.path] = flip.of(self.flipped[flip.place][flip.path])
+        self.batches = [batch for batch in batches if not self.is_hit(batch)]
+        self.machine = DamagedMachine(world, [disk_of(tree) for tree in self.flipped])
+
+    def is_hit(self, batch: Batch) -> bool:
+        is_inside = batch.position <= self.flip.position < batch.position + len(batch.data)
+        return batch.path == self.flip.path and is_inside
+
+    async def run(self) -> None:
+        refusal = await self.machine.start()
+        if refusal is not None:
+            self.check_refusal(refusal)
+            await self.flip_back()
+            return
+        hidden = await self.hidden()
+        self.check_reported(hidden)
+        await asyncio.sleep(LIFE_S)
+        await self.machine.stop()
+        self.check_bytes()
+        if await self.machine.start() is not None:
+            raise self.violation("the second start is refused")
+        again = await self.hidden()
+        if len(again) > len(hidden):
+            batch, code = again[0]
+            told = list(self.machine.log.lines)
+            raise self.violation(f"a second start hides {batch.directory} {batch.base_offset}: {code}; {told}")
+        self.machine.kill()
+
+    def violation(self, detail: str) -> ViolationError:
+        return ViolationError(RULE, f"{self.flip}: {detail}")
+
+    # -- a start that is refused
+
+    def check_refusal(self, error: BaseException) -> None:
+        """One sentence that names the file or its directory, and no record changed."""
+        sentence = str(error)
+        directory, _, name = self.flip.path.rpartition("/")
+        if not isinstance(error, MoldauError) or "\n" in sentence:
+            raise self.violation(f"the start fails: {error!r}")
+        names = [name, directory]
+        if name == META_PROPERTIES:  # two directories differ: either may be the wrong one
+            names += [directory_path(place) for place in range(len(self.copy.trees))]
+        if not any(place and place in sentence for place in names):
+            raise self.violation(f"the refusal names another place: {sentence}")
+        for tree, disk in zip(self.flipped, self.machine.disks, strict=True):
+            after = tree_of(disk)
+            kept = [data for path, data in after.items() if ".log.cut-" in path]
+            for path, data in tree.items():
+                now = after.get(path, b"")
+                is_whole = now.startswith(data) or any(now + cut == data for cut in kept)
+                if ".log" in path and not is_whole and not LEFT_OVER.search(path) and not DERIVED.search(path):
+                    raise self.violation(f"a refused start changed {path}")
+
+    async def flip_back(self) -> None:
+        """The node then starts, and all is there."""
+        disk = self.machine.disks[self.flip.place]
+        data = disk.read_file(self.flip.path) if disk.exists(self.flip.path) else b""
+        wrong = self.flipped[self.flip.place][self.flip.path]
+        if data[: self.flip.position + 1] == wrong[: self.flip.position + 1]:  # else the file was made anew
+            disk.replace_file(self.flip.path, self.flip.of(data))
+        refusal = await self.machine.start()
+        if refusal is not None:
+            raise self.violation(f"flipped back, and still refused: {refusal!r}")
+        hidden = await self.hidden()
+        if hidden:
+            batch, code = hidden[0]
+            raise self.violation(f"flipped back, {batch.directory} {batch.base_offset} is not served: {code}")
+        self.machine.kill()
+
+    # -- a start that serves
+
+    async def hidden(self) -> list[tuple[Batch, int]]:
+        """The whole batches that a client does not get, and with which error code."""
+        reader = BatchReader(self.machine, self.world.seed)
+        return [
+            (batch, code)
+            for batch, code in await reader.read(self.batches)
+            if not (batch.topic in self.expiring and reader.is_below_start(batch, code))
+        ]
+
+    def check_reported(self, hidden: list[tuple[Batch, int]]) -> None:
+        for batch, code in hidden:
+            lines = [line for line in self.machine.log.lines if batch.directory in line or self.flip.path in line]
+            is_cut = not self.is_clean and any(" cut " in line for line in lines)
+            # only a loss of power takes the note away up to where the metadata log was flushed
+            is_stray = self.copy.is_power_lost and any("stray" in line for line in lines)
+            is_stray = is_stray and self.flip.path.startswith(METADATA_DIRECTORY)
+            if not (lines and code in DAMAGED) and not is_cut and not is_stray:
+                raise self.violation(f"{batch.directory} {batch.base_offset} is not served: {code}; {lines}")
+
+    def check_bytes(self) -> None:
+        """Every whole batch lies somewhere on the disk still."""
+        everything = b"\0".join(data for disk in self.machine.disks for data in tree_of(disk).values())
+        for batch in self.batches:
+            if batch.topic not in self.expiring and batch.data not in everything:
+                raise self.violation(f"{batch.directory} {batch.base_offset} is gone from the disk")
+
+
+class BatchReader:
+    """A client that looks for batches."""
+
+    def __init__(self, machine: DamagedMachine, seed: int) -> None:
+        self.machine = machine
+        self.random = Random(f"{seed}/{KIND}/reader")
+        self.log_starts: dict[str, int] = {}
+        self.served: dict[tuple[str, int], bytes] = {}
+
+    async def read(self, batches: list[Batch]) -> list[tuple[Batch, int]]:
+        """Those of `batches` that are not served, each with its error code."""
+        client = await self.connect()
+        codes: dict[Batch, int] = {}
+        for batch in batches:
+            if (batch.directory, batch.base_offset) not in self.served:
+                codes[batch] = await self.fetch(client, batch)
+        client.close()
+        served = self.served
+        return [
+            (batch, codes.get(batch, 0))
+            for batch in batches
+            if served.get((batch.directory, batch.base_offset)) != batch.data
+        ]
+
+    def is_below_start(self, batch: Batch, code: int) -> bool:
+        """Whether retention took the batch away."""
+        return code == OFFSET_OUT_OF_RANGE or batch.base_offset < self.log_starts.get(batch.directory, 0)
+
+    async def connect(self) -> BrokerClient:
+        try:
+            client = await BrokerClient.open(self.machine.network, "flips", self.machine.port, self.random)
+        except UnansweredError as error:
+            raise ViolationError(RULE, f"a node that started does not listen: {error}") from error
+        client.versions[ApiKey.FETCH] = FETCH_VERSION
+        return client
+
+    async def fetch(self, client: BrokerClient, batch: Batch) -> int:
+        """Takes what is served from the batch on; gives the error code."""
+        wanted = FetchPartition(partition=batch.partition, fetch_offset=batch.base_offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=0, max_bytes=1 << 22, topics=(FetchTopic(topic=batch.topic, partitions=(wanted,)),)
+        )
+        while True:
+            try:
+                response = await client.request(ApiKey.FETCH, request, FetchResponse)
+            except UnansweredError as error:
+                raise ViolationError(RULE, f"Fetch of {batch.directory} {batch.base_offset}: {error}") from error
+            answer = response.responses[0].partitions[0]
+            if answer.error_code in FINAL:
+                break
+            await asyncio.sleep(0.1)
+        self.log_starts[batch.directory] = max(answer.log_start_offset, self.log_starts.get(batch.directory, 0))
+        data = bytes(answer.records or b"")
+        try:
+            for at, header in iterate_batches(data):
+                if is_crc_valid(data, at, header.size):
+                    self.served[batch.directory, header.base_offset] = data[at : at + header.size]
+        except ProtocolError:
+            """The damaged batch is sent on; its reader sees that."""
+        return answer.error_code
+
+
+# -- what lies on a disk
+
+
+def tree_of(disk: MemoryDisk, path: str = "") -> Tree:
+    """Every file under `path`, by its path; an empty directory by its path and a slash."""
+    found: Tree = {}
+    for name in disk.list_directory(path):
+        child = f"{path}/{name}" if path else name
+        if disk.is_directory(child):
+            found.update(tree_of(disk, child) or {child + "/": b""})
+        else:
+            found[child] = disk.read_file(child)
+    return found
+
+
+def disk_of(tree: Tree) -> MemoryDisk:
+    """A disk that holds the files of `tree` durably."""
+    disk = MemoryDisk()
+    for path, data in tree.items():
+        directory, _, name = path.rpartition("/")
+        if directory:
+            disk.make_directory(directory)
+        if name:
+            disk.replace_file(path, data)
+    return disk
+
+
+def whole_batches(copy: list[Tree], topics: list[SimulatedTopic]) -> list[Batch]:
+    """The batches that a start on `copy` serves: those of the topics that are not compacted, up to what a crash tore
+    off, from the log start offset on."""
+    found: dict[tuple[str, int], Batch] = {}
+    for tree in copy:
+        starts = decode_offsets(tree.get(LOG_START_OFFSET_CHECKPOINT, b""))
+        log_starts = {f"{key.topic}-{key.partition}": offset for key, offset in starts.items()}
+        for topic in topics:
+            if topic.is_compacted:
+                continue
+            for partition in range(topic.partitions):
+                directory = f"{topic.name}-{partition}"
+                for batch in _batches_of(tree, topic.name, partition):
+                    if batch.base_offset >= log_starts.get(directory, 0):
+                        found[directory, batch.base_offset] = batch
+    return list(found.values())
+
+
+def _batches_of(tree: Tree, topic: str, partition: int) -> list[Batch]:
+    paths = sorted(path for path in tree if re.fullmatch(rf"{re.escape(topic)}-{partition}/\d{{20}}\.log", path))
+    batches: list[Batch] = []
+    expected = None
+    for path in paths:
+        data = tree[path]
+        try:
+            for at, header in iterate_batches(data):
+                is_next = expected is None or header.base_offset == expected
+                if not is_next or not is_crc_valid(data, at, header.size):
+                    return batches
+                batches.append(Batch(topic, partition, header.base_offset, path, at, data[at : at + header.size]))
+                expected = header.next_offset
+        except ProtocolError:
+            return batches
+    return batches
+
+
+def draw_flip(copy: list[Tree], random: Random) -> Flip:
+    """Each kind of file has the same chance, however many files of the kind there are."""
+    kinds: dict[str, list[tuple[int, str]]] = {}
+    for place, tree in enumerate(copy):
+        for path, data in tree.items():
+            if data and path not in UNSEEN and not LEFT_OVER.search(path):
+                kinds.setdefault(re.sub(r"\d+", "", path), []).append((place, path))
+    place, path = random.choice(kinds[random.choice(sorted(kinds))])
+    position = random.randrange(len(copy[place][path]))
+    if path.startswith(COMPACTED) and ".log" in path:
+        position = _behind_base_offset(copy[place][path], position)
+    return Flip(place, path, position, random.randrange(8))
+
+
+def _behind_base_offset(data: bytes, position: int) -> int:
+    try:
+        for at, _ in iterate_batches(data):
+            if at <= position < at + BASE_OFFSET_BYTES:
+                return at + BASE_OFFSET_BYTES
+    except ProtocolError:
+        return position
+    return position

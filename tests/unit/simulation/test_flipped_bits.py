@@ -1,0 +1,163 @@
+"""What a start on a flipped bit is held against."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offsets
+from moldau.errors import DamagedLogError
+from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
+from moldau.simulation.client import BrokerClient
+from moldau.simulation.flipped_bits import (
+    BASE_OFFSET_BYTES,
+    Copy,
+    Flip,
+    FlippedStart,
+    disk_of,
+    draw_flip,
+    tree_of,
+    whole_batches,
+)
+from moldau.simulation.kinds import settings_of
+from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.scenario import Scenario
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.producers import PlainProducer
+from moldau.simulation.world import SimulatedTopic, World
+from moldau.types import TopicPartition, Uuid
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.produce import ProduceResponse
+from moldau.wire.records.builder import build_batch
+
+TOPIC = SimulatedTopic("t", Uuid(bytes(16)), 1)
+SEGMENT = "t-0/00000000000000000000.log"
+LATER_SEGMENT = "t-0/00000000000000000004.log"
+DAMAGED, OUT_OF_RANGE = 2, 1
+
+
+def batch(base_offset: int) -> bytes:
+    return bytes(build_batch([(None, b"value", DEFAULT_NOW_MS, ())] * 2, base_offset=base_offset))
+
+
+def offsets_in(tree):
+    return [found.base_offset for found in whole_batches([tree], [TOPIC])]
+
+
+def test_the_whole_batches_of_a_copy_end_where_a_crash_tore_the_log():
+    tree = {SEGMENT: batch(0) + batch(2), LATER_SEGMENT: batch(4) + batch(6)[:-1]}
+    assert offsets_in(tree) == [0, 2, 4]
+    assert offsets_in(tree | {LATER_SEGMENT: batch(6)}) == [0, 2]
+    starts = encode_offsets({TopicPartition("t", 0): 2})
+    assert offsets_in(tree | {LOG_START_OFFSET_CHECKPOINT: starts}) == [2, 4]
+
+
+def test_a_flip_is_never_one_that_no_start_can_see():
+    records = batch(0) + batch(2)
+    tree = {
+        "compacted-0/00000000000000000000.log": records,
+        LOG_START_OFFSET_CHECKPOINT: b"0\n0\n",
+        "t-0.0123-delete/00000000000000000000.log": records,
+        "empty": b"",
+    }
+    random = Random(1)
+    begins = (0, len(records) // 2)
+    for _ in range(500):
+        flip = draw_flip([tree], random)
+        assert flip.path.startswith("compacted-0/")
+        assert not any(begin <= flip.position < begin + BASE_OFFSET_BYTES for begin in begins)
+
+
+def test_a_disk_made_from_a_tree_holds_the_tree():
+    tree = {SEGMENT: b"records", "meta.properties": b"x", "other-0/": b""}
+    assert tree_of(disk_of(tree)) == tree
+
+
+def start_flipped(check, position, *, is_stopped=True):
+    """Three batches are flushed, the node ends, a bit at `position` of the log is flipped: `check(start)`."""
+    loop = VirtualLoop()
+    world = World(1, loop, settings_of(Random(1).randrange))
+
+    async def run():
+        scenario = Scenario(world, 0)
+        assert await world.boot()
+        await scenario.create_topic("flushed", 1, {"flush.messages": "1"})
+        topic = scenario.topics[0]
+        producer = PlainProducer(world, "producer", topic)
+        client = await BrokerClient.open(world.network, "producer", world.port, producer.random)
+        for _ in range(3):
+            request = producer.make_request(client, {0: batch(0)}, -1)
+            await client.request(ApiKey.PRODUCE, request, ProduceResponse)
+        if is_stopped:
+            await world.stop()
+        else:
+            world.kill("process")
+        copy = Copy([tree_of(disk) for disk in world.disks], is_power_lost=False)
+        batches = whole_batches(copy.trees, scenario.topics)
+        flip = Flip(0, "flushed-0/00000000000000000000.log", position(len(batches[0].data)), 2)
+        return await check(FlippedStart(world, scenario.topics, copy, batches, flip))
+
+    try:
+        return loop.run_until_complete(run())
+    finally:
+        world.end_work()
+        loop.close()
+
+
+@pytest.mark.parametrize("position", [lambda size: size + 8, lambda size: size + 70, lambda size: 2 * size + 1])
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_node_serves_or_reports_all_that_one_flipped_bit_left(position, is_stopped):
+    async def check(start):
+        assert len(start.batches) == 2
+        await start.run()
+
+    start_flipped(check, position, is_stopped=is_stopped)
+
+
+def test_what_is_hidden_must_be_reported_and_what_is_reported_must_be_on_the_disk():
+    async def check(start):
+        assert await start.machine.start() is None
+        hidden = [(start.batches[0], DAMAGED)]
+        start.machine.log.lines.clear()
+        with pytest.raises(ViolationError, match="is not served: 2"):
+            start.check_reported(hidden)
+        start.machine.log.lines.append("flushed-0/00000000000000000000.log: bytes 1 to 2 are damaged")
+        start.check_reported(hidden)
+        start.machine.log.lines.append("cut 100 bytes of flushed-0/00000000000000000000.log, a stray")
+        with pytest.raises(ViolationError, match="is not served: 1"):
+            start.check_reported([(start.batches[0], OUT_OF_RANGE)])
+        start.check_bytes()
+        start.machine.disks[0].remove(start.batches[0].path)
+        with pytest.raises(ViolationError, match="is gone from the disk"):
+            start.check_bytes()
+        start.machine.kill()
+
+    start_flipped(check, lambda size: size + 70)
+
+
+def test_a_refusal_is_one_sentence_about_the_place_and_changes_no_record():
+    async def check(start):
+        refusal = DamagedLogError(f"{start.flip.path} is damaged from byte 7 on")
+        start.check_refusal(refusal)
+        for error in (DamagedLogError("something is damaged"), DamagedLogError(f"{refusal}\nmore"), ValueError("x")):
+            with pytest.raises(ViolationError, match="a flipped bit hides nothing"):
+                start.check_refusal(error)
+        start.machine.disks[0].open(start.flip.path).truncate(0)
+        with pytest.raises(ViolationError, match="a refused start changed"):
+            start.check_refusal(refusal)
+
+    start_flipped(check, lambda size: size + 70)
+
+
+def test_a_node_that_asks_its_disk_without_end_breaks_a_rule(monkeypatch):
+    monkeypatch.setattr("moldau.simulation.machine.MAX_CALLS", 20)
+
+    async def check(start):
+        task = asyncio.ensure_future(start.machine.start())
+        await asyncio.sleep(1)
+        task.cancel()
+        return start.world.failed.result().rule
+
+    assert start_flipped(check, lambda size: size + 70) == "nothing hangs"
