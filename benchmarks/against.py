@@ -6,6 +6,9 @@ Three brokers are up at once: the old commit, the new one, and the old one again
 alternating order. A pair is one round's new figure divided by the old one; the verdict looks at the median of the
 pairs. The old commit beside itself shows the noise of the machine. Broker CPU may cost at most 3 % more; any other
 figure has to lie within the spread of old against old.
+
+A machine's speed can change by a quarter within seconds. The workloads that count CPU for each request therefore run in
+short slices: a round is fifty turns of the three brokers, and each turn is a pair.
 """
 
 from __future__ import annotations
@@ -22,13 +25,17 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.peers import CACHE, Moldau
-from benchmarks.run import ORDER, Bench, Figures, number, run_beside_peers, say
-from benchmarks.workload import read_workload
+from benchmarks.run import KINDS, ORDER, Bench, Figures, medians, number, run_beside_peers, say, short
+from benchmarks.workload import Workload, read_workload
 
 ROOT = Path(__file__).parent.parent
 OLD, NEW, AGAIN = "old", "new", "old again"
-KINDS = ("throughput", "latency", "one_record", "canned", "start", "memory")
+SLICED = ("one_record", "canned")
+SLICES = 50
+COMPARED = ("throughput", "latency", "one_record", "canned", "start", "memory")
 CPU_LIMIT = 1.03
 NOT_OF_THE_BROKER = ("loader_ceiling",)
 
@@ -74,6 +81,19 @@ def judge(workload: str, seen: dict[str, list[Figures]]) -> list[dict[str, objec
     return rows
 
 
+def run_in_slices(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
+    """As run_beside_peers, with the requests of a round spread over SLICES turns."""
+    seen: dict[str, list[Figures]] = {peer.name: [] for peer in bench.peers}
+    part = msgspec.structs.replace(workload, requests=workload.requests // SLICES)
+    for turn in range(bench.rounds * SLICES):
+        for peer in bench.in_turn(turn):
+            seen[peer.name].append(KINDS[workload.kind](bench, part, peer))
+        if turn % SLICES == SLICES - 1:
+            for name, figures in seen.items():
+                say(f"  round {turn // SLICES + 1} {name}: {short(medians(figures[-SLICES:]))}")
+    return seen
+
+
 def print_table(rows: list[dict[str, object]], revision: str) -> None:
     from rich import box
     from rich.console import Console
@@ -108,7 +128,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "against.json")
     arguments = parser.parse_args()
     names = [name for name in ORDER if not arguments.only or any(word in name for word in arguments.only)]
-    workloads = [workload for workload in map(read_workload, names) if workload.kind in KINDS]
+    workloads = [workload for workload in map(read_workload, names) if workload.kind in COMPARED]
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="moldau-against-") as name:
         folder = Path(name)
@@ -123,7 +143,8 @@ def main() -> int:
             bench.start_peers()
             for workload in workloads:
                 say(workload.name)
-                rows += judge(workload.name, run_beside_peers(bench, workload))
+                run = run_in_slices if workload.kind in SLICED else run_beside_peers
+                rows += judge(workload.name, run(bench, workload))
         finally:
             bench.stop_peers()
     print_table(rows, arguments.revision)

@@ -104,8 +104,10 @@ class Peer:
 
     def cpu_seconds(self) -> float:
         """User and system time of the broker process so far."""
-        fields = self._proc("stat").rsplit(") ", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        if self.process is None:
+            raise PeerError(f"{self.name} is not running")
+        # The CPU clock of another process, in nanoseconds (clock_getcpuclockid); /proc/PID/stat counts in 10 ms.
+        return time.clock_gettime((~self.process.pid << 3) | 2)
 
     def pss_mib(self) -> float:
         """Proportional set size: memory of the process, shared pages counted by their share."""

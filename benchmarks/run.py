@@ -47,6 +47,7 @@ class Bench:
         self.cache = cache
         self.peers: list[Peer] = []
         self.topics = 0
+        self.shared: dict[str, str] = {}
 
     def start_peers(self) -> None:
         self.peers = [make(name) for name, make in self.make.items()]
@@ -65,6 +66,12 @@ class Bench:
         topic = f"bench-{self.topics}"
         produce.create_topic(peer, topic, partitions)
         return topic
+
+    def shared_topic(self, peer: Peer) -> str:
+        """One topic of the peer for all rounds of the workloads that only append to it."""
+        if peer.name not in self.shared:
+            self.shared[peer.name] = self.new_topic(peer)
+        return self.shared[peer.name]
 
     def peer(self, name: str) -> Peer:
         return next(peer for peer in self.peers if peer.name == name)
@@ -100,7 +107,7 @@ def run_latency(bench: Bench, workload: Workload, peer: Peer) -> Figures:
 def run_one_record(bench: Bench, workload: Workload, peer: Peer) -> Figures:
     return one_record.measure(
         peer,
-        bench.new_topic(peer),
+        bench.shared_topic(peer),
         connections=workload.connections,
         requests=workload.requests,
         value_bytes=workload.value_bytes,
@@ -109,7 +116,7 @@ def run_one_record(bench: Bench, workload: Workload, peer: Peer) -> Figures:
 
 
 def run_canned(bench: Bench, workload: Workload, peer: Peer) -> Figures:
-    return canned.measure(peer, bench.new_topic(peer), requests=workload.requests)
+    return canned.measure(peer, bench.shared_topic(peer), requests=workload.requests)
 
 
 def start(bench: Bench, workload: Workload, peer: Peer) -> Figures:
