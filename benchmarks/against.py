@@ -58,7 +58,13 @@ def source_of(revision: str, folder: Path) -> Path:
     return folder / "src"
 
 
-def judge(workload: str, seen: dict[str, list[Figures]]) -> list[dict[str, object]]:
+def by_round(figures: list[float], rounds: int) -> list[float]:
+    """The median of each round's slices."""
+    slices = len(figures) // rounds
+    return [statistics.median(figures[at : at + slices]) for at in range(0, len(figures), slices)]
+
+
+def judge(workload: str, seen: dict[str, list[Figures]], rounds: int) -> list[dict[str, object]]:
     """One row for each figure: medians, the median of the pairs, and the spread of the old commit beside itself."""
     rows: list[dict[str, object]] = []
     for figure in seen[OLD][0]:
@@ -67,7 +73,7 @@ def judge(workload: str, seen: dict[str, list[Figures]]) -> list[dict[str, objec
             continue
         # The mean of both runs of the old commit in a round: what the machine gave that round.
         pairs = [2 * b / (a + c) for a, b, c in zip(old, new, again, strict=True)]
-        noise = [c / a for a, c in zip(old, again, strict=True)]
+        noise = [c / a for a, c in zip(by_round(old, rounds), by_round(again, rounds), strict=True)]
         ratio = statistics.median(pairs)
         is_better_when_more = figure.endswith("rate")
         if "cpu" in figure:
@@ -144,7 +150,7 @@ def main() -> int:
             for workload in workloads:
                 say(workload.name)
                 run = run_in_slices if workload.kind in SLICED else run_beside_peers
-                rows += judge(workload.name, run(bench, workload))
+                rows += judge(workload.name, run(bench, workload), bench.rounds)
         finally:
             bench.stop_peers()
     print_table(rows, arguments.revision)
