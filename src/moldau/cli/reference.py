@@ -52,9 +52,9 @@ What differs: the texts of `--help`; a Java trace on standard error is one sente
 Kafka's come out of a hash map; an absent broker is reported at once, where Kafka tries for a minute (the
 console tools report it and try again until Ctrl-C).
 
-What is missing: SASL and TLS (a `security.protocol` other than PLAINTEXT is refused), SCRAM credentials in
-`kafka-configs --user`, groups of the new protocol (KIP-848) in `kafka-consumer-groups --describe`, formatters and line
-readers other than Kafka's own.
+What is missing: SASL and TLS (a `security.protocol` other than PLAINTEXT is refused), groups of the new protocol
+(KIP-848) in `kafka-consumer-groups --describe`, formatters and line readers other than Kafka's own. SCRAM credentials
+of users are stored and described; Moldau's listeners do not ask for them yet.
 
 | Tool | What it does | Flags |
 |---|---|---|

@@ -480,6 +480,50 @@ CONFIGS: dict[str, tuple[Step, ...]] = {
         Step(f"{_CONFIGS} --alter --client {{p}}c --add-config producer_byte_rate=1.5"),
         Step(f"{_CONFIGS} --describe --client {{p}}none"),
     ),
+    "configs-scram": (
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config 'SCRAM-SHA-256=[iterations=8192,password=p]'"),
+        Step(f"{_CONFIGS} --describe --user {{p}}u"),
+        Step(f"{_CONFIGS} --alter --entity-type users --entity-name {{p}}u --add-config SCRAM-SHA-512=[password=a=b]"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[iterations=-1,password=x]"),
+        Step(f"{_CONFIGS} --describe --entity-type users --entity-name {{p}}u"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config request_percentage=50"),
+        Step(f"{_CONFIGS} --alter --user {{p}}v --add-config SCRAM-SHA-256=[password=q]"),
+        Step(f"{_CONFIGS} --describe --entity-type users", only_own=True, is_sorted=True),
+        Step(f"{_CONFIGS} --describe --user {{p}}u --client {{p}}c"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --delete-config SCRAM-SHA-256"),
+        Step(f"{_CONFIGS} --describe --user {{p}}u"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --delete-config SCRAM-SHA-256"),
+        Step(f"{_CONFIGS} --alter --user {{p}}none --delete-config SCRAM-SHA-512"),
+        Step(f"{_CONFIGS} --describe --user {{p}}none"),
+        Step(
+            f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[password=r] --delete-config SCRAM-SHA-256",
+        ),
+        Step(
+            f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[password=r] --delete-config SCRAM-SHA-512",
+        ),
+        Step(f"{_CONFIGS} --describe --user {{p}}u"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[password=]"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[iterations=17000,password=r]"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[iterations=8,password=r]", says=True),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[iterations=,password=r]", says=True),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[iterations=-,password=r]", says=True),
+        Step(
+            f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[iterations=3000000000,password=r]", says=True
+        ),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[iterations=5000]", says=True),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-1=[password=r]"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --delete-config SCRAM-SHA-1"),
+        Step(f"{_CONFIGS} --alter --user-defaults --add-config SCRAM-SHA-256=[password=r]", says=True),
+        Step(
+            f"{_CONFIGS} --alter --user {{p}}u --add-config SCRAM-SHA-256=[password=r],request_percentage=5", says=True
+        ),
+        Step(f"{_CONFIGS} --alter --client {{p}}c --add-config SCRAM-SHA-256=[password=r]"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --client {{p}}c --delete-config SCRAM-SHA-256"),
+        Step(f"{_CONFIGS} --alter --ip 1.2.3.4 --add-config SCRAM-SHA-256=[password=r]", says=True),
+        Step(f"{_CONFIGS} --describe --user-defaults"),
+        Step(f"{_CONFIGS} --alter --user {{p}}v --delete-config SCRAM-SHA-256"),
+        Step(f"{_CONFIGS} --alter --user {{p}}u --delete-config request_percentage"),
+    ),
 }
 
 CASES: dict[str, tuple[Step, ...]] = {**TOPICS, **GROUPS, **PARTITIONS, **CONSOLE, **CONFIGS}

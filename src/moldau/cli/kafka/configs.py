@@ -1,10 +1,10 @@
-"""`kafka-configs`: describe and alter settings of topics, brokers, groups and loggers, and quotas."""
+"""`kafka-configs`: describe and alter settings of topics, brokers, groups and loggers, quotas, SCRAM credentials."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -14,9 +14,10 @@ from moldau.cli.admin import configs as config_questions
 from moldau.cli.admin import quotas as quota_questions
 from moldau.cli.admin.client import ClusterAdmin
 from moldau.cli.admin.configs import SOURCES, Setting
-from moldau.cli.admin.error_texts import as_java_says, error_of
+from moldau.cli.admin.error_texts import as_java_says
 from moldau.cli.admin.groups import list_groups
 from moldau.cli.admin.topics import list_topics
+from moldau.cli.kafka import scram_users
 from moldau.cli.kafka.connection import open_admin, read_properties
 from moldau.cli.kafka.options import (
     ArgumentError,
@@ -241,7 +242,11 @@ def alter(arguments: Arguments, admin: ClusterAdmin, entities: Sequence[Entity])
     to_set, to_delete = parse_changes(arguments)
     told = entities[0]
     if told.kind in _QUOTA_KINDS:
-        _alter_quotas(admin, entities, to_set, to_delete)
+        _check_quota_names(entities, to_set, to_delete)
+        if any(scram_users.is_mechanism(name) for name in (*to_set, *to_delete)):
+            scram_users.alter_user(admin, told.name or "", to_set, to_delete)
+        else:
+            _alter_quotas(admin, entities, to_set, to_delete)
     else:
         _check_loggers(admin, told, [*to_set, *to_delete])
         changes = config_questions.as_changes(to_set, to_delete)
@@ -262,21 +267,42 @@ def _check_loggers(admin: ClusterAdmin, entity: Entity, names: Sequence[str]) ->
         raise ArgumentError(f"Invalid broker logger(s): {','.join(unknown)}")
 
 
+def _check_quota_names(entities: Sequence[Entity], to_set: Iterable[str], to_delete: Iterable[str]) -> None:
+    """Users have quotas and SCRAM credentials, all else only quotas. Raises ArgumentError."""
+    kinds = [entity.kind for entity in entities]
+    quotas = _IP_QUOTAS if "ips" in kinds else _CLIENT_QUOTAS
+    has_credentials = kinds == ["users"]
+    allowed = "connection quota" if "ips" in kinds else "quota and SCRAM credential" if has_credentials else "quota"
+    named = "clients" if len(kinds) > 1 else kinds[0]
+    are_credentials: list[bool] = []
+    for verb, names in (("added", to_set), ("deleted", to_delete)):
+        unknown = []
+        for name in names:
+            is_credential = has_credentials and scram_users.is_mechanism(name)
+            are_credentials.append(is_credential)
+            if not is_credential and name not in quotas:
+                unknown.append(name)
+        if unknown:
+            raise ArgumentError(
+                f"Only {allowed} configs can be {verb} for '{named}' using --bootstrap-server. "
+                f"Unexpected config names: {', '.join(unknown)}"
+            )
+    if any(are_credentials):
+        if not entities[0].name:
+            raise ArgumentError(
+                "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
+                "--bootstrap-server."
+            )
+        if not all(are_credentials):
+            raise ArgumentError(
+                "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using "
+                "--bootstrap-server."
+            )
+
+
 def _alter_quotas(
     admin: ClusterAdmin, entities: Sequence[Entity], to_set: dict[str, str], to_delete: Sequence[str]
 ) -> None:
-    kinds = [entity.kind for entity in entities]
-    allowed = _IP_QUOTAS if "ips" in kinds else _CLIENT_QUOTAS
-    named = ", ".join(f"'{kind}'" for kind in kinds)
-    for verb, names in (("added", list(to_set)), ("deleted", list(to_delete))):
-        if kinds == ["users"] and any(name.startswith("SCRAM-") for name in names):
-            raise error_of(35, "SCRAM credentials are not supported yet")
-        unknown = [name for name in names if name not in allowed]
-        if unknown:
-            raise ArgumentError(
-                f"Only quota configs can be {verb} for {named} using --bootstrap-server. "
-                f"Unexpected config names: {', '.join(unknown)}"
-            )
     values: dict[str, float] = {}
     for name, text in to_set.items():
         try:
@@ -303,6 +329,8 @@ def describe(arguments: Arguments, admin: ClusterAdmin, entities: Sequence[Entit
     if entities[0].kind in _QUOTA_KINDS:
         for quota in quota_questions.describe_quotas(admin, [_part(entity) for entity in entities]):
             print(f"Quota configs for {_named(quota)} are {_listed(quota.values)}")
+        if [entity.kind for entity in entities] == ["users"] and entities[0].name != "":
+            scram_users.print_users(admin, [entities[0].name] if entities[0].name else [])
         return
     _describe_resources(admin, entities[0], arguments.has("all"))
 

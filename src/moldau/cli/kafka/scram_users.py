@@ -1,0 +1,56 @@
+"""SCRAM credentials of users in `kafka-configs`: what is typed, and what is printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from moldau.cli.admin import scram
+from moldau.cli.admin.client import ClusterAdmin
+from moldau.cli.admin.error_texts import java_name
+from moldau.cli.kafka.options import ArgumentError
+
+DEFAULT_ITERATIONS: Final = 4_096
+_MAX_INT: Final = (1 << 31) - 1
+_CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
+
+
+def is_mechanism(name: str) -> bool:
+    """Whether a setting of this name is a SCRAM credential."""
+    return name in scram.MECHANISMS
+
+
+def parse_credential(mechanism: str, text: str) -> scram.Credential:
+    """`iterations=8192,password=secret`, or the password alone. Raises ArgumentError in the words of Kafka's tool."""
+    found = _CREDENTIAL.fullmatch(text)
+    if found is None:
+        raise ArgumentError(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
+    typed = found[1]
+    iterations = DEFAULT_ITERATIONS
+    if typed is not None and typed != "-1":
+        if typed in ("", "-") or not -_MAX_INT - 1 <= int(typed) <= _MAX_INT:
+            raise ArgumentError(f'For input string: "{typed}"')
+        iterations = int(typed)
+    if iterations < scram.MIN_ITERATIONS:
+        raise ArgumentError(
+            f"Iterations {iterations} is less than the minimum {scram.MIN_ITERATIONS} required for {mechanism}"
+        )
+    return scram.Credential(mechanism, iterations, found[2])
+
+
+def alter_user(admin: ClusterAdmin, user: str, to_set: Mapping[str, str], to_delete: Sequence[str]) -> None:
+    """Sets and removes credentials of one user: mechanism to what was typed, and mechanisms."""
+    credentials = [parse_credential(mechanism, text) for mechanism, text in to_set.items()]
+    scram.alter_credentials(admin, user, credentials, to_delete)
+
+
+def print_users(admin: ClusterAdmin, names: Iterable[str]) -> None:
+    """A line for each of these users, or of all if there are no names. Who has no credentials gets no line."""
+    for user in scram.describe_credentials(admin, list(names)):
+        if user.error is not None:
+            error = f"{java_name(user.error).rpartition('.')[2]}: {user.error}"
+            print(f"Error retrieving SCRAM credential configs for user-principal '{user.name}': {error}")
+        else:
+            listed = ", ".join(f"{mechanism}=iterations={count}" for mechanism, count in user.credentials)
+            print(f"SCRAM credential configs for user-principal '{user.name}' are {listed}")
