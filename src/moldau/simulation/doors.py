@@ -13,6 +13,7 @@ from random import Random
 
 from moldau.errors import StorageFullError
 from moldau.ports import Disk, File
+from moldau.shell.io.forwarded_reads import ForwardedReads
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
 from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
 from moldau.simulation.trace import Trace
@@ -62,11 +63,11 @@ class CrashPlan:
         self.kill = kill
 
 
-class ProcessDisk:
+class ProcessDisk(ForwardedReads):
     """The Disk door of one process over the machine's disk: notes each change, dies where it is planned."""
 
     def __init__(self, disk: Disk, process: SimulatedProcess, trace: Trace) -> None:
-        self._disk = disk
+        super().__init__(disk)
         self._process = process
         self._trace = trace
         self.plan: CrashPlan | None = None
@@ -109,48 +110,39 @@ class ProcessDisk:
         self._process.check_alive()
 
     def open(self, path: str, *, create: bool = True) -> ProcessFile:
-        if create and not self._disk.exists(path):
+        if create and not self.disk.exists(path):
             self.changing("create", path)
         self.check_alive()
-        return ProcessFile(self, self._disk.open(path, create=create))
-
-    def exists(self, path: str) -> bool:
-        return self._disk.exists(path)
-
-    def is_directory(self, path: str) -> bool:
-        return self._disk.is_directory(path)
-
-    def list_directory(self, path: str) -> list[str]:
-        return self._disk.list_directory(path)
+        return ProcessFile(self, self.disk.open(path, create=create))
 
     def make_directory(self, path: str) -> None:
         self.changing("make_directory", path)
-        self._disk.make_directory(path)
+        self.disk.make_directory(path)
 
     def remove(self, path: str) -> None:
         self.changing("remove", path)
-        self._disk.remove(path)
+        self.disk.remove(path)
 
     def remove_tree(self, path: str) -> None:
         self.changing("remove_tree", path)
-        self._disk.remove_tree(path)
+        self.disk.remove_tree(path)
 
     def rename(self, old: str, new: str) -> None:
         self.changing("rename", f"{old} {new}")
-        self._disk.rename(old, new)
+        self.disk.rename(old, new)
 
     def flush_directory(self, path: str) -> None:
         self.changing("flush_directory", path)
-        self._disk.flush_directory(path)
+        self.disk.flush_directory(path)
 
     def read_file(self, path: str) -> bytes:
         self.check_alive()
-        return self._disk.read_file(path)
+        return super().read_file(path)
 
     def lock(self, path: str) -> Callable[[], None]:
         """Held by this process; its end frees it, as the system does."""
         self._process.check_alive()
-        return self._disk.lock(path)
+        return self.disk.lock(path)
 
     def replace_file(self, path: str, data: bytes) -> None:
         """In the steps of the real disk, for others may run between them."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moldau.ports import Disk, File
+from moldau.ports import File
+from moldau.shell.io.forwarded_reads import ForwardedReads
 from moldau.types import Buffer
 
 
@@ -45,28 +46,13 @@ class DryRunFile:
             self._file.close()
 
 
-class DryRunDisk:
+class DryRunDisk(ForwardedReads):
     """The directory of `disk`, as it is: names that were made, renamed or removed are still seen as they were."""
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-
     def open(self, path: str, *, create: bool = True) -> DryRunFile:
-        if create and not self._disk.exists(path):
+        if create and not self.disk.exists(path):
             return DryRunFile(path, None)
-        return DryRunFile(path, self._disk.open(path, create=False))
-
-    def exists(self, path: str) -> bool:
-        return self._disk.exists(path)
-
-    def is_directory(self, path: str) -> bool:
-        return self._disk.is_directory(path)
-
-    def list_directory(self, path: str) -> list[str]:
-        return self._disk.list_directory(path)
-
-    def read_file(self, path: str) -> bytes:
-        return self._disk.read_file(path)
+        return DryRunFile(path, self.disk.open(path, create=False))
 
     def make_directory(self, path: str) -> None:
         """Stays undone, as all that follow."""

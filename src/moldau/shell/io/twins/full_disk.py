@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 from moldau.errors import StorageFullError
 from moldau.ports import Disk, File
+from moldau.shell.io.forwarded_reads import ForwardedReads
 from moldau.types import Buffer
 
 
-class FillableDisk:
+class FillableDisk(ForwardedReads):
     """Everything goes to `disk`, but nothing grows while `is_full`."""
 
     def __init__(self, disk: Disk) -> None:
-        self.disk = disk
+        super().__init__(disk)
         self.is_full = False
         self.on_refused: Callable[[str], None] = lambda path: None
         """Told the path of each write that found no space; called in any thread."""
@@ -29,15 +30,6 @@ class FillableDisk:
             self.check(path)
         return _FillableFile(self, self.disk.open(path, create=create))
 
-    def exists(self, path: str) -> bool:
-        return self.disk.exists(path)
-
-    def is_directory(self, path: str) -> bool:
-        return self.disk.is_directory(path)
-
-    def list_directory(self, path: str) -> list[str]:
-        return self.disk.list_directory(path)
-
     def make_directory(self, path: str) -> None:
         self.disk.make_directory(path)
 
@@ -52,9 +44,6 @@ class FillableDisk:
 
     def flush_directory(self, path: str) -> None:
         self.disk.flush_directory(path)
-
-    def read_file(self, path: str) -> bytes:
-        return self.disk.read_file(path)
 
     def replace_file(self, path: str, data: bytes) -> None:
         self.check(path)
