@@ -40,7 +40,6 @@ from moldau.products.record_json import record_as_json
 from moldau.shell.node.http_endpoint import is_loopback_host
 
 TOPICS_PER_PAGE = 50
-LAST_RECORDS = 50
 HEARTBEAT_S = 10.0
 ASKED = ("from", "at", "partition", "key", "value", "header", "count", "next")
 """Parameters of the page of records."""
@@ -198,11 +197,8 @@ class Pages:
             return 404, "error.html", {"title": "There is no such topic", "reason": visible(name)}
         values["topic"] = topic
         if path.endswith("/tail") and path.count("/") == 3:  # a topic may be called so too
-            tail = Tail(self.console.cluster.bootstrap_servers, topic)
-            try:
-                return 200, "tail.html", values | {"records": tail.last(LAST_RECORDS)}
-            finally:
-                tail.close()
+            newest = self._find(topic, Question()).messages
+            return 200, "tail.html", values | {"records": [show_record(each) for each in newest]}
         snapshot: Snapshot = values["snapshot"]
         values["groups"] = [
             (group, rows) for group in snapshot.groups if (rows := [row for row in group.rows if row.topic == name])
@@ -251,9 +247,12 @@ class Pages:
         topic = self.find_topic(request.path_params["topic"])
         if topic is None:
             return None, question, None
+        return topic, question, self._find(topic, question)
+
+    def _find(self, topic: TopicFacts, question: Question) -> Found:
         browser = Browser(self.console.cluster.bootstrap_servers, topic)
         try:
-            return topic, question, browser.find(question)
+            return browser.find(question)
         finally:
             browser.close()
 

@@ -1,4 +1,4 @@
-"""Records of one topic for one viewer: the last few at once, then those that come. No group, no commit.
+"""Records of one topic for one viewer, as they come. No group, no commit.
 
 A viewer sees at most MAX_PER_SECOND records; of a faster topic it sees a part, and how many were left out.
 """
@@ -15,7 +15,6 @@ from moldau.products.console.core.shown import MAX_HEADERS, ShownRecord, show_by
 
 MAX_PER_SECOND = 50
 MAX_TAIL_PARTITIONS = 200
-READ_TIMEOUT_S = 3.0
 
 
 class Tail:
@@ -37,32 +36,6 @@ class Tail:
                 "log_level": 0,
             }
         )
-
-    def last(self, count: int) -> list[ShownRecord]:
-        """The newest `count` records, newest first, by timestamp. Raises ClusterError."""
-        wanted = {}
-        partitions = self._topic.partitions[:MAX_TAIL_PARTITIONS]
-        share = max(1, -(-count // max(1, len(partitions))))
-        for partition in partitions:
-            if partition.start is not None and partition.end is not None and partition.end > partition.start:
-                wanted[partition.index] = (max(partition.start, partition.end - share), partition.end)
-        if not wanted:
-            return []
-        found: list[ShownRecord] = []
-        deadline_s = time.monotonic() + READ_TIMEOUT_S
-        try:
-            self._consumer.assign([TopicPartition(self._topic.name, index, span[0]) for index, span in wanted.items()])
-            while wanted and time.monotonic() < deadline_s:
-                for message in self._consumer.consume(500, 0.25):
-                    if message.error() is None:
-                        if message.offset() < wanted.get(message.partition(), (0, 0))[1]:
-                            found.append(show_record(message))
-                        if message.offset() + 1 >= wanted.get(message.partition(), (0, 0))[1]:
-                            wanted.pop(message.partition(), None)
-        except KafkaException as exception:
-            raise ClusterError(exception.args[0].str()) from None
-        found.sort(key=lambda record: (record.timestamp_ms, record.offset), reverse=True)
-        return found[:count]
 
     def follow(self) -> Iterator[tuple[list[ShownRecord], int]]:
         """From now on: (records, how many were left out) about once a quarter second, for ever. Raises ClusterError."""
