@@ -21,7 +21,8 @@ import tempfile
 import time
 from typing import Any
 
-from moldau.shell.network.client_connection import ClientConnection
+from moldau.client.blocking.connection import ClientConnection
+from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.protocol.messages.produce import (
@@ -67,7 +68,7 @@ class Broker:
         deadline = time.perf_counter() + START_TIMEOUT_S
         while True:
             try:
-                return ClientConnection("127.0.0.1", self.port, request_timeout_ms=START_TIMEOUT_S * 1_000)
+                return ClientConnection(TCP, "127.0.0.1", self.port, request_timeout_ms=START_TIMEOUT_S * 1_000)
             except Exception:
                 if time.perf_counter() > deadline:
                     raise

@@ -155,3 +155,38 @@ class Workers(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Stream(Protocol):
+    """One connection that a client dialled. Every call waits at most `timeout_ms`, then raises TimeoutError; what the
+    system reports of a lost connection is another OSError."""
+
+    def send(self, data: bytes, timeout_ms: int) -> None:
+        """Writes all of `data`."""
+        ...
+
+    def receive(self, max_bytes: int, timeout_ms: int) -> bytes:
+        """What has come, at least one byte; b"" where the other side has closed the connection."""
+        ...
+
+    def receive_into(self, target: memoryview, timeout_ms: int) -> int:
+        """As `receive`, into memory of the caller's; gives the number of bytes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Dialer(Protocol):
+    """What a client that blocks its thread asks of the world: connections, and the time."""
+
+    def dial(self, host: str, port: int, timeout_ms: int) -> Stream:
+        """Connects. Raises a retriable KafkaError that says why the address cannot be reached."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """As of a Clock."""
+        ...
+
+    def pause(self, length_ms: int) -> None:
+        """Returns after so much time."""
+        ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import Producer, ThrottleEvent
 
-from moldau.shell.network.client_connection import ClientConnection
+from moldau.client.blocking.connection import ClientConnection
+from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.client_quotas import (
@@ -27,7 +28,7 @@ def test_a_producer_is_told_its_waits_and_keeps_about_its_rate() -> None:
         entry = AlterQuotaEntry(
             (AlterQuotaEntity("client-id", "limited"),), (AlterQuotaOperation("producer_byte_rate", float(LIMIT)),)
         )
-        connection = ClientConnection(host, int(port))
+        connection = ClientConnection(TCP, host, int(port))
         answer = connection.request(
             ApiKey.ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest((entry,)), AlterClientQuotasResponse
         )

@@ -115,7 +115,7 @@ def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str,
 
 
 def check_address(arguments: argparse.Namespace) -> None:
-    from moldau.shell.network.client_cluster import parse_bootstrap_servers
+    from moldau.client.protocol.metadata import parse_bootstrap_servers
 
     try:
         parse_bootstrap_servers(arguments.bootstrap_server)

@@ -110,9 +110,10 @@ def _address(before: Sequence[str]) -> str:
 def names_at(address: str, kind: str) -> list[str]:
     """The topics or groups of a cluster; nothing where no broker answers within half a second."""
     from moldau.cli.admin.client import CLIENT_ID
+    from moldau.client.blocking.connection import ClientConnection
+    from moldau.client.protocol.metadata import parse_bootstrap_servers
     from moldau.errors import MoldauError
-    from moldau.shell.network.client_cluster import parse_bootstrap_servers
-    from moldau.shell.network.client_connection import ClientConnection
+    from moldau.shell.io.tcp import TCP
     from moldau.wire.protocol.api_keys import ApiKey
     from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest, ListGroupsResponse
     from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -120,7 +121,7 @@ def names_at(address: str, kind: str) -> list[str]:
     try:
         host, port = parse_bootstrap_servers(address)[0]
         with ClientConnection(
-            host, port, client_id=CLIENT_ID, connect_timeout_ms=ASK_TIMEOUT_MS, request_timeout_ms=ASK_TIMEOUT_MS
+            TCP, host, port, client_id=CLIENT_ID, connect_timeout_ms=ASK_TIMEOUT_MS, request_timeout_ms=ASK_TIMEOUT_MS
         ) as connection:
             if kind == "group":
                 groups = connection.request(ApiKey.LIST_GROUPS, ListGroupsRequest(), ListGroupsResponse)

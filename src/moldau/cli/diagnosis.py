@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from moldau.cli.strangers import speaks_http, speaks_tls
+from moldau.client.blocking.connection import ClientConnection
 from moldau.errors import MoldauError
 from moldau.products.features import features_not_served
-from moldau.shell.network.client_connection import ClientConnection
+from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
@@ -116,6 +117,7 @@ class Diagnosis:
         started = time.monotonic()
         try:
             connection = ClientConnection(
+                TCP,
                 self._host,
                 self._port,
                 client_id="moldau-doctor",
@@ -206,7 +208,9 @@ class Diagnosis:
         """Why what answers at an advertised address is not the cluster that advertised it; None if it is."""
         timeout_ms = self._timeout_ms
         try:
-            with ClientConnection(host, port, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms) as there:
+            with ClientConnection(
+                TCP, host, port, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+            ) as there:
                 answer = there.request(ApiKey.METADATA, MetadataRequest(topics=()), MetadataResponse)
         except MoldauError as error:
             return f"no Kafka broker answers there ({error})"

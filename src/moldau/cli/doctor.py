@@ -48,7 +48,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def doctor(arguments: argparse.Namespace) -> int:
     """Exit code 0 if a client on this machine can work with the cluster, 1 if not."""
     from moldau.cli.diagnosis import Diagnosis
-    from moldau.shell.network.client_cluster import parse_bootstrap_servers
+    from moldau.client.protocol.metadata import parse_bootstrap_servers
 
     address = arguments.address or arguments.bootstrap_server or DEFAULT_BOOTSTRAP_SERVER
     try:

@@ -9,7 +9,7 @@ PROBE_TIMEOUT_MS = 2_000
 
 def stranger_at(bootstrap_servers: str) -> str | None:
     """A sentence on the first address that speaks TLS or HTTP; None where neither does."""
-    from moldau.shell.network.client_cluster import parse_bootstrap_servers
+    from moldau.client.protocol.metadata import parse_bootstrap_servers
 
     for host, port in parse_bootstrap_servers(bootstrap_servers):
         if speaks_tls(host, port, PROBE_TIMEOUT_MS):

@@ -16,18 +16,20 @@ from typing import Literal
 import msgspec
 import pyarrow as pa
 
-from moldau.columnar.decode import AbortedTransaction, DecodeSettings, decode_records, next_fetch_offset
-from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, Backoff, ClusterClient
-from moldau.shell.network.client_connection import ClientConnection
-from moldau.shell.network.client_offsets import (
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.connection import ClientConnection
+from moldau.client.blocking.offsets import list_offsets
+from moldau.client.protocol.offsets import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     by_topic,
-    list_offsets,
 )
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.columnar.decode import AbortedTransaction, DecodeSettings, decode_records, next_fetch_offset
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.io.tcp import TCP
 from moldau.types import ZERO_UUID, TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -132,6 +134,7 @@ def read_topic(
 
 def _client(bootstrap_servers: str | Sequence[str], settings: ReaderSettings) -> ClusterClient:
     return ClusterClient(
+        TCP,
         bootstrap_servers,
         first_contact_timeout_ms=settings.first_contact_timeout_ms,
         retry_timeout_ms=settings.retry_timeout_ms,
@@ -244,7 +247,7 @@ class RangeReader:
         self._connections: dict[int, ClientConnection] = {}
         self._in_flight: dict[int, _Fetch] = {}
         self._buffers: dict[int, bytearray] = {}
-        self._backoff = Backoff(client)
+        self._backoff = client.backoff()
 
     def close(self) -> None:
         for connection in self._connections.values():

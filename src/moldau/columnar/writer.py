@@ -21,6 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.connection import ClientConnection
+from moldau.client.blocking.offsets import init_producer_id
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.columnar.encode import (
     DEFAULT_BATCH_BYTES,
     RECORD_OVERHEAD,
@@ -32,9 +36,7 @@ from moldau.columnar.encode import (
 from moldau.columnar.partitioner import StickyPartitions, partitions_of_keys
 from moldau.columnar.varints import IntArray
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, Backoff, ClusterClient
-from moldau.shell.network.client_connection import ClientConnection
-from moldau.shell.network.client_offsets import init_producer_id
+from moldau.shell.io.tcp import TCP
 from moldau.types import ZERO_UUID, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.produce import (
@@ -123,6 +125,7 @@ class TopicWriter:
         self._batch_bytes = batch_bytes
         self._request_timeout_ms = request_timeout_ms
         self._client = ClusterClient(
+            TCP,
             bootstrap_servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
@@ -133,7 +136,7 @@ class TopicWriter:
         self._sticky: dict[str, StickyPartitions] = {}
         self._connections: dict[int, ClientConnection] = {}
         self._requests: dict[int, deque[list[_PartitionQueue]]] = {}
-        self._backoff = Backoff(self._client)
+        self._backoff = self._client.backoff()
         self._failure: KafkaError | None = None
         try:
             self.producer_id, self.producer_epoch = init_producer_id(self._client)

@@ -13,8 +13,9 @@ from typing import NoReturn
 
 import msgspec
 
+from moldau.client.protocol.metadata import parse_bootstrap_servers
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.errors import MoldauError
-from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, parse_bootstrap_servers
 from moldau.types import TopicPartition
 
 LATEST = -1

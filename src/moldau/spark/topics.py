@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import TracebackType
 
-from moldau.shell.network.client_cluster import ClusterClient
-from moldau.shell.network.client_offsets import READ_COMMITTED, commit_offsets, list_offsets
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.offsets import commit_offsets, list_offsets
+from moldau.client.protocol.offsets import READ_COMMITTED
+from moldau.shell.io.tcp import TCP
 from moldau.spark.offsets import subscribed_partitions
 from moldau.spark.options import DEFAULT_CLIENT_ID, SourceOptions
 from moldau.types import TopicPartition, Uuid
@@ -21,6 +23,7 @@ class SubscribedTopics:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._client = ClusterClient(
+            TCP,
             options.bootstrap_servers,
             client_id=DEFAULT_CLIENT_ID,
             first_contact_timeout_ms=options.first_contact_timeout_ms,

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.shell.network.client_connection import ClientConnection
+from moldau.client.blocking.connection import ClientConnection
+from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from tests.conformance.apache_directory.test_open_with_apache_kafka import (
@@ -50,7 +51,7 @@ def moldau(directories: Sequence[Path]) -> Iterator[str]:
 def places(servers: str) -> dict[tuple[str, int], str]:
     """Where each partition of the tests lies, by the name of the directory."""
     host, _, port = servers.rpartition(":")
-    with ClientConnection(host, int(port)) as connection:
+    with ClientConnection(TCP, host, int(port)) as connection:
         answer = connection.request(
             ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
         )

@@ -6,6 +6,10 @@ import confluent_kafka
 import pyarrow as pa
 import pytest
 
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
+from moldau.client.protocol.metadata import parse_bootstrap_servers
+from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.columnar import (
     TOPIC_SCHEMA,
     DecodeSettings,
@@ -19,14 +23,7 @@ from moldau.columnar import (
 )
 from moldau.columnar.reader import TopicRecreatedError
 from moldau.errors import KafkaError
-from moldau.shell.network.client_cluster import ClusterClient, parse_bootstrap_servers
-from moldau.shell.network.client_offsets import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    commit_offsets,
-    committed_offsets,
-    list_offsets,
-)
+from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
 
 NOW_MS = 1_750_000_000_000
@@ -216,7 +213,7 @@ def test_a_range_out_of_the_log_is_refused_or_skipped(broker):
 
 def test_a_topic_made_again_is_not_taken_for_the_old_one(broker):
     topic = broker.create_topic(name="twice")
-    with ClusterClient(broker.bootstrap_servers) as client:
+    with ClusterClient(TCP, broker.bootstrap_servers) as client:
         topic_id = client.topic(topic).topic_id
     broker.delete_topic(topic)
     broker.create_topic(name="twice")
@@ -229,7 +226,7 @@ def test_a_topic_made_again_is_not_taken_for_the_old_one(broker):
 def test_a_reader_says_how_far_it_has_come(broker):
     topic = broker.create_topic(2)
     write_table(broker.bootstrap_servers, topic, table_of(2_000))
-    with ClusterClient(broker.bootstrap_servers) as client:
+    with ClusterClient(TCP, broker.bootstrap_servers) as client:
         ends = list_offsets(client, {TopicPartition(topic, p): LATEST_TIMESTAMP for p in range(2)})
         ranges = [PartitionRange(topic, p.partition, 0, row.offset) for p, row in ends.items()]
         settings = ReaderSettings(batch_bytes=8_000, decode=DecodeSettings(include_headers=False))
@@ -249,7 +246,7 @@ def test_offsets_of_timestamps_and_of_groups(broker):
     topic = broker.create_topic()
     write_table(broker.bootstrap_servers, topic, table_of(100))
     partition = TopicPartition(topic, 0)
-    with ClusterClient(broker.bootstrap_servers) as client:
+    with ClusterClient(TCP, broker.bootstrap_servers) as client:
         at = {stamp: list_offsets(client, {partition: stamp})[partition].offset
               for stamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NOW_MS, NOW_MS + 42, NOW_MS + 100)}  # fmt: skip
         assert list(at.values()) == [0, 100, 0, 42, -1]

@@ -7,10 +7,11 @@ from typing import TypeVar
 
 import msgspec
 
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.connection import ClientConnection
+from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.client_cluster import ClusterClient
-from moldau.shell.network.client_connection import ClientConnection
-from moldau.shell.network.client_offsets import find_coordinator
+from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 
@@ -45,6 +46,7 @@ class ClusterAdmin:
         self.bootstrap_servers = bootstrap_servers
         self.request_timeout_ms = request_timeout_ms
         self.client = ClusterClient(
+            TCP,
             bootstrap_servers,
             client_id=client_id,
             connect_timeout_ms=CONNECT_TIMEOUT_MS,

@@ -8,8 +8,9 @@ import msgspec
 
 from moldau.cli.admin.client import ClusterAdmin
 from moldau.cli.admin.error_texts import error_of
+from moldau.client.blocking.offsets import commit_offsets, committed_offsets
+from moldau.client.protocol.offsets import CommittedOffset, by_topic
 from moldau.errors import KafkaError
-from moldau.shell.network.client_offsets import CommittedOffset, by_topic, commit_offsets, committed_offsets
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.consumer_protocol import assigned_partitions

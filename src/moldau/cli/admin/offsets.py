@@ -12,14 +12,9 @@ from datetime import UTC, datetime
 import msgspec
 
 from moldau.cli.admin.client import ClusterAdmin
+from moldau.client.blocking.offsets import list_offsets
+from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED, CommittedOffset
 from moldau.errors import kafka_error
-from moldau.shell.network.client_offsets import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    READ_UNCOMMITTED,
-    CommittedOffset,
-    list_offsets,
-)
 from moldau.types import TopicPartition
 
 _DURATION = re.compile(

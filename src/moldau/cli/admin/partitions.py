@@ -8,8 +8,8 @@ import msgspec
 
 from moldau.cli.admin.client import ClusterAdmin
 from moldau.cli.admin.error_texts import error_of
+from moldau.client.protocol.offsets import by_topic
 from moldau.errors import KafkaError
-from moldau.shell.network.client_offsets import by_topic
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 

@@ -225,7 +225,8 @@ class Cluster:
 
     def sizes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Bytes of the leaders' logs; empty where the cluster does not tell."""
-        from moldau.shell.network.client_cluster import ClusterClient
+        from moldau.client.blocking.cluster import ClusterClient
+        from moldau.shell.io.tcp import TCP
         from moldau.wire.protocol.api_keys import ApiKey
         from moldau.wire.protocol.messages.log_dirs import (
             DescribableLogDirTopic,
@@ -243,7 +244,7 @@ class Cluster:
         if not by_topic:
             return found
         try:
-            with self._sizes_lock, ClusterClient(self.bootstrap_servers, client_id=CLIENT_ID) as client:
+            with self._sizes_lock, ClusterClient(TCP, self.bootstrap_servers, client_id=CLIENT_ID) as client:
                 client.refresh([])
                 for broker_id in client.broker_ids():
                     response = client.connection_to(broker_id).request(
@@ -261,8 +262,9 @@ class Cluster:
 
     def features_not_served(self) -> list[str]:
         """What clients may ask for in vain; empty where the cluster does not tell."""
+        from moldau.client.blocking.connection import ClientConnection
         from moldau.products.features import features_not_served
-        from moldau.shell.network.client_connection import ClientConnection
+        from moldau.shell.io.tcp import TCP
         from moldau.wire.protocol.api_keys import ApiKey
         from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -271,6 +273,7 @@ class Cluster:
         request = ApiVersionsRequest("moldau", "1")
         try:
             with ClientConnection(
+                TCP,
                 host.strip("[]"),
                 int(port),
                 client_id=CLIENT_ID,
@@ -361,11 +364,12 @@ class Cluster:
     def _why_unreachable(self) -> str | None:
         """A refused connection or an unknown host, in a sentence: librdkafka calls both a transport failure. None where
         a broker can be reached."""
-        from moldau.shell.network.client_cluster import ClusterClient
+        from moldau.client.blocking.cluster import ClusterClient
+        from moldau.shell.io.tcp import TCP
 
         try:
             with ClusterClient(
-                self.bootstrap_servers, client_id=CLIENT_ID, first_contact_timeout_ms=REACH_TIMEOUT_MS
+                TCP, self.bootstrap_servers, client_id=CLIENT_ID, first_contact_timeout_ms=REACH_TIMEOUT_MS
             ) as client:
                 client.any_connection()
         except MoldauError as reason:

@@ -22,6 +22,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.protocol.retries import RETRY_TIMEOUT_MS
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.products.demo import verify
 from moldau.products.demo.broker import ChildBroker
@@ -40,7 +42,7 @@ from moldau.products.demo.queries import (
 from moldau.products.pipelines.group import GroupError
 from moldau.products.pipelines.logs import logs_to
 from moldau.products.pipelines.runner import what_failed
-from moldau.shell.network.client_cluster import RETRY_TIMEOUT_MS, ClusterClient
+from moldau.shell.io.tcp import TCP
 
 PARTITIONS = 4
 TURN_SECONDS = 0.2
@@ -323,7 +325,7 @@ class _Job:
 def _reach(servers: str) -> None:
     """Raises DemoError in one sentence where no broker answers; Spark and the other clients would need many."""
     try:
-        with ClusterClient(servers, client_id="moldau-demo") as client:
+        with ClusterClient(TCP, servers, client_id="moldau-demo") as client:
             client.retry(client.any_connection)
     except (KafkaError, ProtocolError, ValueError) as error:
         raise DemoError(str(error)) from error

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.errors import MoldauError
 from moldau.products.pipelines.page import PipelinePage, PipelineSource
 from moldau.products.pipelines.parquet import ParquetTarget
-from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.spark import expression
 
 if TYPE_CHECKING:

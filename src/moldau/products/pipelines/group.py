@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.offsets import commit_offsets, list_offsets
+from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS
 from moldau.errors import KafkaError, MoldauError
-from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, ClusterClient
-from moldau.shell.network.client_offsets import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    READ_UNCOMMITTED,
-    commit_offsets,
-    list_offsets,
-)
+from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
 
 CLIENT_ID = "moldau-pipeline"
@@ -38,6 +35,7 @@ class GroupOffsets:
     ) -> None:
         self._group = group
         self._client = ClusterClient(
+            TCP,
             bootstrap_servers,
             client_id=CLIENT_ID,
             connect_timeout_ms=CONNECT_TIMEOUT_MS,

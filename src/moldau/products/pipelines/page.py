@@ -36,8 +36,9 @@ from typing import NoReturn
 import msgspec
 import yaml
 
+from moldau.client.protocol.metadata import parse_bootstrap_servers
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.errors import MoldauError
-from moldau.shell.network.client_cluster import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, parse_bootstrap_servers
 
 FORMATS = ("json", "string", "binary")
 MODES = ("append", "update")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.group import CLIENT_ID, REQUEST_TIMEOUT_MS
 from moldau.products.pipelines.page import PipelinePage
-from moldau.shell.network.client_cluster import ClusterClient
-from moldau.shell.network.client_offsets import find_coordinator
+from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -63,6 +64,7 @@ def make_topic(page: PipelinePage, topic: str, partitions: int) -> None:
 
 def _client(page: PipelinePage) -> ClusterClient:
     return ClusterClient(
+        TCP,
         page.bootstrap_servers,
         client_id=CLIENT_ID,
         request_timeout_ms=REQUEST_TIMEOUT_MS,

@@ -1,0 +1,237 @@
+"""A blocking client of a whole cluster: metadata, leaders, connections by broker, bounded retries.
+
+`ClusterClient` keeps one connection per broker and asks for metadata when it must: a topic not seen yet, or an answer
+that says the leader has moved. Not thread-safe: one client per thread. How long it tries again is decided in
+`client.protocol.retries`; the logger `moldau.client` gets one line every 10 s of that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
+from moldau.client.protocol.metadata import (
+    ClusterMetadata,
+    PartitionLeader,
+    TopicMetadata,
+    parse_bootstrap_servers,
+)
+from moldau.client.protocol.retries import (
+    FIRST_CONTACT_TIMEOUT_MS,
+    RETRY_TIMEOUT_MS,
+    RetrySchedule,
+    UnknownHostError,
+)
+from moldau.errors import KafkaError, kafka_error
+from moldau.ports import Dialer
+from moldau.types import TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.metadata import MetadataResponse
+
+_AUTO_CREATE_TIMEOUT_MS = 5_000
+
+Result = TypeVar("Result")
+
+logger = logging.getLogger("moldau.client")
+
+
+class ClusterClient:
+    """Routes requests to the brokers of one cluster. Connects at first use.
+
+    Raises KafkaError: retriable ones only after `retry_timeout_ms` of trying, or after `first_contact_timeout_ms` while
+    no broker has answered yet.
+    """
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        client_id: str = "moldau",
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
+        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+    ) -> None:
+        self._dialer = dialer
+        self._client_id = client_id
+        self._connect_timeout_ms = connect_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._first_contact_timeout_ms = first_contact_timeout_ms
+        self._retry_timeout_ms = retry_timeout_ms
+        self._metadata = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers))
+        self._connections: dict[int, ClientConnection] = {}
+        self._any: ClientConnection | None = None
+
+    # --- connections ---
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        if self._any is not None:
+            self._any.close()
+            self._any = None
+
+    def __enter__(self) -> ClusterClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open_connection(self, host: str, port: int) -> ClientConnection:
+        """A connection of the caller's own, with this client's settings."""
+        try:
+            connection = ClientConnection(
+                self._dialer,
+                host,
+                port,
+                client_id=self._client_id,
+                connect_timeout_ms=self._metadata.connect_timeout_ms(
+                    self._connect_timeout_ms, self._first_contact_timeout_ms
+                ),
+                request_timeout_ms=self._request_timeout_ms,
+            )
+        except UnknownHostError as error:
+            if not self._metadata.has_reached((host, port)):
+                raise
+            raise kafka_error("NETWORK_EXCEPTION", str(error)) from error
+        self._metadata.note_contact((host, port))
+        return connection
+
+    def any_connection(self) -> ClientConnection:
+        """An idle connection to some broker of the cluster, for requests that any of them answers."""
+        if self._any is not None and self._any.is_open and not self._any.in_flight:
+            return self._any
+        last_error: KafkaError | None = None
+        for host, port in self._metadata.candidates():
+            try:
+                self._any = self.open_connection(host, port)
+                return self._any
+            except KafkaError as error:
+                if last_error is None or not isinstance(error, UnknownHostError):
+                    last_error = error
+        raise last_error or kafka_error("NETWORK_EXCEPTION", "no broker is known")
+
+    def connection_to(self, broker_id: int) -> ClientConnection:
+        """The connection to this broker, shared by all who ask here. Raises LEADER_NOT_AVAILABLE for -1."""
+        connection = self._connections.get(broker_id)
+        if connection is not None and connection.is_open:
+            return connection
+        connection = self._connections[broker_id] = self.open_connection(*self._metadata.address_of(broker_id))
+        return connection
+
+    def remember_address(self, broker_id: int, host: str, port: int) -> None:
+        """Notes where a broker listens; a changed address drops the connection to the old one."""
+        if self._metadata.note_address(broker_id, (host, port)) and broker_id in self._connections:
+            self._connections.pop(broker_id).close()
+
+    def broker_ids(self) -> list[int]:
+        """The brokers that an answer named, sorted."""
+        return self._metadata.broker_ids()
+
+    # --- metadata ---
+
+    def refresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool = False) -> dict[str, TopicMetadata]:
+        """Asks for these topics (None: all) and remembers the answer.
+
+        Topics that do not exist are left out (with `allow_auto_create` a cluster that makes topics by itself makes
+        them, and the next call finds them); other errors of a topic are raised.
+        """
+        request = self._metadata.request(topics, allow_auto_create=allow_auto_create)
+        response = self.any_connection().request(ApiKey.METADATA, request, MetadataResponse)
+        if response.error_code:
+            raise kafka_error(response.error_code)
+        for broker in response.brokers:
+            self.remember_address(broker.node_id, broker.host, broker.port)
+        return self._metadata.take_topics(response)
+
+    def topic(self, name: str) -> TopicMetadata:
+        """What is known of the topic, asked for once. Raises UNKNOWN_TOPIC_OR_PARTITION where there is none."""
+        known = self._metadata.topic(name)
+        if known is not None:
+            return known
+        found = self.retry(lambda: self.refresh([name]))
+        if name not in found:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}")
+        return found[name]
+
+    def topic_to_write(self, name: str) -> TopicMetadata:
+        """As `topic`, but a cluster that makes topics by itself (`auto.create.topics.enable`) gets 5 s to do so."""
+        known = self._metadata.topic(name)
+        if known is not None:
+            return known
+        backoff = self.backoff(at_most_ms=_AUTO_CREATE_TIMEOUT_MS)
+        while True:
+            found = self.retry(lambda: self.refresh([name], allow_auto_create=True))
+            if name in found:
+                return found[name]
+            backoff.wait(kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {name!r}"))
+
+    def forget(self, topic: str) -> None:
+        """Makes the next `topic` or `leader_of` ask again: an answer said that what is known is old."""
+        self._metadata.forget(topic)
+
+    def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
+        """Every topic of the cluster by name, sorted."""
+        found = self.retry(lambda: self.refresh(None))
+        return {name: found[name] for name in sorted(found) if include_internal or not found[name].is_internal}
+
+    def leader_of(self, topic_partition: TopicPartition) -> PartitionLeader:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none (both retriable)."""
+        return self._metadata.leader_of(self.topic(topic_partition.topic), topic_partition)
+
+    def group_by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by the broker that leads them, in the order given. Raises as `leader_of`."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for topic_partition in partitions:
+            by_leader.setdefault(self.leader_of(topic_partition).leader_id, []).append(topic_partition)
+        return by_leader
+
+    # --- retries ---
+
+    def backoff(self, *, at_most_ms: int | None = None) -> Backoff:
+        """The pauses of an action that begins now; `at_most_ms`: in place of a longer `retry_timeout_ms`."""
+        timeout_ms = self._retry_timeout_ms
+        schedule = RetrySchedule(
+            first_contact_timeout_ms=self._first_contact_timeout_ms,
+            retry_timeout_ms=timeout_ms if at_most_ms is None else min(at_most_ms, timeout_ms),
+            now_ms=self._dialer.monotonic_ms(),
+        )
+        return Backoff(self._dialer, self._metadata, schedule)
+
+    def retry(self, action: Callable[[], Result]) -> Result:
+        """Runs `action` until it raises no retriable KafkaError, for as long as a Backoff allows."""
+        backoff = self.backoff()
+        while True:
+            try:
+                return action()
+            except KafkaError as error:
+                if not error.is_retriable:
+                    raise
+                backoff.wait(error)
+
+
+class Backoff:
+    """The pauses between the tries of one action; from `ClusterClient.backoff`."""
+
+    def __init__(self, dialer: Dialer, metadata: ClusterMetadata, schedule: RetrySchedule) -> None:
+        self._dialer = dialer
+        self._metadata = metadata
+        self._schedule = schedule
+
+    def reset(self) -> None:
+        """After progress: the full time again, and short pauses."""
+        self._schedule.reset(self._dialer.monotonic_ms())
+
+    def wait(self, error: KafkaError) -> None:
+        """Pauses, or raises the error with the time that was spent once no time is left."""
+        pause = self._schedule.after(error, has_contact=self._metadata.has_contact, now_ms=self._dialer.monotonic_ms())
+        if pause.notice is not None:
+            logger.warning("%s", pause.notice)
+        self._dialer.pause(pause.length_ms)

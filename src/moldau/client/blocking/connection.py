@@ -1,0 +1,205 @@
+"""One blocking connection to one broker, Moldau's or Apache Kafka's (2.8 and later, by negotiated versions).
+
+For columns and Spark tasks, which fetch megabytes at a time in a thread or process of their own and want no object per
+record, and for administration. Requests may be pipelined: `send` several, `receive` in the same order, as Kafka
+answers. Not thread-safe.
+
+Every failure of the connection, also a timeout, is a KafkaError (NETWORK_EXCEPTION or REQUEST_TIMED_OUT, both
+retriable) and leaves the connection closed: what was in flight is unknown to the caller.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TypeVar
+
+import msgspec
+
+from moldau.client.protocol.connection import MAX_RESPONSE_BYTES, SOFTWARE_NAME, ClientProtocol
+from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
+from moldau.ports import Dialer, Stream
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.codec import decode_message
+from moldau.wire.protocol.framing import LENGTH_SIZE
+
+CONNECT_TIMEOUT_MS = 10_000
+REQUEST_TIMEOUT_MS = 30_000
+_READ_AHEAD_BYTES = 64 * 1024
+# parts up to this size are joined before they are written; larger ones (record batches) are not copied
+_JOIN_BYTES = 16 * 1024
+
+ResponseType = TypeVar("ResponseType", bound=msgspec.Struct)
+
+
+class ClientConnection:
+    """A connection that has negotiated versions; open from construction on. Raises KafkaError as the module says."""
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        host: str,
+        port: int,
+        *,
+        client_id: str = SOFTWARE_NAME,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+    ) -> None:
+        self.host = host
+        self.port = port
+        # the versions are a part of connecting: a broker that accepts and then says nothing gets no more time
+        self.request_timeout_ms = connect_timeout_ms
+        self._monotonic_ms = dialer.monotonic_ms
+        self._protocol = ClientProtocol(str(self), client_id=client_id, max_response_bytes=max_response_bytes)
+        self._read_ahead = b""
+        self._stream: Stream | None = dialer.dial(host, port, connect_timeout_ms)
+        try:
+            request: list[bytes] | None = self._protocol.versions_request()
+            while request is not None:
+                self._write(request)
+                request = self._protocol.take_versions(self.receive())
+        except BaseException:
+            self.close()
+            raise
+        self.request_timeout_ms = request_timeout_ms
+
+    # --- closing ---
+
+    @property
+    def is_open(self) -> bool:
+        return self._stream is not None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not answered yet."""
+        return len(self._protocol.pending)
+
+    def close(self) -> None:
+        """Silent if closed; answers in flight are lost."""
+        stream, self._stream = self._stream, None
+        self._protocol.pending.clear()
+        self._read_ahead = b""
+        if stream is not None:
+            stream.close()
+
+    def __enter__(self) -> ClientConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    # --- requests ---
+
+    def version_of(self, api_key: ApiKey, *, max_version: int | None = None) -> int:
+        """As ClientProtocol.version_of."""
+        return self._protocol.version_of(api_key, max_version=max_version)
+
+    def request(
+        self, api_key: ApiKey, message: msgspec.Struct, response: type[ResponseType], *, max_version: int | None = None
+    ) -> ResponseType:
+        """Sends one request and waits for its answer; nothing else may be in flight."""
+        invariant(not self.in_flight, "request() while others are in flight")
+        version = self.version_of(api_key, max_version=max_version)
+        self.send(api_key, message, version)
+        return self.receive_message(response)
+
+    def send(self, api_key: ApiKey, message: msgspec.Struct, version: int) -> None:
+        """Writes one request; its answer comes from `receive`, in turn. Blocks while the socket is full."""
+        self._connected()
+        self._write(self._protocol.request(api_key, message, version))
+
+    def receive_message(self, response: type[ResponseType], buffer: bytearray | None = None) -> ResponseType:
+        """The answer to the oldest request in flight, decoded; record batches in it are views (see `receive`)."""
+        invariant(self.in_flight, "nothing is in flight")
+        version = self._protocol.pending[0].version
+        body = self.receive(buffer)
+        try:
+            message, _ = decode_message(response, version, body)
+        except ProtocolError:
+            self.close()
+            raise
+        return message
+
+    def receive(self, buffer: bytearray | None = None) -> memoryview:
+        """The body of the answer to the oldest request in flight.
+
+        It lies in `buffer` if it fits there (the caller may use that again once it is done with the view), else in
+        memory of its own. Raises ProtocolError for an answer that is none, with the connection closed.
+        """
+        invariant(self.in_flight, "nothing is in flight")
+        deadline_ms = self._monotonic_ms() + self.request_timeout_ms
+        try:
+            prefix = bytearray(LENGTH_SIZE)
+            self._read_into(memoryview(prefix), deadline_ms)
+            length = self._protocol.response_length(prefix)
+            if buffer is None or len(buffer) < length:
+                buffer = bytearray(length)
+            frame = memoryview(buffer)[:length]
+            self._read_into(frame, deadline_ms)
+            return self._protocol.response_body(frame)
+        except BaseException:
+            # also a KeyboardInterrupt: half an answer is read, nothing can follow it
+            self.close()
+            raise
+
+    # --- the stream ---
+
+    def _connected(self) -> Stream:
+        if self._stream is None:
+            raise kafka_error("NETWORK_EXCEPTION", f"the connection to {self} is closed")
+        return self._stream
+
+    def _lost(self, error: OSError) -> KafkaError:
+        self.close()
+        if isinstance(error, TimeoutError):
+            return kafka_error("REQUEST_TIMED_OUT", f"{self} did not answer within {self.request_timeout_ms} ms")
+        return kafka_error("NETWORK_EXCEPTION", f"lost the connection to {self}: {error}")
+
+    def _write(self, parts: list[bytes]) -> None:
+        stream = self._connected()
+        try:
+            small: list[bytes] = []
+            for part in parts:
+                if len(part) <= _JOIN_BYTES:
+                    small.append(part)
+                    continue
+                if small:
+                    stream.send(b"".join(small), self.request_timeout_ms)
+                    small = []
+                stream.send(part, self.request_timeout_ms)
+            if small:
+                stream.send(b"".join(small), self.request_timeout_ms)
+        except OSError as error:
+            raise self._lost(error) from error
+        except BaseException:
+            self.close()  # half a request is written
+            raise
+
+    def _read_into(self, target: memoryview, deadline_ms: int) -> None:
+        """Fills `target`. Small reads come from a read-ahead, so that length and body cost one call to the system."""
+        stream = self._connected()
+        filled = 0
+        try:
+            while filled < len(target):
+                if self._read_ahead:
+                    taken = self._read_ahead[: len(target) - filled]
+                    target[filled : filled + len(taken)] = taken
+                    self._read_ahead = self._read_ahead[len(taken) :]
+                    filled += len(taken)
+                    continue
+                timeout_ms = max(deadline_ms - self._monotonic_ms(), 1)
+                if len(target) - filled < _READ_AHEAD_BYTES:
+                    self._read_ahead = stream.receive(_READ_AHEAD_BYTES, timeout_ms)
+                    received = len(self._read_ahead)
+                else:
+                    received = stream.receive_into(target[filled:], timeout_ms)
+                    filled += received
+                if not received:
+                    raise ConnectionResetError("the broker closed it")
+        except OSError as error:
+            raise self._lost(error) from error

@@ -1,0 +1,140 @@
+"""What a client asks about offsets: a partition's ends, the offset of a timestamp, a group's positions.
+
+Functions over a ClusterClient; each retries what is worth retrying, within the client's times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.connection import ClientConnection
+from moldau.client.protocol.offsets import (
+    FIND_ONE_COORDINATOR,
+    OFFSET_COMMIT_BY_NAME,
+    OFFSET_FETCH_ONE_GROUP,
+    READ_COMMITTED,
+    CommittedOffset,
+    FoundOffset,
+    check_commit,
+    check_coordinator,
+    commit_request,
+    committed_request,
+    coordinator_request,
+    list_offsets_request,
+    take_committed,
+    take_offsets,
+)
+from moldau.errors import KafkaError, kafka_error
+from moldau.types import TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsResponse
+from moldau.wire.protocol.messages.offsets import OffsetCommitResponse, OffsetFetchResponse
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+
+
+def list_offsets(
+    client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_COMMITTED
+) -> dict[TopicPartition, FoundOffset]:
+    """For each partition the first offset at or after its timestamp (ms), or its end (LATEST, EARLIEST_TIMESTAMP).
+
+    The latest offset of READ_COMMITTED is the last stable offset, of READ_UNCOMMITTED the high watermark.
+    """
+    found: dict[TopicPartition, FoundOffset] = {}
+    backoff = client.backoff()
+    while True:
+        missing = {partition: timestamps[partition] for partition in timestamps if partition not in found}
+        if not missing:
+            return {partition: found[partition] for partition in timestamps}
+        try:
+            _list_offsets_once(client, missing, isolation_level, found)
+        except KafkaError as error:
+            if not error.is_retriable:
+                raise
+            for partition in missing:
+                client.forget(partition.topic)
+            backoff.wait(error)
+
+
+def _list_offsets_once(
+    client: ClusterClient,
+    timestamps: Mapping[TopicPartition, int],
+    isolation_level: int,
+    found: dict[TopicPartition, FoundOffset],
+) -> None:
+    first_error: KafkaError | None = None
+    for leader_id, partitions in client.group_by_leader(timestamps).items():
+        epochs = {partition: client.leader_of(partition).leader_epoch for partition in partitions}
+        request = list_offsets_request(timestamps, epochs, isolation_level)
+        response = client.connection_to(leader_id).request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+        error = take_offsets(response, found)
+        first_error = first_error or error
+    if first_error is not None:
+        raise first_error
+
+
+# --- groups, as a simple consumer: without membership ---
+
+
+def find_coordinator(client: ClusterClient, group_id: str) -> ClientConnection:
+    """A connection to the group's coordinator. Raises retriable errors at once: for use inside `client.retry`."""
+    response = client.any_connection().request(
+        ApiKey.FIND_COORDINATOR,
+        coordinator_request(group_id),
+        FindCoordinatorResponse,
+        max_version=FIND_ONE_COORDINATOR,
+    )
+    check_coordinator(response, group_id)
+    client.remember_address(response.node_id, response.host, response.port)
+    return client.connection_to(response.node_id)
+
+
+def commit_offsets(
+    client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int], *, metadata: str = ""
+) -> None:
+    """Stores a group's next offsets without being a member, so that lag shows in any Kafka tool.
+
+    Raises UNKNOWN_MEMBER_ID while the group has living members: then the positions are theirs.
+    """
+    request = commit_request(group_id, offsets, metadata)
+
+    def commit() -> None:
+        response = find_coordinator(client, group_id).request(
+            ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse, max_version=OFFSET_COMMIT_BY_NAME
+        )
+        check_commit(response, group_id)
+
+    if offsets:
+        client.retry(commit)
+
+
+def committed_offsets(
+    client: ClusterClient, group_id: str, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, CommittedOffset]:
+    """A group's positions, of these partitions or (None) of all; those without a position are left out."""
+    request = committed_request(group_id, partitions)
+
+    def fetch() -> dict[TopicPartition, CommittedOffset]:
+        response = find_coordinator(client, group_id).request(
+            ApiKey.OFFSET_FETCH, request, OffsetFetchResponse, max_version=OFFSET_FETCH_ONE_GROUP
+        )
+        return take_committed(response, group_id)
+
+    return client.retry(fetch)
+
+
+# --- producers ---
+
+
+def init_producer_id(client: ClusterClient) -> tuple[int, int]:
+    """A fresh (producer id, producer epoch) for idempotence, without a transactional id."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+
+    def init() -> tuple[int, int]:
+        response = client.any_connection().request(ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse)
+        if response.error_code:
+            raise kafka_error(response.error_code, "a producer id")
+        return response.producer_id, response.producer_epoch
+
+    return client.retry(init)

@@ -1,0 +1,126 @@
+"""What is said on one connection: frames, correlation ids, versions. Bytes come in and go out; who moves them waits.
+
+The order of things: `versions_request`, then `take_versions` for each answer until it gives no further request. After
+that any number of `request`, up to MAX_IN_FLIGHT of them unanswered; each answer is `response_length` of its first four
+bytes, then `response_body` of the frame. Kafka answers in the order of the requests.
+
+An error of the protocol is final: half an answer is read, so nothing that follows can be understood.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from moldau.errors import ERROR_CODES, ProtocolError, invariant, kafka_error
+from moldau.types import Buffer
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
+from moldau.wire.protocol.codec import decode_message, encode_into
+from moldau.wire.protocol.framing import decode_frame_length, frame_length
+from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+MAX_RESPONSE_BYTES = 512 * 1024 * 1024
+"""A fetch of one batch may pass its own limits (the first batch comes whole), so this is far above them."""
+
+MAX_IN_FLIGHT = 64
+SOFTWARE_NAME = "moldau"
+_API_VERSIONS_VERSION = 3
+_UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
+_MAX_CORRELATION_ID = 0x7FFFFFFF
+
+
+class PendingRequest(msgspec.Struct, frozen=True):
+    """A request whose answer is still to be received."""
+
+    correlation_id: int
+    api_key: ApiKey
+    version: int
+
+
+class ClientProtocol:
+    """One connection's state. `peer` names the broker in errors, as host:port."""
+
+    def __init__(
+        self, peer: str, *, client_id: str = SOFTWARE_NAME, max_response_bytes: int = MAX_RESPONSE_BYTES
+    ) -> None:
+        self.peer = peer
+        self.pending: deque[PendingRequest] = deque()
+        self._client_id = client_id
+        self._max_response_bytes = max_response_bytes
+        self._next_correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._asked_versions_in = _API_VERSIONS_VERSION
+
+    # --- versions ---
+
+    def versions_request(self) -> list[bytes]:
+        """The first request of a connection."""
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")
+        return self.request(ApiKey.API_VERSIONS, request, self._asked_versions_in)
+
+    def take_versions(self, body: Buffer) -> list[bytes] | None:
+        """Notes the broker's versions, or gives the request that an older broker understands.
+
+        Raises KafkaError where the broker refuses, ProtocolError where the answer is none.
+        """
+        if self._asked_versions_in and len(body) >= 2 and int.from_bytes(body[:2], "big") == _UNSUPPORTED_VERSION:
+            # KIP-511: a broker that does not know this version answers in v0
+            self._asked_versions_in = 0
+            return self.request(ApiKey.API_VERSIONS, ApiVersionsRequest(), 0)
+        response, _ = decode_message(ApiVersionsResponse, self._asked_versions_in, body)
+        if response.error_code:
+            raise kafka_error(response.error_code, f"{self.peer} refused ApiVersions")
+        self._versions = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        return None
+
+    def version_of(self, api_key: ApiKey, *, max_version: int | None = None) -> int:
+        """The highest version that both sides know, and that is not above `max_version`.
+
+        Raises UNSUPPORTED_VERSION where there is none.
+        """
+        ours = API_VERSIONS[api_key]
+        lowest, highest = self._versions.get(api_key, (0, -1))
+        version = min(ours.max_version, highest)
+        if max_version is not None:
+            version = min(version, max_version)
+        if version < max(ours.min_version, lowest):
+            raise kafka_error(
+                "UNSUPPORTED_VERSION", f"{self.peer} serves no version of {api_key.name} that this client knows"
+            )
+        return version
+
+    # --- requests and answers ---
+
+    def request(self, api_key: ApiKey, message: msgspec.Struct, version: int) -> list[bytes]:
+        """The parts of the frame to write; from now on its answer is awaited."""
+        invariant(len(self.pending) < MAX_IN_FLIGHT, f"more than {MAX_IN_FLIGHT} requests in flight")
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
+        parts = [encode_request_header(RequestHeader(api_key, version, correlation_id, self._client_id))]
+        encode_into(message, version, parts)
+        self.pending.append(PendingRequest(correlation_id, api_key, version))
+        return [frame_length(*parts), *parts]
+
+    def response_length(self, prefix: Buffer) -> int:
+        """How many bytes follow the first four of an answer. Raises ProtocolError for what is no answer."""
+        try:
+            return decode_frame_length(prefix, max_bytes=self._max_response_bytes)
+        except ProtocolError as error:
+            raise ProtocolError(f"{self.peer}: {error}") from error
+
+    def response_body(self, frame: memoryview) -> memoryview:
+        """The body of the answer to the oldest request, a view of `frame` (which has no length in front).
+
+        Raises ProtocolError for the answer to another request, or for none.
+        """
+        pending = self.pending.popleft()
+        correlation_id, position = decode_response_header(
+            frame, response_header_version(pending.api_key, pending.version)
+        )
+        if correlation_id != pending.correlation_id:
+            raise ProtocolError(
+                f"{self.peer} answered request {correlation_id}, but request {pending.correlation_id} was next"
+            )
+        return frame[position:]

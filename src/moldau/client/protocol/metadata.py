@@ -1,0 +1,155 @@
+"""What a client knows of a cluster: where its brokers listen, who has answered, and who leads which partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from moldau.client.protocol.retries import NO_SUCH_TOPIC
+from moldau.errors import kafka_error
+from moldau.types import ZERO_UUID, TopicPartition, Uuid
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+DEFAULT_PORT = 9092
+MAX_PORT = 65_535
+_MAX_REACHED = 10_000
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+class PartitionLeader(msgspec.Struct, frozen=True):
+    """Who leads a partition; `leader_id` is -1 while nobody does."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class TopicMetadata(msgspec.Struct, frozen=True):
+    """A topic as a broker describes it; `topic_id` is zero where the broker is too old to have them."""
+
+    name: str
+    topic_id: Uuid
+    is_internal: bool
+    partitions: dict[int, PartitionLeader]
+
+
+def parse_bootstrap_servers(bootstrap_servers: str | Sequence[str]) -> list[Address]:
+    """[(host, port)] of "host:port,host:port" or a list of such; IPv6 addresses stand in brackets.
+
+    Raises ValueError where nothing is named, for a port that is none, and for a URL.
+    """
+    texts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
+    servers: list[Address] = []
+    for text in (text.strip() for text in texts):
+        if not text:
+            continue
+        host, colon, port = text.rpartition(":")
+        if not colon or text.endswith("]"):
+            host, port = text, str(DEFAULT_PORT)
+        if not port.isdigit() or int(port) > MAX_PORT or "/" in host:
+            raise ValueError(f"bootstrap servers: {text!r} is not host:port")
+        servers.append((host.strip("[]"), int(port)))
+    if not servers:
+        raise ValueError("bootstrap servers: none is named")
+    return servers
+
+
+class ClusterMetadata:
+    """One cluster as its answers describe it."""
+
+    def __init__(self, bootstrap: Sequence[Address]) -> None:
+        self._bootstrap = list(bootstrap)
+        self._reached: dict[Address, bool] = {}
+        self._addresses: dict[int, Address] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+
+    # --- brokers ---
+
+    @property
+    def has_contact(self) -> bool:
+        """Some broker of the cluster has answered."""
+        return bool(self._reached)
+
+    def note_contact(self, address: Address) -> None:
+        if len(self._reached) < _MAX_REACHED:
+            self._reached[address] = True
+
+    def has_reached(self, address: Address) -> bool:
+        return address in self._reached
+
+    def connect_timeout_ms(self, connect_timeout_ms: int, first_contact_timeout_ms: int) -> int:
+        """How long one attempt may take: before any contact, all bootstrap servers share the first contact's time."""
+        if self.has_contact:
+            return connect_timeout_ms
+        return max(1, min(connect_timeout_ms, first_contact_timeout_ms // len(self._bootstrap)))
+
+    def candidates(self) -> list[Address]:
+        """Whom to ask, in this order, what any broker of the cluster answers."""
+        return [*self._bootstrap, *self._addresses.values()]
+
+    def address_of(self, broker_id: int) -> Address:
+        """Raises LEADER_NOT_AVAILABLE for a broker that is not known, such as -1."""
+        address = self._addresses.get(broker_id)
+        if address is None:
+            raise kafka_error("LEADER_NOT_AVAILABLE", f"broker {broker_id} is not known")
+        return address
+
+    def note_address(self, broker_id: int, address: Address) -> bool:
+        """Notes where a broker listens. True where it was known to listen elsewhere."""
+        before = self._addresses.get(broker_id)
+        self._addresses[broker_id] = address
+        return before not in (None, address)
+
+    def broker_ids(self) -> list[int]:
+        """The brokers that an answer named, sorted."""
+        return sorted(self._addresses)
+
+    # --- topics ---
+
+    @staticmethod
+    def request(topics: Iterable[str] | None, *, allow_auto_create: bool = False) -> MetadataRequest:
+        """Asks for these topics (None: all); `allow_auto_create`: a cluster that makes topics by itself makes them."""
+        names = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
+        return MetadataRequest(topics=names, allow_auto_topic_creation=allow_auto_create)
+
+    def take_topics(self, response: MetadataResponse) -> dict[str, TopicMetadata]:
+        """The topics of an answer, which are remembered; those that do not exist are left out and forgotten.
+
+        Raises KafkaError for any other error of a topic.
+        """
+        found: dict[str, TopicMetadata] = {}
+        for topic in response.topics:
+            name = topic.name or ""
+            if topic.error_code in NO_SUCH_TOPIC:
+                self.forget(name)
+                continue
+            if topic.error_code and not topic.partitions:
+                raise kafka_error(topic.error_code, f"topic {name!r}")
+            partitions = {
+                row.partition_index: PartitionLeader(row.leader_id, row.leader_epoch)
+                for row in sorted(topic.partitions, key=lambda row: row.partition_index)
+            }
+            found[name] = TopicMetadata(name, topic.topic_id or ZERO_UUID, topic.is_internal, partitions)
+        self._topics.update(found)
+        return found
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """What is remembered of the topic; None where it must be asked for."""
+        return self._topics.get(name)
+
+    def forget(self, topic: str) -> None:
+        """Makes the topic unknown: an answer said that what is known is old."""
+        self._topics.pop(topic, None)
+
+    def leader_of(self, topic: TopicMetadata, topic_partition: TopicPartition) -> PartitionLeader:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE while there is none (both retriable)."""
+        leader = topic.partitions.get(topic_partition.partition)
+        if leader is None:
+            self.forget(topic.name)
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no partition {topic_partition}")
+        if leader.leader_id < 0:
+            self.forget(topic.name)
+            raise kafka_error("LEADER_NOT_AVAILABLE", f"{topic_partition} has no leader")
+        return leader

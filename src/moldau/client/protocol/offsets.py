@@ -1,0 +1,160 @@
+"""What a client asks about offsets, and what it takes from the answers: a partition's ends, a group's positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from moldau.errors import KafkaError, kafka_error
+from moldau.types import TopicPartition
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.wire.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+# the last versions before topic ids and before many groups in one request: all brokers from 2.8 on have them
+OFFSET_COMMIT_BY_NAME: Final = 8
+OFFSET_FETCH_ONE_GROUP: Final = 7
+FIND_ONE_COORDINATOR: Final = 3
+
+
+class FoundOffset(msgspec.Struct, frozen=True):
+    """An offset and the timestamp of its record; both -1 where no record is that late."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class CommittedOffset(msgspec.Struct, frozen=True):
+    """A group's position on a partition, as it was committed."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """The partitions by topic, in the order given."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    return topics
+
+
+def list_offsets_request(
+    timestamps: Mapping[TopicPartition, int], leader_epochs: Mapping[TopicPartition, int], isolation_level: int
+) -> ListOffsetsRequest:
+    """For partitions of one leader: the first offset at or after each timestamp (ms), or an end."""
+    topics = tuple(
+        ListOffsetsTopic(
+            name=topic,
+            partitions=tuple(
+                ListOffsetsPartition(
+                    partition_index=partition.partition,
+                    current_leader_epoch=leader_epochs[partition],
+                    timestamp=timestamps[partition],
+                )
+                for partition in rows
+            ),
+        )
+        for topic, rows in by_topic(leader_epochs).items()
+    )
+    return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=30_000)
+
+
+def take_offsets(response: ListOffsetsResponse, found: dict[TopicPartition, FoundOffset]) -> KafkaError | None:
+    """Puts the offsets of an answer into `found`; gives the first error in it."""
+    first_error: KafkaError | None = None
+    for topic in response.topics:
+        for row in topic.partitions:
+            partition = TopicPartition(topic.name, row.partition_index)
+            if row.error_code:
+                refusal = kafka_error(row.error_code)
+                first_error = first_error or kafka_error(refusal.code, f"offsets of {partition}: {refusal.name}")
+            else:
+                found[partition] = FoundOffset(row.offset, row.timestamp, row.leader_epoch)
+    return first_error
+
+
+def coordinator_request(group_id: str) -> FindCoordinatorRequest:
+    """For versions up to FIND_ONE_COORDINATOR."""
+    return FindCoordinatorRequest(key=group_id, key_type=0)
+
+
+def check_coordinator(response: FindCoordinatorResponse, group_id: str) -> None:
+    """Raises KafkaError where the answer names no coordinator."""
+    if response.error_code:
+        raise kafka_error(response.error_code, response.error_message or f"coordinator of group {group_id!r}")
+
+
+def commit_request(group_id: str, offsets: Mapping[TopicPartition, int], metadata: str) -> OffsetCommitRequest:
+    """For versions up to OFFSET_COMMIT_BY_NAME; from outside of the group, without being a member."""
+    topics = tuple(
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=tuple(
+                OffsetCommitRequestPartition(
+                    partition_index=partition.partition,
+                    committed_offset=offsets[partition],
+                    committed_metadata=metadata,
+                )
+                for partition in partitions
+            ),
+        )
+        for topic, partitions in by_topic(offsets).items()
+    )
+    return OffsetCommitRequest(group_id=group_id, topics=topics)
+
+
+def check_commit(response: OffsetCommitResponse, group_id: str) -> None:
+    """Raises the first KafkaError of a partition."""
+    for topic in response.topics:
+        for row in topic.partitions:
+            if row.error_code:
+                raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
+
+
+def committed_request(group_id: str, partitions: Iterable[TopicPartition] | None) -> OffsetFetchRequest:
+    """For versions up to OFFSET_FETCH_ONE_GROUP; None asks for all that the group has committed."""
+    topics = None
+    if partitions is not None:
+        topics = tuple(
+            OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(row.partition for row in rows))
+            for topic, rows in by_topic(partitions).items()
+        )
+    return OffsetFetchRequest(group_id=group_id, topics=topics)
+
+
+def take_committed(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    """A group's positions; partitions without one are left out. Raises KafkaError."""
+    if response.error_code:
+        raise kafka_error(response.error_code, f"offsets of group {group_id!r}")
+    found: dict[TopicPartition, CommittedOffset] = {}
+    for topic in response.topics:
+        for row in topic.partitions:
+            if row.error_code:
+                raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
+            if row.committed_offset >= 0:
+                found[TopicPartition(topic.name, row.partition_index)] = CommittedOffset(
+                    row.committed_offset, row.committed_leader_epoch, row.metadata or ""
+                )
+    return found
