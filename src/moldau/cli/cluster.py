@@ -11,8 +11,9 @@ from moldau.cli.output import CommandError
 from moldau.cli.parser import hint
 
 if TYPE_CHECKING:
-    from moldau.cli.admin.client import ClusterAdmin
+    from moldau.client.admin.client import ClusterAdmin
 
+CLIENT_ID = "moldau-cli"
 DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
 TIMEOUT_S = 10.0
 
@@ -48,13 +49,14 @@ class _Format(argparse.Action):
 @contextmanager
 def cluster_admin(arguments: argparse.Namespace) -> Iterator[ClusterAdmin]:
     """The cluster for administration; a KafkaError becomes the one sentence of a CommandError."""
-    from moldau.cli.admin.client import ClusterAdmin, is_unreachable
     from moldau.cli.strangers import stranger_at
+    from moldau.client.admin.client import ClusterAdmin, is_unreachable
     from moldau.errors import KafkaError, ProtocolError
+    from moldau.shell.io.tcp import TCP
 
     check_address(arguments)
     try:
-        with ClusterAdmin(arguments.bootstrap_server) as admin:
+        with ClusterAdmin(TCP, arguments.bootstrap_server, client_id=CLIENT_ID) as admin:
             yield admin
     except KafkaError as error:
         if is_unreachable(error):
@@ -111,7 +113,7 @@ def matching_names(patterns: Sequence[str], known: Sequence[str], *, is_regex: b
 
 def client_settings(arguments: argparse.Namespace, **extra: object) -> dict[str, object]:
     """Settings of a confluent-kafka client: quiet, because a failure becomes one sentence of ours."""
-    return {"bootstrap.servers": arguments.bootstrap_server, "log_level": 0, "client.id": "moldau-cli", **extra}
+    return {"bootstrap.servers": arguments.bootstrap_server, "log_level": 0, "client.id": CLIENT_ID, **extra}
 
 
 def check_address(arguments: argparse.Namespace) -> None:

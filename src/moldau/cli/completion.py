@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from moldau.cli.arguments import Subparsers
-from moldau.cli.cluster import DEFAULT_BOOTSTRAP_SERVER
+from moldau.cli.cluster import CLIENT_ID, DEFAULT_BOOTSTRAP_SERVER
 from moldau.cli.kafka.tools import TOOLS, load
 from moldau.cli.parser import commands_of
 
@@ -109,7 +109,6 @@ def _address(before: Sequence[str]) -> str:
 
 def names_at(address: str, kind: str) -> list[str]:
     """The topics or groups of a cluster; nothing where no broker answers within half a second."""
-    from moldau.cli.admin.client import CLIENT_ID
     from moldau.client.blocking.connection import ClientConnection
     from moldau.client.protocol.metadata import parse_bootstrap_servers
     from moldau.errors import MoldauError

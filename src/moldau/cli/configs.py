@@ -76,7 +76,7 @@ def _name(arguments: argparse.Namespace) -> str:
 
 
 def list_resources(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin.configs import list_config_resources
+    from moldau.client.admin.configs import list_config_resources
 
     kinds = {number: kind for kind, number in _KINDS.items()}
     chosen = [_KINDS[arguments.kind]] if arguments.kind else list(kinds)
@@ -90,7 +90,7 @@ def list_resources(arguments: argparse.Namespace) -> int:
 
 
 def describe_configs(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import configs as questions
+    from moldau.client.admin import configs as questions
 
     name = _name(arguments)
     with cluster_admin(arguments) as admin, known_topic(name):
@@ -111,7 +111,7 @@ def describe_configs(arguments: argparse.Namespace) -> int:
 
 
 def alter_configs(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import configs as questions
+    from moldau.client.admin import configs as questions
 
     changes: list[questions.Change] = [(questions.DELETE, name, None) for name in arguments.unset]
     for operation, option in (

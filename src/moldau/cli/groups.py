@@ -58,7 +58,7 @@ def _state(text: str) -> str:
 
 
 def list_groups(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin.groups import list_groups as known_groups
+    from moldau.client.admin.groups import list_groups as known_groups
 
     with cluster_admin(arguments) as admin:
         found = known_groups(admin, states=arguments.state, only_consumers=False)
@@ -69,8 +69,8 @@ def list_groups(arguments: argparse.Namespace) -> int:
 
 
 def describe_group(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import groups as group_questions
-    from moldau.cli.admin import offsets
+    from moldau.client.admin import groups as group_questions
+    from moldau.client.admin import offsets
     from moldau.errors import KafkaError
 
     group = arguments.group
@@ -147,7 +147,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def delete_groups(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import groups as group_questions
+    from moldau.client.admin import groups as group_questions
     from moldau.errors import KafkaError
 
     rows: list[dict[str, object]] = []

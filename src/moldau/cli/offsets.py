@@ -16,8 +16,8 @@ from moldau.cli.topics import partition_names
 LATEST, EARLIEST = "latest", "earliest"
 
 if TYPE_CHECKING:
-    from moldau.cli.admin.client import ClusterAdmin
-    from moldau.cli.admin.offsets import Goal
+    from moldau.client.admin.client import ClusterAdmin
+    from moldau.client.admin.offsets import Goal
     from moldau.types import TopicPartition
 
 
@@ -106,7 +106,7 @@ def _when(text: str) -> str | int:
 
 def partitions_of(admin: ClusterAdmin, texts: list[str]) -> list[TopicPartition]:
     """The partitions that `topic` and `topic:0,1` name. Raises CommandError for what is not there."""
-    from moldau.cli.admin.offsets import parse_partitions
+    from moldau.cli.positions import parse_partitions
     from moldau.errors import KafkaError
 
     known = partition_names(admin)
@@ -122,7 +122,7 @@ def partitions_of(admin: ClusterAdmin, texts: list[str]) -> list[TopicPartition]
 
 
 def list_offsets(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import offsets
+    from moldau.client.admin import offsets
 
     with cluster_admin(arguments) as admin:
         partitions = partitions_of(admin, arguments.topic)
@@ -141,8 +141,8 @@ def list_offsets(arguments: argparse.Namespace) -> int:
 
 
 def reset_offsets(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import groups as group_questions
-    from moldau.cli.admin.offsets import NoSuchPosition, plan
+    from moldau.client.admin import groups as group_questions
+    from moldau.client.admin.offsets import NoSuchPosition, plan
 
     goal = _goal(arguments)
     group = arguments.group
@@ -187,7 +187,7 @@ def reset_offsets(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_members(admin: ClusterAdmin, group: str) -> None:
-    from moldau.cli.admin.groups import DEAD, EMPTY, describe_group
+    from moldau.client.admin.groups import DEAD, EMPTY, describe_group
     from moldau.errors import KafkaError
 
     try:
@@ -201,7 +201,7 @@ def _refuse_members(admin: ClusterAdmin, group: str) -> None:
 
 
 def _goal(arguments: argparse.Namespace) -> Goal:
-    from moldau.cli.admin.offsets import Goal
+    from moldau.client.admin.offsets import Goal
 
     if arguments.to_datetime is not None:
         return Goal(timestamp_ms=arguments.to_datetime)
@@ -237,7 +237,7 @@ def _read_file(path: Path) -> dict[TopicPartition, int]:
 
 
 def delete_offsets(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin.groups import delete_offsets as forget
+    from moldau.client.admin.groups import delete_offsets as forget
 
     with cluster_admin(arguments) as admin:
         error, results = forget(admin, arguments.group, partitions_of(admin, arguments.topic))

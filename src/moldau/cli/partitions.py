@@ -55,7 +55,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def add_partitions(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin.topics import create_partitions
+    from moldau.client.admin.topics import create_partitions
 
     with cluster_admin(arguments) as admin, known_topic(arguments.topic):
         create_partitions(admin, arguments.topic, arguments.count, validate_only=arguments.dry_run)
@@ -68,7 +68,7 @@ def add_partitions(arguments: argparse.Namespace) -> int:
 
 
 def elect_leaders(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import partitions as questions
+    from moldau.client.admin import partitions as questions
 
     with cluster_admin(arguments) as admin:
         chosen = partitions_of(admin, arguments.topic) if arguments.topic else None
@@ -90,7 +90,7 @@ def elect_leaders(arguments: argparse.Namespace) -> int:
 
 
 def list_reassignments(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import partitions as questions
+    from moldau.client.admin import partitions as questions
 
     with cluster_admin(arguments) as admin:
         found = questions.list_reassignments(admin)
@@ -110,7 +110,7 @@ def list_reassignments(arguments: argparse.Namespace) -> int:
 
 
 def trim_partitions(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import partitions as questions
+    from moldau.client.admin import partitions as questions
     from moldau.errors import KafkaError
 
     with cluster_admin(arguments) as admin:

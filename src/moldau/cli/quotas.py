@@ -10,7 +10,7 @@ from moldau.cli.cluster import add_cluster_arguments, cluster_admin, split_setti
 from moldau.cli.output import CommandError, print_json, print_rows
 
 if TYPE_CHECKING:
-    from moldau.cli.admin.quotas import Part
+    from moldau.client.admin.quotas import Part
 
 _PARTS = ("user", "client", "ip")
 _KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
@@ -52,7 +52,7 @@ def _add_entity(parser: argparse.ArgumentParser) -> None:
 
 
 def _parts(arguments: argparse.Namespace) -> list[Part]:
-    from moldau.cli.admin.quotas import Part
+    from moldau.client.admin.quotas import Part
 
     return [
         Part(_KINDS[name], getattr(arguments, name), is_default=getattr(arguments, f"{name}_default"))
@@ -62,7 +62,7 @@ def _parts(arguments: argparse.Namespace) -> list[Part]:
 
 
 def describe_quotas(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import quotas as questions
+    from moldau.client.admin import quotas as questions
 
     with cluster_admin(arguments) as admin:
         found = questions.describe_quotas(admin, _parts(arguments), strict=False)
@@ -87,7 +87,7 @@ def describe_quotas(arguments: argparse.Namespace) -> int:
 
 
 def alter_quotas(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import quotas as questions
+    from moldau.client.admin import quotas as questions
 
     parts = _parts(arguments)
     if not parts:

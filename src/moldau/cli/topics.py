@@ -12,7 +12,7 @@ from moldau.cli.cluster import add_cluster_arguments, cluster_admin, matching_na
 from moldau.cli.output import CommandError, print_rows
 
 if TYPE_CHECKING:
-    from moldau.cli.admin.client import ClusterAdmin
+    from moldau.client.admin.client import ClusterAdmin
 
 EXISTS = "exists already"
 
@@ -109,7 +109,7 @@ def _add_alter(verbs: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def create_topics(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin.topics import create_topic
+    from moldau.client.admin.topics import create_topic
     from moldau.errors import KafkaError
 
     settings = dict(split_setting("--config", text) for text in arguments.config)
@@ -137,8 +137,8 @@ def create_topics(arguments: argparse.Namespace) -> int:
 
 
 def delete_topics(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin.topics import delete_topic
-    from moldau.cli.admin.topics import list_topics as known_topics
+    from moldau.client.admin.topics import delete_topic
+    from moldau.client.admin.topics import list_topics as known_topics
     from moldau.errors import KafkaError
 
     rows: list[dict[str, object]] = []
@@ -155,9 +155,9 @@ def delete_topics(arguments: argparse.Namespace) -> int:
 
 
 def alter_topics(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin.configs import TOPIC, alter_configs, as_changes
-    from moldau.cli.admin.topics import create_partitions
-    from moldau.cli.admin.topics import list_topics as known_topics
+    from moldau.client.admin.configs import TOPIC, alter_configs, as_changes
+    from moldau.client.admin.topics import create_partitions
+    from moldau.client.admin.topics import list_topics as known_topics
     from moldau.errors import KafkaError
 
     changes = as_changes(dict(split_setting("--set", text) for text in arguments.set), arguments.unset)
@@ -181,7 +181,7 @@ def alter_topics(arguments: argparse.Namespace) -> int:
 
 
 def list_topics(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin.topics import list_topics as known_topics
+    from moldau.client.admin.topics import list_topics as known_topics
 
     try:
         pattern = re.compile(arguments.pattern or ".*")
@@ -204,8 +204,8 @@ def list_topics(arguments: argparse.Namespace) -> int:
 
 
 def describe_topics(arguments: argparse.Namespace) -> int:
-    from moldau.cli.admin import offsets
-    from moldau.cli.admin.topics import list_topics as known_topics
+    from moldau.client.admin import offsets
+    from moldau.client.admin.topics import list_topics as known_topics
     from moldau.types import TopicPartition
 
     with cluster_admin(arguments) as admin:
@@ -235,7 +235,7 @@ def describe_topics(arguments: argparse.Namespace) -> int:
 
 def partition_names(admin: ClusterAdmin) -> dict[str, list[int]]:
     """The partitions of all topics."""
-    from moldau.cli.admin.topics import list_topics as known_topics
+    from moldau.client.admin.topics import list_topics as known_topics
 
     return {name: [row.index for row in topic.partitions] for name, topic in known_topics(admin).items()}
 

@@ -17,9 +17,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.configs import BROKER, describe_configs
 from moldau.cli.main import main
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.configs import BROKER, describe_configs
+from moldau.shell.io.tcp import TCP
 from tests.conformance.kafka_tools.cases import Step, files
 
 RECORDED = Path(__file__).parent / "recorded.json"
@@ -156,7 +157,7 @@ def _join(servers: str, words: Sequence[str], until_the_end: ExitStack) -> None:
 def _until(servers: str, words: Sequence[str], _: ExitStack) -> None:
     """An Apache broker takes over what was altered when it has read it from its metadata log."""
     deadline = time.monotonic() + TIMEOUT_S
-    with ClusterAdmin(servers) as admin:
+    with ClusterAdmin(TCP, servers, client_id="moldau-tests") as admin:
         while True:
             settings = {row.name: row.value for row in describe_configs(admin, BROKER, ["1"])["1"]}
             if settings[words[0]] == words[1]:

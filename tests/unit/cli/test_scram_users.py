@@ -6,7 +6,7 @@ import base64
 import hashlib
 import hmac
 
-from moldau.cli.admin.scram import Credential, salted_password
+from moldau.client.admin.scram import Credential, salted_password
 
 
 def test_a_password_is_salted_as_in_the_example_of_rfc_7677() -> None:

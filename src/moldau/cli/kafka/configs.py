@@ -10,13 +10,7 @@ from typing import Final
 
 import msgspec
 
-from moldau.cli.admin import configs as config_questions
-from moldau.cli.admin import quotas as quota_questions
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.configs import SOURCES, Setting
-from moldau.cli.admin.error_texts import as_java_says
-from moldau.cli.admin.groups import list_groups
-from moldau.cli.admin.topics import list_topics
+from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka import scram_users
 from moldau.cli.kafka.connection import open_admin, read_properties
 from moldau.cli.kafka.options import (
@@ -27,7 +21,15 @@ from moldau.cli.kafka.options import (
     check_excluded,
     command_config,
 )
+from moldau.client.admin import configs as config_questions
+from moldau.client.admin import quotas as quota_questions
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.configs import SOURCES, Setting
+from moldau.client.admin.error_texts import as_java_says
+from moldau.client.admin.groups import list_groups
+from moldau.client.admin.topics import list_topics
 from moldau.errors import KafkaError
+from moldau.shell.io.tcp import TCP
 
 SUMMARY = (
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics "
@@ -143,7 +145,7 @@ def run(arguments: Arguments) -> int:
 def open_config_admin(arguments: Arguments) -> ClusterAdmin:
     if arguments.has("bootstrap-server"):
         return open_admin(arguments)
-    return ClusterAdmin(arguments.required("bootstrap-controller"))
+    return ClusterAdmin(TCP, arguments.required("bootstrap-controller"), client_id=CLIENT_ID)
 
 
 # --- flags ---

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.cli.admin.client import CLIENT_ID, REQUEST_TIMEOUT_MS, ClusterAdmin
-from moldau.cli.admin.error_texts import error_of
 from moldau.cli.arguments import input_path
+from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka.options import ArgumentError, Arguments
+from moldau.client.admin.client import REQUEST_TIMEOUT_MS, ClusterAdmin
+from moldau.client.admin.error_texts import error_of
+from moldau.shell.io.tcp import TCP
 
 _INT_SETTINGS = ("request.timeout.ms", "default.api.timeout.ms")
 
@@ -49,6 +51,7 @@ def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> Cluste
         timeout_ms = int(text) if text else REQUEST_TIMEOUT_MS
     try:
         return ClusterAdmin(
+            TCP,
             arguments.required("bootstrap-server"),
             client_id=settings.get("client.id", CLIENT_ID),
             request_timeout_ms=timeout_ms,

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import sys
 
-from moldau.cli.admin import groups as group_questions
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.error_texts import as_java_says
-from moldau.cli.admin.topics import list_topics
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.group_tables import print_members, print_offsets, print_states
 from moldau.cli.kafka.options import (
@@ -24,6 +20,10 @@ from moldau.cli.kafka.options import (
     command_config,
 )
 from moldau.cli.kafka.reset_offsets import GOALS, reset
+from moldau.client.admin import groups as group_questions
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import as_java_says
+from moldau.client.admin.topics import list_topics
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 

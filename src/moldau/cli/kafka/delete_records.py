@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-from moldau.cli.admin.error_texts import as_java_says
-from moldau.cli.admin.partitions import delete_records
 from moldau.cli.arguments import input_path
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import (
@@ -17,6 +15,8 @@ from moldau.cli.kafka.options import (
     check_required,
     command_config,
 )
+from moldau.client.admin.error_texts import as_java_says
+from moldau.client.admin.partitions import delete_records
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 

@@ -6,9 +6,6 @@ import re
 import sys
 from collections.abc import Callable
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.offsets import at_time
-from moldau.cli.admin.topics import TopicDescription, list_topics
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import (
     ArgumentError,
@@ -19,6 +16,9 @@ from moldau.cli.kafka.options import (
     command_config,
 )
 from moldau.cli.kafka.topics import topic_pattern
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.offsets import at_time
+from moldau.client.admin.topics import TopicDescription, list_topics
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.groups import GroupDescription, GroupMember, read_committed
-from moldau.cli.admin.offsets import ends
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.groups import GroupDescription, GroupMember, read_committed
+from moldau.client.admin.offsets import ends
 from moldau.types import TopicPartition
 
 MISSING = "-"

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.error_texts import java_name
-from moldau.cli.admin.partitions import LogDirectory, describe_log_dirs
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import (
     ArgumentError,
@@ -17,6 +14,9 @@ from moldau.cli.kafka.options import (
     check_required,
     command_config,
 )
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import java_name
+from moldau.client.admin.partitions import LogDirectory, describe_log_dirs
 from moldau.errors import KafkaError
 
 SUMMARY = "This tool helps to query log directory usage on the specified brokers."

@@ -5,20 +5,14 @@ from __future__ import annotations
 import csv
 import time
 
-from moldau.cli.admin import groups as group_questions
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.groups import DEAD, EMPTY
-from moldau.cli.admin.offsets import (
-    Goal,
-    NoSuchPosition,
-    parse_datetime,
-    parse_duration_ms,
-    parse_partitions,
-    plan,
-)
-from moldau.cli.admin.topics import list_topics
 from moldau.cli.arguments import input_path
 from moldau.cli.kafka.options import ArgumentError, Arguments, UsageError
+from moldau.cli.positions import parse_datetime, parse_duration_ms, parse_partitions
+from moldau.client.admin import groups as group_questions
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.groups import DEAD, EMPTY
+from moldau.client.admin.offsets import Goal, NoSuchPosition, plan
+from moldau.client.admin.topics import list_topics
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 

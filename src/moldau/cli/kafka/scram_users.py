@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from moldau.cli.admin import scram
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.error_texts import java_name
 from moldau.cli.kafka.options import ArgumentError
+from moldau.client.admin import scram
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import java_name
+from moldau.shell.io.random import SystemRandom
 
 DEFAULT_ITERATIONS: Final = 4_096
 _MAX_INT: Final = (1 << 31) - 1
@@ -42,7 +43,7 @@ def parse_credential(mechanism: str, text: str) -> scram.Credential:
 def alter_user(admin: ClusterAdmin, user: str, to_set: Mapping[str, str], to_delete: Sequence[str]) -> None:
     """Sets and removes credentials of one user: mechanism to what was typed, and mechanisms."""
     credentials = [parse_credential(mechanism, text) for mechanism, text in to_set.items()]
-    scram.alter_credentials(admin, user, credentials, to_delete)
+    scram.alter_credentials(admin, SystemRandom(), user, credentials, to_delete)
 
 
 def print_users(admin: ClusterAdmin, names: Iterable[str]) -> None:

@@ -8,11 +8,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from moldau.cli.admin import topics as topic_questions
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.configs import DEFAULT_CONFIG, TOPIC, Setting, describe_configs
-from moldau.cli.admin.partitions import list_reassignments
-from moldau.cli.admin.topics import PartitionDescription, TopicDescription
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import (
     ArgumentError,
@@ -24,6 +19,11 @@ from moldau.cli.kafka.options import (
     check_required,
     command_config,
 )
+from moldau.client.admin import topics as topic_questions
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.configs import DEFAULT_CONFIG, TOPIC, Setting, describe_configs
+from moldau.client.admin.partitions import list_reassignments
+from moldau.client.admin.topics import PartitionDescription, TopicDescription
 from moldau.errors import KafkaError
 from moldau.types import ZERO_UUID, TopicPartition, Uuid, uuid_to_text
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.error_texts import error_of
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
 from moldau.client.protocol.offsets import by_topic
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition

@@ -11,11 +11,10 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.io.tcp import TCP
+from moldau.ports import Dialer
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 
-CLIENT_ID = "moldau-cli"
 CONNECT_TIMEOUT_MS = 10_000
 """Also for the versions: a broker that recovers accepts connections, and answers only once it is done."""
 REQUEST_TIMEOUT_MS = 30_000
@@ -41,12 +40,17 @@ class ClusterAdmin:
     """Connects at first use. Every method raises KafkaError; NETWORK_EXCEPTION at once where nobody listens."""
 
     def __init__(
-        self, bootstrap_servers: str, *, client_id: str = CLIENT_ID, request_timeout_ms: int = REQUEST_TIMEOUT_MS
+        self,
+        dialer: Dialer,
+        bootstrap_servers: str,
+        *,
+        client_id: str,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.request_timeout_ms = request_timeout_ms
         self.client = ClusterClient(
-            TCP,
+            dialer,
             bootstrap_servers,
             client_id=client_id,
             connect_timeout_ms=CONNECT_TIMEOUT_MS,

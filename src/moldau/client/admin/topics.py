@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.error_texts import error_of
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
 from moldau.errors import KafkaError
 from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import ApiKey

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.error_texts import error_of
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.configs import (
     DescribeConfigsRequest,

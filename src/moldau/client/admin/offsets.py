@@ -5,21 +5,14 @@ Both `moldau offsets reset` and `kafka-consumer-groups --reset-offsets` make the
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from moldau.cli.admin.client import ClusterAdmin
+from moldau.client.admin.client import ClusterAdmin
 from moldau.client.blocking.offsets import list_offsets
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_UNCOMMITTED, CommittedOffset
-from moldau.errors import kafka_error
 from moldau.types import TopicPartition
-
-_DURATION = re.compile(
-    r"([-+]?)P(?:([-+]?\d+)D)?(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:\.(\d{0,9}))?S)?)?", re.IGNORECASE
-)
 
 Offsets = dict[TopicPartition, int]
 
@@ -113,47 +106,3 @@ def _within(admin: ClusterAdmin, wanted: Offsets) -> Plan:
     """The wanted offsets, moved to the nearest end where they lie outside."""
     first, last = starts(admin, wanted), ends(admin, wanted)
     return Plan({row: min(max(offset, first[row]), last[row]) for row, offset in wanted.items()}, ())
-
-
-# --- partitions and times as people write them ---
-
-
-def parse_partitions(text: str, partitions_of: Callable[[str], list[int] | None]) -> list[TopicPartition]:
-    """`topic` (all of it) or `topic:0,1`. Raises UNKNOWN_TOPIC_OR_PARTITION, and ValueError for what is neither."""
-    topic, colon, listed = text.rpartition(":")
-    if not colon:
-        topic, listed = text, ""
-    known = partitions_of(topic)
-    if known is None:
-        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition.")
-    numbers = [int(number) for number in listed.split(",")] if colon else known
-    missing = [TopicPartition(topic, number) for number in numbers if number not in known]
-    if missing:
-        named = ",".join(str(partition) for partition in missing)
-        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f'The partitions "{named}" do not exist')
-    return sorted(TopicPartition(topic, number) for number in numbers)
-
-
-def parse_datetime(text: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 time, in UTC where it names no zone. Raises ValueError."""
-    if "T" not in text:
-        raise ValueError("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
-
-
-def parse_duration_ms(text: str) -> int:
-    """Milliseconds of an ISO 8601 duration such as PT1H30M or P2D. Raises ValueError."""
-    found = _DURATION.fullmatch(text)
-    if found is None or not any(found[number] for number in (2, 4, 5, 6)):
-        raise ValueError("Text cannot be parsed to a Duration")
-    sign, days, _, hours, minutes, seconds, fraction = found.groups()
-    whole = int(days or 0) * 86_400 + int(hours or 0) * 3_600 + int(minutes or 0) * 60
-    milliseconds = (whole + int(seconds or 0)) * 1000
-    part = int((fraction or "").ljust(3, "0")[:3])
-    milliseconds += -part if (seconds or "").startswith("-") else part
-    if abs(milliseconds) >= 1 << 62:
-        raise ValueError("Text cannot be parsed to a Duration")
-    return -milliseconds if sign == "-" else milliseconds

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.error_texts import error_of
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.io.random import SystemRandom
+from moldau.ports import Random
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.scram import (
     AlterUserScramCredentialsRequest,
@@ -48,13 +48,16 @@ class User(msgspec.Struct, frozen=True):
     error: KafkaError | None = None
 
 
-def alter_credentials(admin: ClusterAdmin, user: str, to_set: Sequence[Credential], to_delete: Sequence[str]) -> None:
-    """Sets credentials of `user`, and removes those of the mechanisms `to_delete`. All of it is done, or nothing."""
+def alter_credentials(
+    admin: ClusterAdmin, random: Random, user: str, to_set: Sequence[Credential], to_delete: Sequence[str]
+) -> None:
+    """Sets credentials of `user`, and removes those of the mechanisms `to_delete`. All of it is done, or
+    nothing. Each salt comes from `random`."""
     if any(not credential.password for credential in to_set):
         raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Password must not be empty")
     request = AlterUserScramCredentialsRequest(
         deletions=tuple(ScramCredentialDeletion(user, MECHANISMS[mechanism]) for mechanism in to_delete),
-        upsertions=tuple(_upsertion(user, credential) for credential in to_set),
+        upsertions=tuple(_upsertion(user, credential, random.random_bytes(_SALT_BYTES)) for credential in to_set),
     )
     response = admin.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, AlterUserScramCredentialsResponse)
     for result in response.results:
@@ -62,8 +65,7 @@ def alter_credentials(admin: ClusterAdmin, user: str, to_set: Sequence[Credentia
             raise error_of(result.error_code, result.error_message)
 
 
-def _upsertion(user: str, credential: Credential) -> ScramCredentialUpsertion:
-    salt = SystemRandom().random_bytes(_SALT_BYTES)
+def _upsertion(user: str, credential: Credential, salt: bytes) -> ScramCredentialUpsertion:
     mechanism = MECHANISMS[credential.mechanism]
     return ScramCredentialUpsertion(user, mechanism, credential.iterations, salt, salted_password(credential, salt))
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from moldau.cli.admin.client import ClusterAdmin
-from moldau.cli.admin.error_texts import error_of
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets
 from moldau.client.protocol.offsets import CommittedOffset, by_topic
 from moldau.errors import KafkaError
