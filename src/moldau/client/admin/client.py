@@ -45,7 +45,9 @@ class ClusterAdmin:
         bootstrap_servers: str,
         *,
         client_id: str,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.request_timeout_ms = request_timeout_ms
@@ -53,10 +55,10 @@ class ClusterAdmin:
             dialer,
             bootstrap_servers,
             client_id=client_id,
-            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            connect_timeout_ms=connect_timeout_ms,
             # the connection outwaits the broker, which is told `request_timeout_ms`
             request_timeout_ms=request_timeout_ms + 5_000,
-            retry_timeout_ms=RETRY_TIMEOUT_MS,
+            retry_timeout_ms=retry_timeout_ms,
         )
 
     def __enter__(self) -> ClusterAdmin:

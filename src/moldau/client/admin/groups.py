@@ -79,11 +79,52 @@ def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
     )
     row = response.groups[0]
     if row.error_code:
-        raise error_of(row.error_code, row.error_message)
+        error = error_of(row.error_code, row.error_message)
+        return _describe_consumer_group(admin, group_id, node_id, address, error)
     if row.group_state == DEAD:
         # before v6 this was how an unknown group was told (KIP-1043)
         raise error_of(69, f"Group {group_id} not found.")
     return GroupDescription(group_id, row.group_state, row.protocol_data, address, node_id, _members(row))
+
+
+def _describe_consumer_group(
+    admin: ClusterAdmin, group_id: str, node_id: int, address: str, error: KafkaError
+) -> GroupDescription:
+    """A group whose assignment the broker makes (KIP-848) is no classic group. Raises `error` where it is not one."""
+    from moldau.wire.protocol.messages.consumer_groups import (
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+    )
+
+    try:
+        response = admin.ask_broker(
+            node_id,
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            ConsumerGroupDescribeRequest(group_ids=(group_id,)),
+            ConsumerGroupDescribeResponse,
+        )
+    except KafkaError:
+        raise error from None
+    row = response.groups[0]
+    if row.error_code:
+        raise error
+    members = tuple(
+        GroupMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            tuple(
+                sorted(
+                    TopicPartition(topic.topic_name, index)
+                    for topic in member.assignment.topic_partitions
+                    for index in topic.partitions
+                )
+            ),
+        )
+        for member in row.members
+    )
+    return GroupDescription(group_id, row.group_state, row.assignor_name, address, node_id, members)
 
 
 def _coordinator(admin: ClusterAdmin, group_id: str) -> tuple[int, str]:

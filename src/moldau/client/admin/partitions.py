@@ -73,10 +73,23 @@ class LogDirectory(msgspec.Struct, frozen=True):
     usable_bytes: int
 
 
-def describe_log_dirs(admin: ClusterAdmin, broker_id: int) -> list[LogDirectory]:
-    from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+def describe_log_dirs(
+    admin: ClusterAdmin, broker_id: int, partitions: Iterable[TopicPartition] | None = None
+) -> list[LogDirectory]:
+    """The log directories of one broker, each with the replicas of these partitions (None: of all)."""
+    from moldau.wire.protocol.messages.log_dirs import (
+        DescribableLogDirTopic,
+        DescribeLogDirsRequest,
+        DescribeLogDirsResponse,
+    )
 
-    request = DescribeLogDirsRequest(topics=None)
+    topics = None
+    if partitions is not None:
+        topics = tuple(
+            DescribableLogDirTopic(topic, tuple(row.partition for row in rows))
+            for topic, rows in by_topic(partitions).items()
+        )
+    request = DescribeLogDirsRequest(topics=topics)
     response = admin.ask_broker(broker_id, ApiKey.DESCRIBE_LOG_DIRS, request, DescribeLogDirsResponse)
     if response.error_code:
         raise error_of(response.error_code)

@@ -1,31 +1,39 @@
 """The cluster as the page sees it: what any Kafka client may ask. Blocking; called from worker threads.
 
-Sizes come from DescribeLogDirs, which confluent-kafka does not have: those are asked over a connection of our own, and
-where the broker does not answer, the page shows a dash.
+Where the broker does not say how large its logs are, the page shows a dash.
 """
 
 from __future__ import annotations
 
-import threading
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaException,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
-from moldau.errors import KafkaError, MoldauError
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.configs import BROKER, SOURCES, TOPIC, describe_configs
+from moldau.client.admin.groups import DEAD, GroupDescription, GroupMember, describe_group, list_groups, read_committed
+from moldau.client.admin.offsets import known
+from moldau.client.admin.partitions import describe_log_dirs
+from moldau.client.admin.topics import list_topics
+from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from moldau.errors import KafkaError, MoldauError, ProtocolError
+from moldau.products.features import features_not_served
+from moldau.shell.io.tcp import TCP
+from moldau.types import TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 T = TypeVar("T")
 TIMEOUT_S = 5.0
-REACH_TIMEOUT_MS = 1_000
 CLIENT_ID = "moldau-page"
 MAX_PARTITIONS = 2_000
 """Partitions whose offsets one page asks for."""
+
+MAX_IDLE_ADMINS = 4
+"""Clients that are kept, with their connections, for the next questions."""
 
 
 class ClusterError(MoldauError):
@@ -98,13 +106,6 @@ class ConfigFacts(msgspec.Struct, frozen=True):
     is_read_only: bool
 
 
-class MemberFacts(msgspec.Struct, frozen=True):
-    member_id: str
-    client_id: str
-    host: str
-    partitions: tuple[tuple[str, int], ...]
-
-
 class LagRow(msgspec.Struct, frozen=True):
     topic: str
     partition: int
@@ -128,7 +129,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
     group_id: str
     state: str
     protocol: str
-    members: tuple[MemberFacts, ...] = ()
+    members: tuple[GroupMember, ...] = ()
     rows: tuple[LagRow, ...] = ()
 
     @property
@@ -147,239 +148,191 @@ def total(values: Iterable[int | None]) -> int | None:
 
 
 class Cluster:
-    """One per page server; thread-safe, as librdkafka's admin client is."""
+    """One per page server; thread-safe: a question has a client of its own while it is asked."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self._admin = AdminClient(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "client.id": CLIENT_ID,
-                "log_level": 0,
-                "socket.timeout.ms": 5000,
-                "reconnect.backoff.max.ms": 1000,
-            }
-        )
-        self._sizes_lock = threading.Lock()
-        self._admin.poll(0)
+        self._idle: list[ClusterAdmin] = []
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().client.close()
 
     # -- topics
 
     def overview(self) -> Overview:
-        metadata = self._ask(lambda: self._admin.list_topics(timeout=TIMEOUT_S))
+        cluster, topics = self._ask(lambda admin: (admin.cluster(), list_topics(admin)))
         brokers = tuple(
-            BrokerFacts(broker.id, f"{broker.host}:{broker.port}", broker.id == metadata.controller_id)
-            for broker in sorted(metadata.brokers.values(), key=lambda broker: int(broker.id))
+            BrokerFacts(broker.node_id, f"{broker.host}:{broker.port}", broker.node_id == cluster.controller_id)
+            for broker in cluster.brokers
         )
-        topics = tuple(
+        facts = tuple(
             TopicFacts(
-                name,
-                tuple(
-                    PartitionFacts(each.id, each.leader, tuple(each.replicas), tuple(each.isrs))
-                    for each in sorted(topic.partitions.values(), key=lambda each: int(each.id))
-                ),
+                topic.name,
+                tuple(PartitionFacts(each.index, each.leader_id, each.replicas, each.isr) for each in topic.partitions),
             )
-            for name, topic in sorted(metadata.topics.items())
-            if topic.error is None
+            for topic in topics.values()
         )
-        return Overview(metadata.cluster_id or "", brokers, topics)
+        return Overview(cluster.cluster_id, brokers, facts)
 
     def with_offsets(self, topics: Sequence[TopicFacts]) -> list[TopicFacts]:
         """`topics` with their offsets and sizes, as far as MAX_PARTITIONS goes."""
-        chosen: list[tuple[str, int]] = []
+        chosen: list[TopicPartition] = []
         for topic in topics:
             if len(chosen) + len(topic.partitions) > MAX_PARTITIONS:
                 break
-            chosen += [(topic.name, each.index) for each in topic.partitions if each.leader >= 0]
-        starts = self.offsets(chosen, OffsetSpec.earliest())
-        ends = self.offsets(chosen, OffsetSpec.latest())
-        sizes = self.sizes(chosen)
+            chosen += [TopicPartition(topic.name, each.index) for each in topic.partitions if each.leader >= 0]
+        starts, ends = self._ends(chosen)
+        sizes = self._sizes(chosen) if chosen else {}
+
+        def with_its_own(topic: str, facts: PartitionFacts) -> PartitionFacts:
+            key = TopicPartition(topic, facts.index)
+            return msgspec.structs.replace(facts, start=starts.get(key), end=ends.get(key), size_bytes=sizes.get(key))
+
         return [
-            TopicFacts(
-                topic.name,
-                tuple(
-                    msgspec.structs.replace(
-                        each,
-                        start=starts.get((topic.name, each.index)),
-                        end=ends.get((topic.name, each.index)),
-                        size_bytes=sizes.get((topic.name, each.index)),
-                    )
-                    for each in topic.partitions
-                ),
-            )
+            TopicFacts(topic.name, tuple(with_its_own(topic.name, each) for each in topic.partitions))
             for topic in topics
         ]
 
-    def offsets(self, partitions: Iterable[tuple[str, int]], spec: Any) -> dict[tuple[str, int], int]:
-        asked = {TopicPartition(topic, index): spec for topic, index in partitions}
-        if not asked:
-            return {}
-        futures = self._ask(lambda: self._admin.list_offsets(asked, request_timeout=TIMEOUT_S))
-        found: dict[tuple[str, int], int] = {}
-        for partition, future in futures.items():
-            try:
-                found[partition.topic, partition.partition] = future.result(timeout=TIMEOUT_S + 1).offset
-            except (KafkaException, TimeoutError):
-                continue
-        return found
+    def _ends(self, partitions: Iterable[TopicPartition]) -> list[dict[TopicPartition, int]]:
+        """Where the partitions begin, and where they end."""
+        return self._ask(lambda admin: known(admin, partitions, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
 
-    def sizes(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Bytes of the leaders' logs; empty where the cluster does not tell."""
-        from moldau.client.blocking.cluster import ClusterClient
-        from moldau.shell.io.tcp import TCP
-        from moldau.wire.protocol.api_keys import ApiKey
-        from moldau.wire.protocol.messages.log_dirs import (
-            DescribableLogDirTopic,
-            DescribeLogDirsRequest,
-            DescribeLogDirsResponse,
-        )
+    def _sizes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Bytes of the leaders' logs; empty where the cluster does not say."""
+        found: dict[TopicPartition, int] = {}
 
-        by_topic: dict[str, list[int]] = {}
-        for topic, index in partitions:
-            by_topic.setdefault(topic, []).append(index)
-        request = DescribeLogDirsRequest(
-            topics=tuple(DescribableLogDirTopic(name, tuple(indexes)) for name, indexes in by_topic.items())
-        )
-        found: dict[tuple[str, int], int] = {}
-        if not by_topic:
-            return found
-        try:
-            with self._sizes_lock, ClusterClient(TCP, self.bootstrap_servers, client_id=CLIENT_ID) as client:
-                client.refresh([])
-                for broker_id in client.broker_ids():
-                    response = client.connection_to(broker_id).request(
-                        ApiKey.DESCRIBE_LOG_DIRS, request, DescribeLogDirsResponse
-                    )
-                    for result in response.results:
-                        for each in result.topics:
-                            for partition in each.partitions:
-                                key = (each.name, partition.partition_index)
-                                if not partition.is_future_key:
-                                    found[key] = max(found.get(key, 0), partition.partition_size)
-        except (MoldauError, OSError, KeyError):
-            return found
+        def add(admin: ClusterAdmin) -> None:
+            for broker_id in admin.cluster().broker_ids():
+                for directory in describe_log_dirs(admin, broker_id, partitions):
+                    for each in directory.replicas:
+                        if not each.is_future:
+                            found[each.partition] = max(found.get(each.partition, 0), each.size_bytes)
+
+        with suppress(ClusterError):
+            self._ask(add)
         return found
 
     def features_not_served(self) -> list[str]:
-        """What clients may ask for in vain; empty where the cluster does not tell."""
-        from moldau.client.blocking.connection import ClientConnection
-        from moldau.products.features import features_not_served
-        from moldau.shell.io.tcp import TCP
-        from moldau.wire.protocol.api_keys import ApiKey
-        from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-
-        host, _, port = self.bootstrap_servers.split(",")[0].rpartition(":")
-        timeout_ms = int(TIMEOUT_S * 1000)
+        """What clients may ask for in vain; empty where the cluster does not say."""
         request = ApiVersionsRequest("moldau", "1")
         try:
-            with ClientConnection(
-                TCP,
-                host.strip("[]"),
-                int(port),
-                client_id=CLIENT_ID,
-                connect_timeout_ms=timeout_ms,
-                request_timeout_ms=timeout_ms,
-            ) as connection:
-                return features_not_served(connection.request(ApiKey.API_VERSIONS, request, ApiVersionsResponse))
-        except (MoldauError, OSError, ValueError):
+            answer = self._ask(lambda admin: admin.ask(ApiKey.API_VERSIONS, request, ApiVersionsResponse))
+        except ClusterError:
             return []
+        return features_not_served(answer)
 
     # -- settings
 
     def topic_configs(self, topic: str) -> list[ConfigFacts]:
-        return self._configs(ConfigResource(ResourceType.TOPIC, topic))
+        return self._configs(TOPIC, topic, overriding=(1,))
 
     def broker_configs(self, broker_id: int) -> list[ConfigFacts]:
-        return self._configs(ConfigResource(ResourceType.BROKER, str(broker_id)))
+        return self._configs(BROKER, str(broker_id), overriding=(2, 3, 4))
 
-    def _configs(self, resource: ConfigResource) -> list[ConfigFacts]:
-        """Sorted, overrides first. Raises ClusterError, also where the broker does not serve them."""
-        futures = self._ask(lambda: self._admin.describe_configs([resource], request_timeout=TIMEOUT_S))
-        entries = self._ask(lambda: next(iter(futures.values())).result(timeout=TIMEOUT_S + 1))
-        overriding = (
-            ConfigSource.DYNAMIC_TOPIC_CONFIG.value,
-            ConfigSource.DYNAMIC_BROKER_CONFIG.value,
-            ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value,
-            ConfigSource.STATIC_BROKER_CONFIG.value,
-        )
-        is_topic = resource.restype == ResourceType.TOPIC
-        facts = []
-        for entry in entries.values():
-            source = entry.source if isinstance(entry.source, int) else entry.source.value
-            is_override = source == overriding[0] if is_topic else source in overriding[1:]
-            name = ConfigSource(source).name.lower().replace("_", " ") if source in _SOURCES else str(source)
-            value = None if entry.is_sensitive else entry.value
-            facts.append(ConfigFacts(entry.name, value, name, is_override, bool(entry.is_read_only)))
+    def _configs(self, resource_type: int, name: str, *, overriding: tuple[int, ...]) -> list[ConfigFacts]:
+        """Sorted, overrides first; `overriding`: the sources of those. Raises ClusterError, also where the broker does
+        not serve them."""
+        settings = self._ask(lambda admin: describe_configs(admin, resource_type, [name], synonyms=False))[name]
+        facts = [
+            ConfigFacts(
+                each.name,
+                None if each.is_sensitive else each.value,
+                SOURCES.get(each.config_source, str(each.config_source)).lower().replace("_", " "),
+                each.config_source in overriding,
+                each.read_only,
+            )
+            for each in settings
+        ]
         return sorted(facts, key=lambda each: (not each.is_override, each.name))
 
     # -- groups
 
     def groups(self) -> list[GroupFacts]:
         """All groups by name, without members and lag."""
-        listing = self._ask(
-            lambda: self._admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(timeout=TIMEOUT_S + 1)
-        )
-        groups = [GroupFacts(str(each.group_id), _words(each.state), _words(each.type)) for each in listing.valid]
-        return sorted(groups, key=lambda group: group.group_id)
+        listed = self._ask(list_groups)
+        return [GroupFacts(each.group_id, _words(each.group_state), _words(each.group_type)) for each in listed]
 
     def group(self, group_id: str) -> GroupFacts:
         """One group with members and lag. A group that is not there is `Dead` and empty."""
-        description = self._ask(
-            lambda: self._admin.describe_consumer_groups([group_id], request_timeout=TIMEOUT_S)[group_id].result(
-                timeout=TIMEOUT_S + 1
-            )
-        )
-        committed = self._ask(
-            lambda: self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)])[group_id].result(
-                timeout=TIMEOUT_S + 1
-            )
-        )
-        offsets = {(each.topic, each.partition): each.offset for each in committed.topic_partitions if each.offset >= 0}
-        members, owners = [], {}
-        for member in description.members:
-            assigned = member.assignment.topic_partitions if member.assignment else []
-            partitions = tuple(sorted((each.topic, each.partition) for each in assigned))
-            members.append(MemberFacts(member.member_id, member.client_id, member.host, partitions))
-            owners.update(dict.fromkeys(partitions, member.client_id))
-        keys = sorted({**offsets, **owners})[:MAX_PARTITIONS]
-        starts, ends = self.offsets(keys, OffsetSpec.earliest()), self.offsets(keys, OffsetSpec.latest())
+        described = self._ask(lambda admin: _described(admin, group_id))
+        committed = self._ask(lambda admin: read_committed(admin, group_id))
+        owners = {partition: member.client_id for member in described.members for partition in member.assignment}
+        keys = sorted({**committed, **owners})[:MAX_PARTITIONS]
+        starts, ends = self._ends(keys)
         rows = tuple(
-            LagRow(key[0], key[1], offsets.get(key), starts.get(key), ends.get(key), owners.get(key)) for key in keys
+            LagRow(
+                key.topic,
+                key.partition,
+                committed[key].offset if key in committed else None,
+                starts.get(key),
+                ends.get(key),
+                owners.get(key),
+            )
+            for key in keys
         )
-        protocol = description.partition_assignor or "–"
-        return GroupFacts(group_id, _words(description.state), protocol, tuple(members), rows)
+        return GroupFacts(group_id, _words(described.state), described.assignor or "–", described.members, rows)
 
-    def _ask(self, question: Callable[[], T]) -> T:
-        """Turns what confluent-kafka raises into a ClusterError."""
+    # -- asking
+
+    def _ask(self, question: Callable[[ClusterAdmin], T]) -> T:
+        """Asks; what the client raises becomes a ClusterError. Each turn of the loop takes a client that was idle."""
+        while True:
+            try:
+                admin, was_idle = self._idle.pop(), True
+            except IndexError:
+                admin, was_idle = self._open(), False
+            try:
+                answer = question(admin)
+            except (KafkaError, ProtocolError) as error:
+                admin.client.close()
+                # while it was idle the broker may have closed its connections
+                if not was_idle or not getattr(error, "is_retriable", False):
+                    raise ClusterError(self._in_words(error)) from None
+            except BaseException:
+                admin.client.close()
+                raise
+            else:
+                if len(self._idle) < MAX_IDLE_ADMINS:
+                    self._idle.append(admin)
+                else:
+                    admin.client.close()
+                return answer
+
+    def _open(self) -> ClusterAdmin:
+        timeout_ms = int(TIMEOUT_S * 1_000)
         try:
-            return question()
-        except (KafkaException, KafkaError) as exception:
-            error = exception.args[0]
-            text = error.str() if hasattr(error, "str") else str(error)
-            raise ClusterError(self._why_unreachable() or f"{self.bootstrap_servers}: {text}") from None
-        except TimeoutError:
-            late = f"{self.bootstrap_servers} did not answer within {TIMEOUT_S:.0f} s"
-            raise ClusterError(self._why_unreachable() or late) from None
+            return ClusterAdmin(
+                TCP,
+                self.bootstrap_servers,
+                client_id=CLIENT_ID,
+                connect_timeout_ms=timeout_ms,
+                request_timeout_ms=timeout_ms,
+                retry_timeout_ms=timeout_ms,
+            )
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
 
-    def _why_unreachable(self) -> str | None:
-        """A refused connection or an unknown host, in a sentence: librdkafka calls both a transport failure. None where
-        a broker can be reached."""
-        from moldau.client.blocking.cluster import ClusterClient
-        from moldau.shell.io.tcp import TCP
-
-        try:
-            with ClusterClient(
-                TCP, self.bootstrap_servers, client_id=CLIENT_ID, first_contact_timeout_ms=REACH_TIMEOUT_MS
-            ) as client:
-                client.any_connection()
-        except MoldauError as reason:
-            return str(reason)
-        return None
+    def _in_words(self, error: KafkaError | ProtocolError) -> str:
+        if isinstance(error, ProtocolError):
+            return f"{self.bootstrap_servers} does not answer as a Kafka broker: {error}"
+        # what the network reports names the address already
+        is_named = error.name in ("NETWORK_EXCEPTION", "REQUEST_TIMED_OUT")
+        return str(error) if is_named else f"{self.bootstrap_servers}: {error}"
 
 
-_SOURCES = [source.value for source in ConfigSource]
+def _described(admin: ClusterAdmin, group_id: str) -> GroupDescription:
+    try:
+        return describe_group(admin, group_id)
+    except KafkaError as error:
+        if error.name != "GROUP_ID_NOT_FOUND":
+            raise
+        return GroupDescription(group_id, DEAD, "", "", -1, ())
 
 
-def _words(value: object) -> str:
-    """`STABLE` or `PREPARING_REBALANCING` of an enum as `Stable`, `Preparing rebalancing`."""
-    return str(getattr(value, "name", value) or "unknown").replace("_", " ").capitalize()
+def _words(state: str) -> str:
+    """`PreparingRebalance` as `Preparing rebalance`."""
+    return _INNER_CAPITAL.sub(r" \1", state).capitalize() or "Unknown"
+
+
+_INNER_CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")

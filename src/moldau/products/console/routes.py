@@ -423,7 +423,7 @@ def _parse_query(query: str) -> list[tuple[str, str]]:
 
 
 def _idle(group: GroupFacts) -> int:
-    return sum(not member.partitions for member in group.members)
+    return sum(not member.assignment for member in group.members)
 
 
 def quote_path(text: str) -> str:

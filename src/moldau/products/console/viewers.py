@@ -31,3 +31,4 @@ class Console:
     def close(self) -> None:
         self.is_closed = True
         self.sampler.close()
+        self.cluster.close()

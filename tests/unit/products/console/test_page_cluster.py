@@ -1,0 +1,76 @@
+"""What the page learns of a real cluster, and that it goes on when the broker was away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.groups import commit
+from moldau.products.console.cluster import Cluster as PageCluster
+from moldau.products.console.cluster import TopicFacts
+from moldau.shell.io.tcp import TCP
+from moldau.testing import Cluster
+from moldau.types import TopicPartition
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        cluster.create_topic("orders", partitions=2)
+        cluster.produce("orders", *[b"x" * 100] * 5, partition=0)
+        cluster.produce("orders", b"x", partition=1)
+        yield cluster
+
+
+@pytest.fixture
+def page(broker: Cluster) -> Iterator[PageCluster]:
+    asked = PageCluster(broker.bootstrap_servers)
+    yield asked
+    asked.close()
+
+
+def orders(page: PageCluster) -> TopicFacts:
+    return page.with_offsets([topic for topic in page.overview().topics if topic.name == "orders"])[0]
+
+
+def test_a_topic_has_its_offsets_and_its_size(broker: Cluster, page: PageCluster) -> None:
+    overview = page.overview()
+    assert [each.address for each in overview.brokers if each.is_controller] == [broker.bootstrap_servers]
+    assert overview.cluster_id
+    topic = orders(page)
+    assert [(each.index, each.start, each.end) for each in topic.partitions] == [(0, 0, 5), (1, 0, 1)]
+    assert topic.records == 6
+    assert topic.is_healthy
+    assert (topic.size_bytes or 0) > 500
+
+
+def test_partitions_that_are_gone_are_left_out_of_the_offsets(page: PageCluster) -> None:
+    gone = TopicPartition("no-such-topic", 0)
+    starts, ends = page._ends([gone, TopicPartition("orders", 1), TopicPartition("orders", 9)])
+    assert (starts, ends) == ({TopicPartition("orders", 1): 0}, {TopicPartition("orders", 1): 1})
+
+
+def test_settings_that_differ_from_their_defaults_come_first(broker: Cluster, page: PageCluster) -> None:
+    assert page.topic_configs("orders")[0].source == "default config"
+    brokers = page.broker_configs(page.overview().brokers[0].broker_id)
+    assert brokers[0].is_override
+    assert brokers[0].source == "static broker config"
+    assert not brokers[-1].is_override
+
+
+def test_a_group_without_members_has_its_lag_and_an_unknown_one_is_dead(broker: Cluster, page: PageCluster) -> None:
+    with ClusterAdmin(TCP, broker.bootstrap_servers, client_id="test") as admin:
+        commit(admin, "readers", {TopicPartition("orders", 0): 3})
+    assert [(each.group_id, each.state, each.protocol) for each in page.groups()] == [("readers", "Empty", "Classic")]
+    group = page.group("readers")
+    assert (group.state, group.members, group.lag) == ("Empty", (), 2)
+    assert [(row.topic, row.partition, row.committed, row.end) for row in group.rows] == [("orders", 0, 3, 5)]
+    assert (page.group("nobody").state, page.group("nobody").rows) == ("Dead", ())
+
+
+def test_a_broker_that_was_restarted_is_asked_again_over_a_new_connection(broker: Cluster, page: PageCluster) -> None:
+    assert orders(page).records == 6
+    broker.restart()
+    assert orders(page).records == 6
