@@ -96,6 +96,16 @@ def test_the_length_of_an_answer_is_bounded_and_another_protocol_is_named():
             protocol.response_length(prefix)
 
 
+def test_a_request_without_an_answer_is_not_awaited():
+    protocol = connected(METADATA=(0, 12))
+    unanswered = protocol.request(ApiKey.METADATA, MetadataRequest(), 9, is_answered=False)
+    with pytest.raises(ProtocolError, match="nobody asked for"):
+        protocol.oldest()
+    answered = protocol.request(ApiKey.METADATA, MetadataRequest(), 9)
+    assert asked(answered)[2] == asked(unanswered)[2] + 1
+    assert protocol.oldest().correlation_id == asked(answered)[2]
+
+
 def test_requests_in_flight_are_bounded():
     protocol = connected(METADATA=(0, 12))
     for _ in range(MAX_IN_FLIGHT):

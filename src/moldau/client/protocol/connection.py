@@ -43,13 +43,18 @@ class ClientProtocol:
     """One connection's state. `peer` names the broker in errors, as host:port."""
 
     def __init__(
-        self, peer: str, *, client_id: str = SOFTWARE_NAME, max_response_bytes: int = MAX_RESPONSE_BYTES
+        self,
+        peer: str,
+        *,
+        client_id: str = SOFTWARE_NAME,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        first_correlation_id: int = 0,
     ) -> None:
         self.peer = peer
         self.pending: deque[PendingRequest] = deque()
         self._client_id = client_id
         self._max_response_bytes = max_response_bytes
-        self._next_correlation_id = 0
+        self._next_correlation_id = first_correlation_id
         self._versions: dict[int, tuple[int, int]] = {}
         self._asked_versions_in = _API_VERSIONS_VERSION
 
@@ -93,14 +98,17 @@ class ClientProtocol:
 
     # --- requests and answers ---
 
-    def request(self, api_key: ApiKey, message: msgspec.Struct, version: int) -> list[bytes]:
-        """The parts of the frame to write; from now on its answer is awaited."""
+    def request(
+        self, api_key: ApiKey, message: msgspec.Struct, version: int, *, is_answered: bool = True
+    ) -> list[bytes]:
+        """The parts of the frame to write; from now on its answer is awaited (a Produce with acks=0 has none)."""
         invariant(len(self.pending) < MAX_IN_FLIGHT, f"more than {MAX_IN_FLIGHT} requests in flight")
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
         parts = [encode_request_header(RequestHeader(api_key, version, correlation_id, self._client_id))]
         encode_into(message, version, parts)
-        self.pending.append(PendingRequest(correlation_id, api_key, version))
+        if is_answered:
+            self.pending.append(PendingRequest(correlation_id, api_key, version))
         return [frame_length(*parts), *parts]
 
     def response_length(self, prefix: Buffer) -> int:
@@ -109,6 +117,12 @@ class ClientProtocol:
             return decode_frame_length(prefix, max_bytes=self._max_response_bytes)
         except ProtocolError as error:
             raise ProtocolError(f"{self.peer}: {error}") from error
+
+    def oldest(self) -> PendingRequest:
+        """Whose answer comes next. Raises ProtocolError where none is awaited."""
+        if not self.pending:
+            raise ProtocolError(f"{self.peer} sent an answer that nobody asked for")
+        return self.pending[0]
 
     def response_body(self, frame: memoryview) -> memoryview:
         """The body of the answer to the oldest request, a view of `frame` (which has no length in front).

@@ -1,0 +1,136 @@
+"""The client's decisions driven on an event loop: requests go out at once, and each answer resolves its future."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import msgspec
+
+from moldau.client.protocol.connection import ClientProtocol, PendingRequest
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.framing import LENGTH_SIZE
+
+Response = TypeVar("Response", bound=msgspec.Struct)
+
+
+class AsyncConnection(asyncio.Protocol):
+    """One connection, open from `opened` on until `close` or until it is lost. A ProtocolError leaves `data_received`,
+    and the transport ends the connection.
+
+    `version_of`: the version of an API that requests use. `decode`: makes the message of an answer. `lost`: makes the
+    error of a request without an answer; whether such a request was done is unknown.
+    """
+
+    def __init__(
+        self,
+        protocol: ClientProtocol,
+        *,
+        version_of: Callable[[ApiKey], int],
+        decode: Callable[[PendingRequest, memoryview], msgspec.Struct],
+        lost: Callable[[str], Exception],
+        request_timeout_s: float,
+    ) -> None:
+        self.is_open = False
+        self.version_of = version_of
+        self._protocol = protocol
+        self._decode = decode
+        self._lost = lost
+        self._request_timeout_s = request_timeout_s
+        self._received = bytearray()
+        self._waiting: deque[_Waiting] = deque()
+        self._transport: asyncio.Transport
+
+    def opened(self, transport: asyncio.Transport) -> None:
+        """For the code that dialled: requests can be sent from now on."""
+        self._transport = transport
+        self.is_open = True
+
+    def send(
+        self, api_key: ApiKey, message: msgspec.Struct, note: Callable[[msgspec.Struct], None] | None = None
+    ) -> asyncio.Future[msgspec.Struct]:
+        """Sends at once; the future gives the answer, or raises what `lost` makes if the connection ends before.
+
+        `note` gets the answer at the instant at which it arrives: what it promises counts from then on.
+        """
+        self._write(api_key, message, is_answered=True)
+        waiting = _Waiting(asyncio.get_running_loop().create_future(), note)
+        self._waiting.append(waiting)
+        return waiting.answer
+
+    def send_unanswered(self, api_key: ApiKey, message: msgspec.Struct) -> None:
+        """Sends what the broker does not answer (acks=0)."""
+        self._write(api_key, message, is_answered=False)
+
+    async def request(
+        self,
+        api_key: ApiKey,
+        message: msgspec.Struct,
+        response_type: type[Response],
+        *,
+        note: Callable[[Response], None] | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        """Sends and waits, as `send` and `answer_in_time`; `timeout_s` in place of the connection's."""
+        answer = self.send(api_key, message, cast("Callable[[msgspec.Struct], None] | None", note))
+        return cast(Response, await self.answer_in_time(answer, timeout_s))
+
+    async def answer_in_time(
+        self, answer: asyncio.Future[msgspec.Struct], timeout_s: float | None = None
+    ) -> msgspec.Struct:
+        """Waits for what `send` gave. A timeout closes the connection: what comes after it belongs to nobody."""
+        allowed_s = self._request_timeout_s if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(allowed_s):
+                return await answer
+        except TimeoutError as error:
+            self.close()
+            raise self._lost(f"no answer in {allowed_s} s") from error
+
+    def close(self) -> None:
+        self.is_open = False
+        if not self._transport.is_closing():
+            self._transport.abort()
+
+    def _write(self, api_key: ApiKey, message: msgspec.Struct, *, is_answered: bool) -> None:
+        if not self.is_open:
+            raise self._lost("not connected")
+        parts = self._protocol.request(api_key, message, self.version_of(api_key), is_answered=is_answered)
+        self._transport.write(b"".join(parts))
+
+    # -- callbacks of the transport
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received
+        received += data
+        while len(received) >= LENGTH_SIZE:
+            end = LENGTH_SIZE + self._protocol.response_length(received[:LENGTH_SIZE])
+            if len(received) < end:
+                return
+            frame = memoryview(bytes(received[LENGTH_SIZE:end]))
+            del received[:end]
+            pending = self._protocol.oldest()
+            response = self._decode(pending, self._protocol.response_body(frame))
+            waiting = self._waiting.popleft()
+            if not waiting.answer.done():
+                if waiting.note is not None:
+                    waiting.note(response)
+                waiting.answer.set_result(response)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        lost, self._waiting = self._waiting, deque()
+        for waiting in lost:
+            if not waiting.answer.done():
+                waiting.answer.set_exception(self._lost(f"connection lost: {exc}"))
+                waiting.answer.exception()  # that nobody waits for it any more is no complaint
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    answer: asyncio.Future[msgspec.Struct]
+    note: Callable[[msgspec.Struct], None] | None
