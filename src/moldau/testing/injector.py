@@ -81,10 +81,8 @@ class FaultInjector:
 
     def _delay(self, connection: ServerConnection, request: _Request, delay_s: float) -> PendingResponse:
         place = connection.reserve()
-        connection.begin_prepare()
 
         def go_on() -> None:
-            connection.end_prepare()
             if connection.is_closed:
                 return
             try:
@@ -225,9 +223,9 @@ class _CapturedConnection:
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self._real, name, value)
 
-    def reserve(self) -> PendingResponse:
+    def reserve(self, *, may_produce_begin: bool = False) -> PendingResponse:
         connection: Any = self
-        return PendingResponse(connection)
+        return PendingResponse(connection, may_produce_begin=may_produce_begin)
 
     def handled(self, answer: Answer | PendingResponse | None) -> None:
         """What the dispatcher gave back."""

@@ -375,10 +375,10 @@ class Coordinators:
             return
         if self._creating is None or self._creating.done():
             self._creating = self._broker.loop.create_task(self._broker.topic_creation.create(OFFSETS_TOPIC))
-        try:
-            await asyncio.wait_for(asyncio.shield(self._creating), CREATE_TIMEOUT_S)
-        except TimeoutError:
-            raise kafka_error("COORDINATOR_NOT_AVAILABLE") from None
+        done, _ = await asyncio.wait((self._creating,), timeout=CREATE_TIMEOUT_S)
+        if not done:
+            raise kafka_error("COORDINATOR_NOT_AVAILABLE")
+        self._creating.result()
 
     def shard_for(self, group_id: str) -> GroupShard:
         """The shard that coordinates `group_id`; it may still be loading. Raises NOT_COORDINATOR, as Kafka does while

@@ -27,10 +27,11 @@ class BackgroundTasks:
         """Whether any still runs."""
         return bool(self._tasks)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._done)
+        return task
 
     def cancel(self) -> None:
         """Ends all that still run, in the next turn of the loop."""

@@ -3,13 +3,14 @@
 A handler has up to three parts (ARCHITECTURE.md, Contracts):
 
     prepare   optional: gives a coroutine that may wait before the decision, or None. It owns a copy of what it needs,
-              and its result is the act to call; meanwhile the connection begins no further request.
+              and its result is the act to call.
     act       synchronous, in connection order. A raw act gets the frame itself (Produce, Fetch) and keeps no view of
               it; any other gets the decoded request.
-    finish    what act gives back when the answer must wait: a coroutine, whose result is the response
+    finish    what act gives back when the answer may have to wait: a coroutine, whose result is the response. Its
+              first step is taken at once (see first_step.py).
 
-A request in a long frame is decoded in slices before it acts (the connection begins no other meanwhile), and a long
-answer is encoded in slices: see turns.py.
+Until a request is answered its connection begins no other (ServerConnection). A request in a long frame is decoded in
+slices before it acts, and a long answer is encoded in slices: see turns.py.
 
 Errors: ProtocolError closes the connection. Anything unforeseen is logged once with its trace and closes the
 connection; an InvariantError stops the node.
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from functools import partial
 from itertools import islice
 from struct import Struct, pack
@@ -34,10 +35,12 @@ from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import LongRequests
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.first_step import Ended, begun
 from moldau.shell.network.freeing import free_in_slices, long_arrays
+from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.request_stats import RequestStats, each_error_code
-from moldau.shell.network.server_connection import ServerConnection, kept
+from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.network.turns import CURRENT_TURNS, Turns
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer
@@ -74,6 +77,8 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     function: str
     declaration: ApiVersionRange | None = None
     """Declares the request to decode; None for a raw handler."""
+    ends_with_connection: bool = False
+    """It waits for what others do, and is given up when its client is gone; any other runs to its end."""
 
 
 class _Entry:
@@ -244,9 +249,15 @@ class Dispatcher:
 
     def _acted(self, entry: _Entry, context: RequestContext, result: Any) -> Answer | PendingResponse | None:
         if isinstance(result, CoroutineType):
-            response = context.connection.reserve()
-            self.spawn(self._complete(entry, context, response, cast("Coroutine[Any, Any, object]", result)))
-            return response
+            CURRENT_TURNS.set(self._turns)
+            step = begun(cast("Coroutine[Any, Any, object]", result))
+            if not isinstance(step, Ended):
+                response = context.connection.reserve()
+                task = self._tasks.spawn(self._complete(entry, context, response, step))
+                if entry.spec.ends_with_connection:
+                    response.on_abandoned = task.cancel
+                return response
+            result = step.result
         if result is None:
             return None
         encoding = encode_in_slices(result, context.api_version)
@@ -276,9 +287,7 @@ class Dispatcher:
             next(decoding)
         except StopIteration as end:
             return self._acted(entry, context, function(self.owner, context, end.value))
-        connection = context.connection
-        response = connection.reserve()
-        connection.begin_prepare()
+        response = context.connection.reserve()
         self.spawn(self._complete_long(entry, context, response, decoding, function, len(frame)))
         return response
 
@@ -309,9 +318,8 @@ class Dispatcher:
         return b"%b%b" % (_pack_int(4 + body_bytes), _pack_int(context.correlation_id))
 
     async def _complete(
-        self, entry: _Entry, context: RequestContext, response: PendingResponse, waiting: Coroutine[Any, Any, object]
+        self, entry: _Entry, context: RequestContext, response: PendingResponse, waiting: Awaitable[object]
     ) -> None:
-        CURRENT_TURNS.set(self._turns)
         try:
             result = cast("msgspec.Struct | None", await waiting)
             response.complete(None if result is None else await self._encoded(context, result))
@@ -348,15 +356,11 @@ class Dispatcher:
         memory.take(size)
         held_bytes, worked_bytes = size, size * WORKED_BYTES
         try:
-            try:
-                await self._long_requests.enter(worked_bytes)
-                memory.take(worked_bytes)
-                held_bytes += worked_bytes
-                request = await self._decoded(connection, decoding)
-                # in connection order: nothing else of this connection has begun meanwhile
-                result = None if request is None else function(self.owner, context, request)
-            finally:
-                connection.end_prepare()
+            await self._long_requests.enter(worked_bytes)
+            memory.take(worked_bytes)
+            held_bytes += worked_bytes
+            request = await self._decoded(connection, decoding)
+            result = None if request is None else function(self.owner, context, request)
             if isinstance(result, CoroutineType):
                 result = await result
             response.complete(None if result is None else await self._encoded(context, result))
@@ -424,19 +428,14 @@ class Dispatcher:
         name = self._entries[context.api_key].name
         connection = context.connection
         response = connection.reserve()
-        connection.begin_prepare()
         memory = connection.group.request_memory
 
         async def run() -> None:
             CURRENT_TURNS.set(self._turns)
             memory.take(held_bytes)
             try:
-                try:
-                    act = await waiting
-                    # in connection order: nothing else of this connection has begun meanwhile
-                    result = act()
-                finally:
-                    connection.end_prepare()
+                act = await waiting
+                result = act()
                 if isinstance(result, PendingResponse):
                     connection.response_replaced(response, result)
                 else:

@@ -19,14 +19,16 @@ read while they are sent."""
 class PendingResponse:
     """A place in the order of responses. `complete` fills it, once; a lost connection makes that a no-op."""
 
-    __slots__ = ("answer", "connection", "is_complete", "on_abandoned", "on_complete", "size")
+    __slots__ = ("answer", "connection", "is_complete", "may_produce_begin", "on_abandoned", "on_complete", "size")
 
-    def __init__(self, connection: ServerConnection) -> None:
+    def __init__(self, connection: ServerConnection, *, may_produce_begin: bool = False) -> None:
         self.connection = connection
+        self.may_produce_begin = may_produce_begin
+        """Of a Produce request that is appended and waits for a flush: further ones of the connection may begin."""
         self.answer: Answer | None = None
         self.is_complete = False
         self.size = 0
-        self.on_abandoned: Callable[[], None] | None = None
+        self.on_abandoned: Callable[[], object] | None = None
         """Called if the connection is lost before the answer is there."""
         self.on_complete: Callable[[], None] | None = None
         """Called when the answer is there, before it is sent."""

@@ -6,11 +6,13 @@ handled where they lie. What remains of an incomplete frame is carried over: a s
 in front of the shared buffer for the next read; a longer one moves to a private buffer that grows at most fourfold of
 what arrived, so announcing a size costs nothing.
 
-Answering. A request that is answered at once while nothing is owed adds to the batch of this read event, which is one
-write. Any other reserves its place (`PendingResponse`) and completes later; responses leave in request order.
+Answering. A request that is answered at once adds to the batch of this read event, which is one write. Any other
+reserves its place (`PendingResponse`) and completes later; responses leave in request order.
 
-Holding. While the node starts, the transport is above its high water, too many responses are owed, or a handler
-prepares, no further frame is begun: the rest is kept and reading stops.
+Holding. No request begins before the one in front of it is answered, so each sees what those before it did. One
+exception: while Produce requests wait for a flush, further Produce requests begin. No request begins either while the
+node starts, the transport is above its high water, or a quota mutes the client. What comes meanwhile is held, up to
+HELD_BYTES, so that the end of the client is seen; then reading stops.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from moldau.errors import ProtocolError
 from moldau.ports import LaterBytes
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import escape
+from moldau.shell.network.long_frame import LongFrame
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.streamed_answer import StreamedAnswer
 from moldau.telemetry import BOUND_REACHED
@@ -32,10 +35,10 @@ from moldau.types import Buffer
 from moldau.wire.protocol.framing import LENGTH_SIZE, stranger
 
 CARRY_BYTES = 16 << 10
-FIRST_FRAME_BYTES = 64 << 10
-SPARE_BYTES = 1 << 20
-MAX_SPARES = 4
+HEAD_SIZE = LENGTH_SIZE + 2
 JOIN_BYTES = 64 << 10
+HELD_BYTES = 64 << 10
+"""Received and not begun; beyond them the connection is read no further."""
 EXPIRED_CONNECTIONS = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
 HIGH_WATER = "connection.high.water.bytes"
 PENDING_RESPONSES = "connection.pending.responses"
@@ -44,12 +47,10 @@ CLOSE_TIMEOUT_MS = 10_000
 
 BUFFERS = frozenset((bytes, bytearray, memoryview))
 
+PRODUCE = b"\0\0"
+"""What the header of a Produce request begins with: its API key."""
+
 _read_length = Struct(">i").unpack_from
-
-
-def kept(frame: memoryview) -> memoryview:
-    """The bytes of a frame that is read later: a copy, unless the frame has a buffer of its own that nobody takes."""
-    return frame if len(frame) > SPARE_BYTES else memoryview(bytearray(frame))
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -59,8 +60,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_blocked_bytes",
         "_carry",
         "_frame",
-        "_frame_filled",
-        "_frame_size",
         "_held",
         "_is_in_event",
         "_is_paused",
@@ -107,8 +106,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.received_bytes = self.frames_received = self.id = 0
         self._transport: asyncio.Transport | None = None
         self._carry: bytes | bytearray = b""
-        self._frame: bytearray | None = None
-        self._frame_filled = self._frame_size = 0
+        self._frame: LongFrame | None = None
         self._held: bytearray | None = None
         self._responses: deque[PendingResponse] = deque()
         self._blocked_bytes = 0
@@ -186,8 +184,10 @@ class ServerConnection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
         frame = self._frame
         if frame is not None:
-            return memoryview(frame)[self._frame_filled : self._frame_size]
+            return memoryview(frame.buffer)[frame.filled : frame.size]
         carry = self._carry
+        if self._held is not None:
+            return memoryview(self.group.receive_buffer)[: max(1, HELD_BYTES - len(self._held))]
         if carry:
             buffer = self.group.receive_buffer
             buffer[: len(carry)] = carry
@@ -197,15 +197,18 @@ class ServerConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.received_bytes += nbytes
         if self._frame is not None:
-            self._frame_filled += nbytes
+            self._frame.filled += nbytes
             self._continue_frame()
             return
-        carry_size = len(self._carry)
-        if carry_size:
-            self._carry = b""
-            nbytes += carry_size
         view = memoryview(self.group.receive_buffer)
-        self._receive(view, nbytes)
+        if self._held is not None:
+            self._hold(self._held + view[:nbytes])
+        else:
+            carry_size = len(self._carry)
+            if carry_size:
+                self._carry = b""
+                nbytes += carry_size
+            self._receive(view, nbytes)
         view.release()
 
     # -- frames
@@ -226,13 +229,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         if position == end or self.is_closed:
             return
         if self._stopped:
-            is_serving = self.group.dispatcher is not None
-            if is_serving and self.is_holding() and not self._preparing and self._muted is None:
-                is_unread = self.is_write_paused
-                self.group.telemetry.count(BOUND_REACHED, HIGH_WATER if is_unread else PENDING_RESPONSES)
-            self._set_held(bytearray(view[position:end]))
-            self._pause_reading()
-            if not self.is_holding():
+            if self.is_write_paused or self._has_too_many_responses():
+                self.group.telemetry.count(BOUND_REACHED, HIGH_WATER if self.is_write_paused else PENDING_RESPONSES)
+            held = bytearray(view[position:end])
+            self._hold(held)
+            if not self._must_wait(held):
                 self._resume_later()  # the reason went away meanwhile: nobody else would call
         else:
             self._begin_frame(view, position, end)
@@ -254,7 +255,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             frame_end = position + 4 + length
             if frame_end > end:
                 break
-            if (self._responses or self.is_write_paused or self._preparing or self._muted) and self.is_holding():
+            if (self._responses or self.is_write_paused or self._preparing or self._muted) and self._must_wait(
+                view[position : position + HEAD_SIZE]
+            ):
                 self._stopped = True
                 break
             self.frames_received += 1
@@ -271,7 +274,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if answer.__class__ is PendingResponse:
             return
         if self._responses:
-            PendingResponse.complete(self.reserve(), cast(Answer, answer))
+            # only Produce requests wait, and this is one: no other would have begun
+            PendingResponse.complete(self.reserve(may_produce_begin=True), cast(Answer, answer))
         elif answer.__class__ is bytes:
             self._out.append(answer)
             self._out_bytes += len(answer)
@@ -288,22 +292,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         if available < CARRY_BYTES:
             self._carry = bytes(view[position:end])
             return
-        self._frame_size = _read_length(view, position)[0] + 4
-        spares = self.group.spares
-        memory = self.group.request_memory
-        if spares and self._frame_size <= SPARE_BYTES and memory.try_take(SPARE_BYTES):
-            frame = spares.pop()
-        else:
-            capacity = min(self._frame_size, max(FIRST_FRAME_BYTES, available * 4))
-            if not memory.try_take(capacity):
-                # what arrived is in memory anyway: keep it, and read no more until others give back
-                capacity = available
-                memory.take(capacity)
-            frame = bytearray(capacity)
-        frame[:available] = view[position:end]
-        self._frame = frame
-        self._frame_filled = available
-        if available == len(frame):
+        frame = self._frame = LongFrame(self.group, view[position:end], _read_length(view, position)[0] + LENGTH_SIZE)
+        if frame.is_full:
             self._continue_frame()
 
     def _continue_frame(self) -> None:
@@ -311,43 +301,28 @@ class ServerConnection(asyncio.BufferedProtocol):
         frame = self._frame
         if frame is None:
             return
-        if self._frame_filled == self._frame_size:
-            if self.is_holding():
+        if not frame.is_whole:
+            if frame.is_full and not frame.grow():
                 self._pause_reading()
-                return
+                self.group.request_memory.wait(self.id, self._resume_later)
+            return
+        if not self._must_wait(frame.buffer):
             self._frame = None
-            with memoryview(frame) as view:
-                self._receive(view, self._frame_size)
-            self._release_frame(frame)
-        elif self._frame_filled == len(frame):
-            self._grow_frame()
-
-    def _grow_frame(self) -> None:
-        frame = self._frame
-        if frame is None or self._frame_filled < len(frame):
-            return
-        capacity = min(self._frame_size, max(FIRST_FRAME_BYTES, len(frame) * 4))
-        if not self.group.request_memory.try_take(capacity - len(frame)):
+            with memoryview(frame.buffer) as view:
+                self._receive(view, frame.size)
+            frame.release()
+        elif frame.size < HELD_BYTES:
+            self._frame = None
+            self._hold(frame.buffer[: frame.size])
+            frame.release()
+        else:
             self._pause_reading()
-            self.group.request_memory.wait(self.id, self._resume_later)
-            return
-        grown = bytearray(capacity)
-        grown[: self._frame_filled] = frame
-        self._frame = grown
-
-    def _release_frame(self, frame: bytearray) -> None:
-        spares = self.group.spares
-        if len(frame) == SPARE_BYTES and len(spares) < MAX_SPARES:
-            spares.append(frame)
-        elif len(frame) > SPARE_BYTES // 4 and len(frame) <= SPARE_BYTES and len(spares) < MAX_SPARES:
-            spares.append(bytearray(SPARE_BYTES))
-        self.group.request_memory.give_back(len(frame))
 
     def _drop_frame(self) -> None:
         frame, self._frame = self._frame, None
         self._carry = b""
         if frame is not None:
-            self.group.request_memory.give_back(len(frame))
+            frame.drop()
 
     def _set_held(self, held: bytearray | None) -> None:
         old, self._held = self._held, held
@@ -358,20 +333,38 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # -- holding and resuming
 
-    def is_holding(self) -> bool:
-        """Whether no further frame may begin now."""
-        limits = self.group.limits
+    def _must_wait(self, frame: Buffer) -> bool:
+        """Whether the request whose frame begins so (with its length) may not begin now."""
+        responses = self._responses
+        if responses and not (responses[-1].may_produce_begin and frame[LENGTH_SIZE:HEAD_SIZE] == PRODUCE):
+            return True
         return (
             self.is_write_paused
             or self._preparing > 0
             or self._muted is not None
             or self.group.dispatcher is None
-            or len(self._responses) >= limits.max_pending_responses
+            or self._has_too_many_responses()
+        )
+
+    def _has_too_many_responses(self) -> bool:
+        limits = self.group.limits
+        return (
+            len(self._responses) >= limits.max_pending_responses
             or self._blocked_bytes >= limits.max_pending_response_bytes
         )
 
+    def _hold(self, held: bytearray) -> None:
+        """Keeps what came and may not begin; reads on while there is room, so that the end of the client is seen."""
+        self._set_held(held)
+        memory = self.group.request_memory
+        # one that has not been served yet may wait for a place: it costs nothing but its socket
+        if len(held) >= HELD_BYTES or memory.used_bytes > memory.limit_bytes or not self.frames_received:
+            self._pause_reading()
+        else:
+            self._resume_reading()
+
     def begin_prepare(self) -> None:
-        """A handler waits before it acts: no further request begins until `end_prepare`."""
+        """No further request begins until `end_prepare`."""
         self._preparing += 1
 
     def end_prepare(self) -> None:
@@ -396,17 +389,22 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._is_paused = True
             self._transport.pause_reading()
 
+    def _resume_reading(self) -> None:
+        if self._is_paused and not self.is_closed and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+
     def _resume_later(self) -> None:
-        if self._is_paused and not self._resume_queued:
+        if (self._held is not None or self._is_paused) and not self._resume_queued:
             self._resume_queued = True
             self.group.loop.call_soon(self._resume)
 
     def _resume(self) -> None:
         """Goes on where holding stopped: first with what is kept, then with the socket."""
         self._resume_queued = False
-        if self.is_closed or self.is_holding() or not self._is_paused:
-            return
         held = self._held
+        if self.is_closed or (held is not None and self._must_wait(held)):
+            return
         if held is not None:
             self._set_held(None)
             with memoryview(held) as view:
@@ -414,16 +412,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         elif self._frame is not None:
             self._continue_frame()
         frame = self._frame
-        is_stuck = self._held is not None or (frame is not None and self._frame_filled == len(frame))
-        if not is_stuck and not self.is_closed and self._transport is not None:
-            self._is_paused = False
-            self._transport.resume_reading()
+        if self._held is None and (frame is None or not frame.is_full):
+            self._resume_reading()
 
     # -- responses
 
-    def reserve(self) -> PendingResponse:
-        """The next place in the order of responses."""
-        response = PendingResponse(self)
+    def reserve(self, *, may_produce_begin: bool = False) -> PendingResponse:
+        """The next place in the order of responses. `may_produce_begin`: see PendingResponse."""
+        response = PendingResponse(self, may_produce_begin=may_produce_begin)
         self._responses.append(response)
         return response
 
@@ -437,6 +433,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if response.is_complete:
             self._blocked_bytes -= response.size
             self.response_completed(response)
+        self._resume_later()
 
     def response_completed(self, response: PendingResponse) -> None:
         """Sends `response` and those behind it that are complete, if it is the first that is owed."""
@@ -462,7 +459,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._out += answer
         if not self._is_in_event:
             self._flush_out()
-        if self._is_paused:
+        if self._held is not None or self._is_paused:
             self._resume_later()
 
     def _flush_out(self) -> None:
@@ -575,7 +572,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self.received_bytes != received or is_owed or self._held is not None or self._muted is not None:
             active_ms = now_ms
         is_incomplete = bool(self._carry) or self._frame is not None
-        is_whole = self._frame is not None and self._frame_filled == self._frame_size
+        is_whole = self._frame is not None and self._frame.is_whole
         if (
             not is_incomplete
             or is_whole

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.shell.network.bounds import LongRequests
 from moldau.shell.network.dispatch import LONG_FRAME_BYTES, WORKED_BYTES
-from moldau.shell.network.server_connection import SPARE_BYTES
+from moldau.shell.network.long_frame import SPARE_BYTES
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -37,7 +37,7 @@ async def test_others_are_served_while_a_long_request_is_decoded(start_node: Any
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, 3) for name in NAMES]
 
 
-async def test_the_next_request_of_the_connection_begins_when_the_long_one_has_acted(start_node: Any) -> None:
+async def test_the_next_request_of_the_connection_begins_when_the_long_one_is_answered(start_node: Any) -> None:
     node = await start_node()
     client = node.connect()
     client.feed(client.request(ApiKey.METADATA, 9, LONG) + client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))

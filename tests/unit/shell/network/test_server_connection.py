@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -10,16 +12,39 @@ from hypothesis import strategies as st
 
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import EARLY_BYTES, RECEIVE_BUFFER_BYTES
-from moldau.shell.network.server_connection import CARRY_BYTES, FIRST_FRAME_BYTES
+from moldau.shell.network.long_frame import FIRST_FRAME_BYTES
+from moldau.shell.network.server_connection import CARRY_BYTES, HELD_BYTES
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
 
 pytestmark = pytest.mark.asyncio
+
+T = TypeVar("T")
+
+
+class GatedWorkers:
+    """Workers whose work waits until the test lets it through."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        await self.gate.wait()
+        return work()
+
+    async def drain(self) -> None:
+        """No caller of a test is cancelled."""
+
+    def close(self) -> None:
+        """Nothing runs beside the loop."""
 
 
 def produce_request(value: bytes, *, topic: str = "t", acks: int = -1, **batch: Any) -> ProduceRequest:
@@ -167,24 +192,126 @@ async def test_responses_leave_in_the_order_of_the_requests(start_node: Any) -> 
     await node.turns(1)
     assert client.answers() == []
     producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
-    await node.turns(1)
+    await node.turns(2)
     names = [type(answer).__name__ for answer in client.answers()]
     assert names == ["FetchResponse", "ApiVersionsResponse", "MetadataResponse"]
 
 
-async def test_too_many_owed_responses_stop_the_reading(start_node: Any) -> None:
-    node = await start_node({"moldau.connection.pending.responses": "4"})
-    await node.create_topic("t")
-    client, producer = node.connect(), node.connect()
-    client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch_request(0)) for _ in range(10)))
-    assert client.wire.is_read_paused
+async def test_too_many_owed_responses_hold_the_next_request(start_node: Any) -> None:
+    workers = GatedWorkers()
+    node = await start_node({"moldau.connection.pending.responses": "4"}, workers=workers)
+    await node.create_topic("t", flush_messages="1")
+    client = node.connect()
+    workers.gate.clear()
+    client.feed(b"".join(client.request(ApiKey.PRODUCE, 9, produce_request(b"x")) for _ in range(10)))
     assert len(client.connection._responses) == 4
     assert node.node.telemetry.value(BOUND_REACHED, "connection.pending.responses") == 1
-    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
-    await node.turns(10)
-    assert not client.wire.is_read_paused
+    workers.gate.set()
+    await node.turns(50)
     assert len(client.answers()) == 10
     assert client.connection.group.request_memory.used_bytes == 0
+
+
+async def test_only_produce_requests_begin_while_produce_requests_wait_for_a_flush(start_node: Any) -> None:
+    workers = GatedWorkers()
+    node = await start_node(workers=workers)
+    await node.create_topic("t", flush_messages="1")
+    log = node.node.broker.partitions.find("t", 0).log
+    client = node.connect()
+    workers.gate.clear()
+    write = [client.request(ApiKey.PRODUCE, 9, produce_request(b"x")) for _ in range(2)]
+    ask = client.request(ApiKey.METADATA, 9, MetadataRequest(topics=None))
+    client.feed(b"".join((*write, ask, client.request(ApiKey.PRODUCE, 9, produce_request(b"x")))))
+    await node.turns(20)
+    assert log.log_end_offset == 2
+    assert node.node.dispatcher.request_counts()["METADATA"] == 0
+    assert client.answers() == []
+    workers.gate.set()
+    await node.turns(20)
+    assert [type(answer).__name__ for answer in client.answers()] == [
+        "ProduceResponse",
+        "ProduceResponse",
+        "MetadataResponse",
+        "ProduceResponse",
+    ]
+    assert log.log_end_offset == 3
+
+
+@pytest.mark.parametrize(("size", "requests"), [(10, 1_000), (40_000, 5)])
+async def test_what_comes_while_a_request_waits_is_read_up_to_a_bound(
+    start_node: Any, size: int, requests: int
+) -> None:
+    """So the end of the client is seen, and a client that sends on and on holds no memory."""
+    node = await start_node()
+    for name in ("t", "u"):
+        await node.create_topic(name)
+    client, producer = node.connect(), node.connect()
+    client.send(ApiKey.FETCH, 12, fetch_request(0))
+    write = client.request(ApiKey.PRODUCE, 9, produce_request(b"x" * size, topic="u"))
+    client.feed(write)
+    assert not client.wire.is_read_paused
+    memory = client.connection.group.request_memory
+    assert memory.used_bytes == len(write)
+    rest = b"".join(client.request(ApiKey.PRODUCE, 9, produce_request(b"x" * size, topic="u")) for _ in range(requests))
+    count = client.feed(rest[: 2 * HELD_BYTES])
+    assert client.wire.is_read_paused
+    assert memory.used_bytes == HELD_BYTES == len(write) + count
+    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    await node.turns(5)
+    assert not client.wire.is_read_paused
+    client.feed(rest[count:])
+    await node.turns(5)
+    answers = client.answers()
+    assert [type(answer).__name__ for answer in answers] == ["FetchResponse", *["ProduceResponse"] * (requests + 1)]
+    assert [answer.responses[0].partition_responses[0].base_offset for answer in answers[1:]] == list(
+        range(requests + 1)
+    )
+    assert memory.used_bytes == 0
+
+
+async def test_a_long_frame_that_waits_is_read_no_further(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t")
+    client, producer = node.connect(), node.connect()
+    client.send(ApiKey.FETCH, 12, fetch_request(0))
+    write = client.request(ApiKey.PRODUCE, 9, produce_request(b"x" * (2 * HELD_BYTES), topic="absent"))
+    for position in range(0, len(write), 20_000):
+        client.feed(write[position : position + 20_000])
+    assert client.wire.is_read_paused
+    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    await node.turns(5)
+    assert not client.wire.is_read_paused
+    assert [type(answer).__name__ for answer in client.answers()] == ["FetchResponse", "ProduceResponse"]
+    assert client.connection.group.request_memory.used_bytes == 0
+
+
+async def test_a_member_that_is_gone_waits_for_nobody(start_node: Any) -> None:
+    node = await start_node({"group.initial.rebalance.delay.ms": "0"})
+    first, second, third = (node.connect() for _ in range(3))
+    await first.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol("range", b""),),
+    )
+    await first.ask(ApiKey.JOIN_GROUP, 3, join)
+    for client in (second, third):
+        client.send(ApiKey.JOIN_GROUP, 3, join)
+    await node.turns(5)
+    tasks = node.node.dispatcher._tasks
+    assert len(tasks._tasks) == 2
+    second.wire.close()
+    await node.turns(3)
+    assert len(tasks._tasks) == 1
+    assert third.answers() == []
+    # one whose client goes in the very turn in which it came
+    fourth = node.connect()
+    fourth.send(ApiKey.JOIN_GROUP, 3, join)
+    fourth.connection.connection_lost(None)
+    await node.turns(3)
+    assert len(tasks._tasks) == 1
 
 
 async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) -> None:
@@ -197,7 +324,7 @@ async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) 
     client.wire.is_stuck = True
     fetches = [client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(30)]
     client.feed(b"".join(fetches))
-    assert client.wire.is_read_paused
+    assert node.node.dispatcher.request_counts()["FETCH"] < 4
     assert client.wire.unsent < 3 << 20
     assert client.connection.group.response_memory.unsent_bytes == client.wire.unsent
     assert node.node.telemetry.value(BOUND_REACHED, "connection.high.water.bytes") == 1
@@ -337,18 +464,21 @@ async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: An
 
 
 async def test_answers_that_were_blocked_are_bounded_in_bytes(start_node: Any) -> None:
-    """Behind a long poll: those that are ready wait for their turn, up to a size."""
-    node = await start_node({"moldau.connection.pending.response.bytes": "1000000"})
-    await node.create_topic("t")
-    await node.create_topic("empty")
+    """Behind a Produce request that waits for its flush: those that are ready wait for their turn, up to a size."""
+    workers = GatedWorkers()
+    node = await start_node({"moldau.connection.pending.response.bytes": "200"}, workers=workers)
+    await node.create_topic("t", flush_messages="1")
     client = node.connect()
-    await client.ask(ApiKey.PRODUCE, 9, produce_request(b"x" * 400_000))
-    parked = client.request(ApiKey.FETCH, 12, fetch_request(0, topic="empty", max_wait_ms=60_000))
-    ready = [client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(10)]
-    client.feed(parked + b"".join(ready))
-    assert client.wire.is_read_paused
-    assert len(client.connection._responses) == 1 + 3
+    workers.gate.clear()
+    waiting = client.request(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    ready = [client.request(ApiKey.PRODUCE, 9, produce_request(b"x", topic="absent")) for _ in range(10)]
+    client.feed(waiting + b"".join(ready))
+    count = len(client.connection._responses) - 1
+    assert 200 // 60 <= count < 10
     assert node.node.telemetry.value(BOUND_REACHED, "connection.pending.responses") == 1
+    workers.gate.set()
+    await node.turns(20)
+    assert len(client.answers()) == 11
 
 
 async def test_where_memory_is_short_a_peer_takes_one_answer_before_it_gets_the_next(start_node: Any) -> None:
@@ -391,8 +521,9 @@ async def test_consumers_that_never_read_cannot_fill_the_memory(start_node: Any)
     await node.turns(200)
     unsent = sum(client.wire.unsent for client in clients)
     assert unsent < (8 << 20) + len(clients) * (2 << 20) + (1 << 20)
+    more = clients[0].request(ApiKey.FETCH, 12, greedy) * 1_000
     for client in clients:
-        client.send(ApiKey.FETCH, 12, greedy)
+        client.feed(more)
     assert all(client.wire.is_read_paused for client in clients)
     other = node.connect()
     assert len((await other.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))).topics) == 1

@@ -19,8 +19,8 @@ from moldau.shell.broker.traffic import (
     PRODUCE_ERRORS,
 )
 from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.shell.network.server_connection import kept
 from moldau.shell.network.turns import next_turn
 from moldau.types import Buffer, Offset
 from moldau.wire.protocol.codec import decode_in_slices
@@ -441,7 +441,7 @@ def _answer_when_flushed(
     timeout_ms: int,
     throttle_ms: int,
 ) -> PendingResponse:
-    response = context.connection.reserve()
+    response = context.connection.reserve(may_produce_begin=True)
 
     async def finish() -> None:
         deadline = broker.loop.time() + max(0, timeout_ms) / 1000

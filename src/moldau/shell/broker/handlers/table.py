@@ -7,6 +7,8 @@ from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 
 _PACKAGE = "moldau.shell.broker.handlers."
 _RAW = (ApiKey.PRODUCE, ApiKey.FETCH)
+_ENDING_WITH_CONNECTION = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+"""They wait for other members of the group."""
 
 # key, module, function
 _ROWS: tuple[tuple[ApiKey, str, str], ...] = (
@@ -73,5 +75,6 @@ def handler_specs() -> dict[int, HandlerSpec]:
             module=_PACKAGE + module,
             function=function,
             declaration=None if key in _RAW else versions,
+            ends_with_connection=key in _ENDING_WITH_CONNECTION,
         )
     return specs

@@ -1,0 +1,84 @@
+"""A coroutine whose first step is taken without a task, and that a task goes on with."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from moldau.shell.network.first_step import Ended, Waiting, begun
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_what_ends_in_its_first_step_needs_no_task() -> None:
+    async def answer() -> int:
+        return 7
+
+    step = begun(answer())
+    assert isinstance(step, Ended)
+    assert step.result == 7
+
+
+async def test_an_error_of_the_first_step_is_raised_there() -> None:
+    async def answer() -> int:
+        raise ValueError("at once")
+
+    with pytest.raises(ValueError, match="at once"):
+        begun(answer())
+
+
+async def test_a_task_goes_on_where_the_first_step_ended() -> None:
+    loop = asyncio.get_running_loop()
+    futures = [loop.create_future() for _ in range(3)]
+    seen: list[object] = []
+
+    async def answer() -> str:
+        for future in futures:
+            try:
+                seen.append(await future)
+            except ValueError as error:
+                seen.append(str(error))
+        return "all"
+
+    step = begun(answer())
+    assert isinstance(step, Waiting)
+
+    async def go_on() -> str:
+        return await step
+
+    task = loop.create_task(go_on())
+    futures[0].set_result(1)
+    await asyncio.sleep(0)
+    futures[1].set_exception(ValueError("second"))
+    futures[2].set_result(3)
+    assert await task == "all"
+    assert seen == [1, "second", 3]
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+async def test_it_is_closed_once_when_its_task_is_cancelled(turns: int) -> None:
+    loop = asyncio.get_running_loop()
+    ends: list[str] = []
+
+    async def answer() -> None:
+        try:
+            await loop.create_future()
+        finally:
+            ends.append("closed")
+
+    step = begun(answer())
+    assert isinstance(step, Waiting)
+
+    async def go_on(step: Waiting[None]) -> None:
+        await step
+
+    task = loop.create_task(go_on(step))
+    del step
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled()
+    del task  # it keeps its end, and that its frame
+    assert ends == ["closed"]
