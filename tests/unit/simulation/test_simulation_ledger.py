@@ -101,6 +101,22 @@ def test_a_tombstone_stays_for_its_retention_and_what_it_deleted_stays_away(now_
         assert known.check_whole({0: Value("p", 4, True)}, 2) == [0]
 
 
+@pytest.mark.parametrize("now_ms", [599, 600])
+def test_a_tombstone_that_got_no_answer_may_have_deleted_what_was_known(now_ms):
+    known = ledger(is_compacted=True, delete_retention_ms=500, now_ms=now_ms)
+    known.acknowledged(0, values(4))
+    known.sent.sent(Value("p", 4, True), 50, 50)
+    known.sent.sent(Value("p", 18, True), 100, 100)  # the same key, and no tombstone
+    with broken("acknowledged records are readable"):
+        known.check_whole({}, 2)
+    known.sent.sent(Value("p", 11, True), 100, 100)
+    if now_ms < 600:
+        with broken("acknowledged records are readable"):
+            known.check_whole({}, 2)
+    else:
+        assert known.check_whole({}, 2) == []
+
+
 def test_a_reader_of_a_compacted_log_may_miss_only_what_a_later_record_supersedes():
     known = ledger(is_compacted=True)
     # the same key: 1, 8; another: 9

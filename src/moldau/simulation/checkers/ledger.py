@@ -15,7 +15,7 @@ tombstone follow from the value's number, so that every checker knows them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -100,6 +100,18 @@ class SentTimes:
         """Whether a tombstone was cleaned so long ago that the cleaner may take it away."""
         sent_ms = self.wall_ms.get(value, 0) - self.setback_ms()
         return self.latest_ms() - sent_ms >= delete_retention_ms
+
+    def may_be_deleted(self, value: Value, known: Mapping[Value, int], delete_retention_ms: int) -> bool:
+        """Whether a tombstone of its key came to the log without an answer (the broker crashed before it), and was
+        cleaned away before anybody read it. `known`: what was acknowledged or read."""
+        return any(
+            other.is_tombstone
+            and other.key == value.key
+            and other not in known
+            and wall_ms >= self.wall_ms.get(value, 0)
+            and self.may_be_forgotten(other, delete_retention_ms)
+            for other, wall_ms in self.wall_ms.items()
+        )
 
     def age_ms(self, value: Value) -> int:
         """The most that the clock ever made of the record's age."""
@@ -286,7 +298,10 @@ class PartitionLedger:
             last_offset, last = last_of_key[value.key]
             if offset in seen or last_offset in seen:
                 continue
-            if not last.is_tombstone or not self.sent.may_be_forgotten(last, self.rules.delete_retention_ms):
+            retention_ms = self.rules.delete_retention_ms
+            if last.is_tombstone and self.sent.may_be_forgotten(last, retention_ms):
+                continue
+            if not self.sent.may_be_deleted(last, self.offsets, retention_ms):
                 raise ViolationError(
                     "acknowledged records are readable",
                     f"{self.name}: {value} at {offset} is missing, and so is the last of its key, {last} at "
