@@ -70,6 +70,10 @@ def counted(ledger: Ledger) -> str:
 
 def run(seed: str, minutes: float, folder: Path) -> Ledger:
     ledger, choices = Ledger(), random.Random(seed)
+    # A client whose thread dies would go missing without a word.
+    threading.excepthook = lambda end: ledger.problem(
+        f"the thread {end.thread and end.thread.name} died: {end.exc_value!r}"
+    )
     broker = TorturedBroker(folder, choices, ledger)
     broker.start()
     try:

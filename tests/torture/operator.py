@@ -47,7 +47,7 @@ class Operator(threading.Thread):
             try:
                 act()
                 self.ledger.count("acts of the operator")
-            except KafkaException:
+            except (KafkaException, TimeoutError):
                 self.ledger.count("acts of the operator that failed")
 
     def make(self) -> None:
