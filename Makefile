@@ -28,18 +28,20 @@ help:
 	$(BIN)/pip install --quiet --upgrade pip
 	@touch $@
 
-# One stamp for each set of extras; a changed pyproject.toml installs again.
+# One stamp for each set of extras; a larger set brings the smaller ones. A changed pyproject.toml installs again.
+# Python compiles a module when it is first imported: compiling all of Spark beforehand takes longer than the tests of it.
+INSTALL := $(BIN)/pip install --quiet --no-compile --editable
 .venv/.demo: .venv/.python pyproject.toml
-	$(BIN)/pip install --quiet --editable '.[all]'
+	$(INSTALL) '.[all]'
 	@touch $@
 
-.venv/.test: .venv/.demo
-	$(BIN)/pip install --quiet --editable '.[all,test]'
-	@touch $@
+.venv/.test: .venv/.python pyproject.toml
+	$(INSTALL) '.[all,test]'
+	@touch .venv/.demo $@
 
-.venv/.lint: .venv/.test
-	$(BIN)/pip install --quiet --editable '.[all,test,lint]'
-	@touch $@
+.venv/.lint: .venv/.python pyproject.toml
+	$(INSTALL) '.[all,test,lint]'
+	@touch .venv/.demo .venv/.test $@
 
 demo: .venv/.demo
 	$(BIN)/moldau demo --seconds $(SECONDS) $(if $(FILE),--file '$(FILE)')

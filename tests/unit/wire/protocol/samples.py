@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from moldau.wire.protocol.api_keys import API_VERSIONS
@@ -36,6 +37,18 @@ RECORD_MESSAGES: list[tuple[MessageClass, int]] = [
 ]
 
 ALL_MESSAGES = API_MESSAGES + RECORD_MESSAGES
+
+
+def generated(examples: int) -> settings:
+    """For a test of each message and version: so many examples, or fewer where the profile has fewer.
+
+    Shrinking a failure of a large message takes minutes: the failing example is printed as it is.
+    """
+    return settings(
+        max_examples=min(examples, settings().max_examples),
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 def sample_id(sample: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.errors import ProtocolError
@@ -14,17 +14,11 @@ from moldau.wire.protocol.codec import decode_in_slices, decode_message, encode_
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.runtime import SLICE_ELEMENTS
-from tests.unit.wire.protocol.samples import ALL_MESSAGES, MessageClass, messages, sample_id
+from tests.unit.wire.protocol.samples import ALL_MESSAGES, MessageClass, generated, messages, sample_id
 
 Value = TypeVar("Value")
 
-few = settings(
-    max_examples=5,
-    derandomize=True,
-    deadline=None,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-)
+few = generated(5)
 
 
 def run(work: Generator[Any, None, Value]) -> tuple[list[Any], Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.wire.protocol.codec import decode_message, encode_message
@@ -15,7 +15,14 @@ from tests.unit.wire.protocol.oracles import (
     kio_read,
     to_kio,
 )
-from tests.unit.wire.protocol.samples import ALL_MESSAGES, API_MESSAGES, MessageClass, messages, sample_id
+from tests.unit.wire.protocol.samples import (
+    ALL_MESSAGES,
+    API_MESSAGES,
+    MessageClass,
+    generated,
+    messages,
+    sample_id,
+)
 
 KIO_RECORDS = [
     (raft_records.LeaderChangeMessage, 0),
@@ -26,14 +33,7 @@ KIO_RECORDS = [
     (raft_records.VotersRecord, 0),
 ]
 
-# shrinking a failure of a large message takes minutes: the failing example is printed as it is
-few = settings(
-    max_examples=12,
-    derandomize=True,
-    deadline=None,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-)
+few = generated(12)
 
 
 NOT_IN_KAFKA_PYTHON = ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
@@ -72,7 +72,7 @@ def _agree_with_kio(message: msgspec.Struct, version: int, body: bytes) -> None:
 
 @pytest.mark.parametrize(("cls", "version"), ALL_MESSAGES, ids=sample_id)
 def test_what_was_encoded_is_decoded_from_any_buffer_and_position(cls: MessageClass, version: int):
-    @few
+    @generated(5)  # the oracles' messages go there and back, too
     @given(messages(cls, version), st.binary(max_size=3), st.binary(max_size=3))
     def round_trip(message, before, after):
         body = encode_message(message, version)

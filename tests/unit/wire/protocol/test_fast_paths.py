@@ -6,7 +6,7 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.errors import ProtocolError
@@ -33,18 +33,12 @@ from moldau.wire.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from tests.unit.wire.protocol.samples import messages
+from tests.unit.wire.protocol.samples import generated, messages
 
 PRODUCE_VERSIONS = range(fast_produce.MIN_VERSION, fast_produce.MAX_VERSION + 1)
 FETCH_VERSIONS = range(fast_fetch.MIN_VERSION, fast_fetch.MAX_VERSION + 1)
 
-some = settings(
-    max_examples=25,
-    derandomize=True,
-    deadline=None,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-)
+some = generated(25)
 
 
 def produce_by_codec(body: memoryview, version: int) -> tuple[object, ...]:
