@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedEventLog, World
 
 PATIENCE_S = 120.0
+QUICK_DELETION = {"log.segment.delete.delay.ms": "2000"}
+"""What the node deletes is gone before it stops again."""
 MAX_CALLS = 300_000
 """Of the disk by one process: a walk that goes on without end is stopped by it."""
 
@@ -54,7 +56,8 @@ class DamagedMachine:
         for disk in disks:
             disk.before_call = self.before_call
         random = Random(f"{world.seed}/{name}")
-        self.node, self.log = world.make_node(disks, self.workers, self.network, random)
+        settings = world.settings | QUICK_DELETION
+        self.node, self.log = world.make_node(settings, disks, self.workers, self.network, random)
         refusal = await self._run(self.node.start(), "start")
         if refusal is not None:
             self.kill()

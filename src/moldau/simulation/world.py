@@ -169,7 +169,7 @@ class World:
             disk.on_write_after_abort = self.written_after_abort
         if plan is not None:
             self.plan_crash(*plan)
-        node, _ = self.make_node(disks, workers, self.network, random)
+        node, _ = self.make_node(self.settings, disks, workers, self.network, random)
         self.high_watermarks.clear()
         task = self.loop.run_in_process(process, node.start())
         is_started = await self._until_done_or_dead(task, BOOT_PATIENCE_S, "start")
@@ -179,11 +179,16 @@ class World:
         return True
 
     def make_node(
-        self, disks: list[ProcessDisk], workers: SimulatedWorkers, network: SimulatedNetwork, random: Random
+        self,
+        settings: dict[str, str],
+        disks: list[ProcessDisk],
+        workers: SimulatedWorkers,
+        network: SimulatedNetwork,
+        random: Random,
     ) -> tuple[Node, SimulatedEventLog]:
-        """A node with the settings of the story, and its log."""
+        """A node, and its log."""
         node = Node(
-            parse_broker_settings(self.settings),
+            parse_broker_settings(settings),
             Doors(
                 clock=self.clock,
                 random=SeededRandom(random.getrandbits(64)),
