@@ -18,6 +18,7 @@ from moldau.simulation.flipped_bits import (
     FlippedStart,
     disk_of,
     draw_flip,
+    end_of_records,
     tree_of,
     whole_batches,
 )
@@ -68,6 +69,14 @@ def test_a_flip_is_never_one_that_no_start_can_see():
         flip = draw_flip([tree], random)
         assert flip.path.startswith("compacted-0/")
         assert not any(begin <= flip.position < begin + BASE_OFFSET_BYTES for begin in begins)
+
+
+def test_the_records_of_a_segment_end_behind_the_zeros_that_belong_to_its_last_batch():
+    records = batch(0) + batch(2)
+    assert records[-1] == 0
+    assert end_of_records(records + bytes(100)) == len(records)
+    assert end_of_records(records[:-1] + bytes(0)) == len(records.rstrip(b"\0"))
+    assert end_of_records(bytes(100)) == 0
 
 
 def test_a_disk_made_from_a_tree_holds_the_tree():
@@ -144,9 +153,11 @@ def test_a_refusal_is_one_sentence_about_the_place_and_changes_no_record():
         for error in (DamagedLogError("something is damaged"), DamagedLogError(f"{refusal}\nmore"), ValueError("x")):
             with pytest.raises(ViolationError, match="a flipped bit hides nothing"):
                 start.check_refusal(error)
-        start.machine.disks[0].open(start.flip.path).truncate(0)
-        with pytest.raises(ViolationError, match="a refused start changed"):
-            start.check_refusal(refusal)
+        file = start.machine.disks[0].open(start.flip.path)
+        for size in (file.size() - 1, 0):  # the last byte of a batch is zero: it has no headers
+            file.truncate(size)
+            with pytest.raises(ViolationError, match="a refused start changed"):
+                start.check_refusal(refusal)
 
     start_flipped(check, lambda size: size + 70)
 
