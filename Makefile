@@ -52,7 +52,8 @@ test: .venv/.test
 	$(BIN)/pytest -m "not slow and not java and not foreign" tests/spark tests/products
 
 slow: .venv/.test
-	$(BIN)/pytest -m "slow and not java and not foreign" tests
+	$(BIN)/pytest -n $(JOBS) -m "slow and not java and not foreign" --ignore tests/spark --ignore tests/products tests
+	$(BIN)/pytest -m "slow and not java and not foreign" tests/spark tests/products
 	$(BIN)/python -m moldau.simulation --seeds 1..200 --jobs $(JOBS)
 
 lint: .venv/.lint

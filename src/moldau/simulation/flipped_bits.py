@@ -3,7 +3,9 @@
 The story goes on without the flip: copies of the disks are taken at some of its stops and crashes, and each is tried
 once the story has ended. The node refuses the start with a sentence, and starts once the bit is flipped back; or it
 serves. Then each batch that is whole on the disk is served, or its readers get CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR
-and a line of the log names the place, or it was cut after a crash and the log says so. No batch leaves the disk.
+and a line of the log names the place, or it was cut after a crash and the log says so. No batch leaves the disk. The
+same holds for the last record of each key of a compacted topic and for the committed offsets of groups, whose readers
+may get COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
 
 Three flips are left out, because no start can see them: one in log-start-offset-checkpoint, which has no checksum; one
 in a base offset of a compacted log, which the CRC does not cover and which may have holes; and those in what a start
@@ -20,15 +22,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, LOG_START_OFFSET_CHECKPOINT, decode_offsets
+from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, LOG_START_OFFSET_CHECKPOINT
 from moldau.errors import ERROR_CODES, MoldauError, ProtocolError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.flipped_reading import DAMAGED, RULE, Batch, CopyReader, Held, Tree, held_by
 from moldau.simulation.kinds import directory_path, kind_random
 from moldau.simulation.machine import DamagedMachine
 from moldau.simulation.violation import ViolationError
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 
 if TYPE_CHECKING:
@@ -52,34 +52,7 @@ DERIVED = re.compile(
     r"\.(index|timeindex|snapshot|txnindex|part|cleaned|tmp)$|quorum-state|epoch-checkpoint|flushed-off"
 )
 """Files that a start makes anew from the log, also one that is refused then."""
-DAMAGED = (ERROR_CODES["CORRUPT_MESSAGE"], ERROR_CODES["KAFKA_STORAGE_ERROR"])
-OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
-FINAL = (0, *DAMAGED, OFFSET_OUT_OF_RANGE, ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"])
-FETCH_VERSION = 12
-"""The last that names topics."""
-RULE = "a flipped bit hides nothing"
-
-Tree = dict[str, bytes]
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """One whole batch of a topic's log, as the file `path` holds it."""
-
-    topic: str
-    partition: int
-    base_offset: int
-    path: str
-    position: int
-    data: bytes
-
-    @property
-    def directory(self) -> str:
-        return f"{self.topic}-{self.partition}"
-
-    def is_in_place(self, trees: list[Tree]) -> bool:
-        """Whether the batch still lies where it lay."""
-        end = self.position + len(self.data)
-        return any(tree.get(self.path, b"")[self.position : end] == self.data for tree in trees)
+REFUSED = (*DAMAGED, ERROR_CODES["COORDINATOR_NOT_AVAILABLE"], ERROR_CODES["NOT_COORDINATOR"])
 
 
 class Flip(msgspec.Struct, frozen=True):
@@ -120,19 +93,17 @@ class FlippedBits:
     async def run(self) -> None:
         """Tries all copies. Raises ViolationError."""
         for copy in self.copies:
-            batches = whole_batches(copy.trees, self.topics)
+            held = held_by(copy.trees, self.topics)
             for _ in range(FLIPS):
                 flip = draw_flip(copy.trees, self.random)
                 self.world.trace.tell(f"bit {flip.bit} of byte {flip.position} of {flip.path} is flipped")
-                await FlippedStart(self.world, self.topics, copy, batches, flip).run()
+                await FlippedStart(self.world, self.topics, copy, held, flip).run()
 
 
 class FlippedStart:
     """One node on one copy with one flip."""
 
-    def __init__(
-        self, world: World, topics: list[SimulatedTopic], copy: Copy, batches: list[Batch], flip: Flip
-    ) -> None:
+    def __init__(self, world: World, topics: list[SimulatedTopic], copy: Copy, held: Held, flip: Flip) -> None:
         self.world = world
         self.copy = copy
         self.flip = flip
@@ -140,7 +111,7 @@ class FlippedStart:
         self.is_clean = any(CLEAN_SHUTDOWN_MARK in tree for tree in copy.trees)
         self.flipped = [dict(tree) for tree in copy.trees]
         self.flipped[flip.place][flip.path] = flip.of(self.flipped[flip.place][flip.path])
-        self.batches = [batch for batch in batches if not self.is_hit(batch)]
+        self.held = held.without(self.is_hit)
         self.machine = DamagedMachine(world, [disk_of(tree) for tree in self.flipped])
 
     def is_hit(self, batch: Batch) -> bool:
@@ -214,11 +185,11 @@ class FlippedStart:
     # -- a start that serves
 
     async def hidden(self) -> list[tuple[Batch, int]]:
-        """The whole batches that a client does not get, and with which error code."""
-        reader = BatchReader(self.machine, self.world.seed)
+        """What a client does not get although it is whole, as the batch that holds it, and with which error code."""
+        reader = CopyReader(self.machine)
         return [
             (batch, code)
-            for batch, code in await reader.read(self.batches)
+            for batch, code in await reader.read(self.held)
             if not (batch.topic in self.expiring and reader.is_below_start(batch, code))
         ]
 
@@ -229,81 +200,21 @@ class FlippedStart:
             # only a loss of power takes the note away up to where the metadata log was flushed
             is_stray = self.copy.is_power_lost and any("stray" in line for line in lines)
             is_stray = is_stray and self.flip.path.startswith(METADATA_DIRECTORY)
-            if not (lines and code in DAMAGED) and not is_cut and not is_stray:
+            if not (lines and code in REFUSED) and not is_cut and not is_stray:
                 raise self.violation(f"{batch.directory} {batch.base_offset} is not served: {code}; {lines}")
 
     def check_bytes(self) -> None:
         """Every whole batch lies somewhere on the disk still."""
         trees = [tree_of(disk) for disk in self.machine.disks]
-        moved = [batch for batch in self.batches if batch.topic not in self.expiring and not batch.is_in_place(trees)]
+        moved = [
+            batch for batch in self.held.batches if batch.topic not in self.expiring and not batch.is_in_place(trees)
+        ]
         if not moved:
             return
         everything = b"\0".join(data for tree in trees for data in tree.values())
         for batch in moved:
             if batch.data not in everything:
                 raise self.violation(f"{batch.directory} {batch.base_offset} is gone from the disk")
-
-
-class BatchReader:
-    """A client that looks for batches."""
-
-    def __init__(self, machine: DamagedMachine, seed: int) -> None:
-        self.machine = machine
-        self.random = Random(f"{seed}/{KIND}/reader")
-        self.log_starts: dict[str, int] = {}
-        self.served: dict[tuple[str, int], bytes] = {}
-
-    async def read(self, batches: list[Batch]) -> list[tuple[Batch, int]]:
-        """Those of `batches` that are not served, each with its error code."""
-        client = await self.connect()
-        codes: dict[Batch, int] = {}
-        for batch in batches:
-            if (batch.directory, batch.base_offset) not in self.served:
-                codes[batch] = await self.fetch(client, batch)
-        client.close()
-        served = self.served
-        return [
-            (batch, codes.get(batch, 0))
-            for batch in batches
-            if served.get((batch.directory, batch.base_offset)) != batch.data
-        ]
-
-    def is_below_start(self, batch: Batch, code: int) -> bool:
-        """Whether retention took the batch away."""
-        return code == OFFSET_OUT_OF_RANGE or batch.base_offset < self.log_starts.get(batch.directory, 0)
-
-    async def connect(self) -> BrokerClient:
-        try:
-            client = await BrokerClient.open(self.machine.network, "flips", self.machine.port, self.random)
-        except UnansweredError as error:
-            raise ViolationError(RULE, f"a node that started does not listen: {error}") from error
-        client.versions[ApiKey.FETCH] = FETCH_VERSION
-        return client
-
-    async def fetch(self, client: BrokerClient, batch: Batch) -> int:
-        """Takes what is served from the batch on; gives the error code."""
-        wanted = FetchPartition(partition=batch.partition, fetch_offset=batch.base_offset, partition_max_bytes=1 << 20)
-        request = FetchRequest(
-            max_wait_ms=0, min_bytes=0, max_bytes=1 << 22, topics=(FetchTopic(topic=batch.topic, partitions=(wanted,)),)
-        )
-        while True:
-            try:
-                response = await client.request(ApiKey.FETCH, request, FetchResponse)
-            except UnansweredError as error:
-                raise ViolationError(RULE, f"Fetch of {batch.directory} {batch.base_offset}: {error}") from error
-            answer = response.responses[0].partitions[0]
-            if answer.error_code in FINAL:
-                break
-            await asyncio.sleep(0.1)
-        self.log_starts[batch.directory] = max(answer.log_start_offset, self.log_starts.get(batch.directory, 0))
-        data = bytes(answer.records or b"")
-        try:
-            for at, header in iterate_batches(data):
-                if is_crc_valid(data, at, header.size):
-                    self.served[batch.directory, header.base_offset] = data[at : at + header.size]
-        except ProtocolError:
-            """The damaged batch is sent on; its reader sees that."""
-        return answer.error_code
 
 
 # -- what lies on a disk
@@ -331,42 +242,6 @@ def disk_of(tree: Tree) -> MemoryDisk:
         if name:
             disk.replace_file(path, data)
     return disk
-
-
-def whole_batches(copy: list[Tree], topics: list[SimulatedTopic]) -> list[Batch]:
-    """The batches that a start on `copy` serves: those of the topics that are not compacted, up to what a crash tore
-    off, from the log start offset on."""
-    found: dict[tuple[str, int], Batch] = {}
-    for tree in copy:
-        starts = decode_offsets(tree.get(LOG_START_OFFSET_CHECKPOINT, b""))
-        log_starts = {f"{key.topic}-{key.partition}": offset for key, offset in starts.items()}
-        for topic in topics:
-            if topic.is_compacted:
-                continue
-            for partition in range(topic.partitions):
-                directory = f"{topic.name}-{partition}"
-                for batch in _batches_of(tree, topic.name, partition):
-                    if batch.base_offset >= log_starts.get(directory, 0):
-                        found[directory, batch.base_offset] = batch
-    return list(found.values())
-
-
-def _batches_of(tree: Tree, topic: str, partition: int) -> list[Batch]:
-    paths = sorted(path for path in tree if re.fullmatch(rf"{re.escape(topic)}-{partition}/\d{{20}}\.log", path))
-    batches: list[Batch] = []
-    expected = None
-    for path in paths:
-        data = tree[path]
-        try:
-            for at, header in iterate_batches(data):
-                is_next = expected is None or header.base_offset == expected
-                if not is_next or not is_crc_valid(data, at, header.size):
-                    return batches
-                batches.append(Batch(topic, partition, header.base_offset, path, at, data[at : at + header.size]))
-                expected = header.next_offset
-        except ProtocolError:
-            return batches
-    return batches
 
 
 def end_of_records(data: bytes) -> int:

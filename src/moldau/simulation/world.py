@@ -385,14 +385,16 @@ class World:
         broker = self.node.broker
         try:
             broker.check()
+            known = self.high_watermarks
             for partition in broker.partitions:
-                known = self.high_watermarks.get(partition.number, -1)
-                if partition.high_watermark < known:
-                    raise ViolationError(
-                        "the high watermark never goes back",
-                        f"{partition.topic_partition}: {known} to {partition.high_watermark}",
-                    )
-                self.high_watermarks[partition.number] = partition.high_watermark
+                number, high_watermark = partition.number, partition.high_watermark
+                if high_watermark != known.get(number):
+                    if high_watermark < known.get(number, -1):
+                        raise ViolationError(
+                            "the high watermark never goes back",
+                            f"{partition.topic_partition}: {known[number]} to {high_watermark}",
+                        )
+                    known[number] = high_watermark
         except ViolationError as violation:
             self.violate(violation)
         except InvariantError as error:

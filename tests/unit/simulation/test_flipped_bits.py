@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from moldau.core.groups.records import OffsetRecord, encode_group_record
 from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offsets
 from moldau.errors import DamagedLogError
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
@@ -20,8 +21,8 @@ from moldau.simulation.flipped_bits import (
     draw_flip,
     end_of_records,
     tree_of,
-    whole_batches,
 )
+from moldau.simulation.flipped_reading import LastRecord, Position, held_by, is_last
 from moldau.simulation.kinds import settings_of
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.scenario import Scenario
@@ -30,13 +31,15 @@ from moldau.simulation.workloads.producers import PlainProducer
 from moldau.simulation.world import SimulatedTopic, World
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from moldau.wire.protocol.messages.produce import ProduceResponse
 from moldau.wire.records.builder import build_batch
+from moldau.wire.records.record import read_records
 
 TOPIC = SimulatedTopic("t", Uuid(bytes(16)), 1)
 SEGMENT = "t-0/00000000000000000000.log"
 LATER_SEGMENT = "t-0/00000000000000000004.log"
-DAMAGED, OUT_OF_RANGE = 2, 1
+DAMAGED, OUT_OF_RANGE, NOT_COORDINATOR = 2, 1, 16
 
 
 def batch(base_offset: int) -> bytes:
@@ -44,7 +47,7 @@ def batch(base_offset: int) -> bytes:
 
 
 def offsets_in(tree):
-    return [found.base_offset for found in whole_batches([tree], [TOPIC])]
+    return [found.base_offset for found in held_by([tree], [TOPIC]).batches]
 
 
 def test_the_whole_batches_of_a_copy_end_where_a_crash_tore_the_log():
@@ -53,6 +56,50 @@ def test_the_whole_batches_of_a_copy_end_where_a_crash_tore_the_log():
     assert offsets_in(tree | {LATER_SEGMENT: batch(6)}) == [0, 2]
     starts = encode_offsets({TopicPartition("t", 0): 2})
     assert offsets_in(tree | {LOG_START_OFFSET_CHECKPOINT: starts}) == [2, 4]
+
+
+COMPACTED = SimulatedTopic("c", Uuid(bytes(16)), 1, is_compacted=True)
+COMPACTED_SEGMENT = "c-0/00000000000000000000.log"
+
+
+def keyed(base_offset, *pairs):
+    return bytes(build_batch([(key, value, DEFAULT_NOW_MS, ()) for key, value in pairs], base_offset=base_offset))
+
+
+def test_of_a_compacted_topic_the_last_record_of_each_key_must_be_there():
+    tree = {COMPACTED_SEGMENT: keyed(0, (b"a", b"1"), (b"b", b"1")) + keyed(5, (b"a", b"2")) + keyed(9, (b"b", None))}
+    held = held_by([tree], [COMPACTED])
+    assert [(last.key, last.offset, last.value) for last in held.keys] == [(b"a", 5, b"2"), (b"b", 9, None)]
+    assert held.batches == []
+    hit = held.without(lambda batch: batch.base_offset == 9)
+    assert [last.key for last in hit.keys] == [b"a"]
+    assert held_by([tree | {"c-0/00000000000000000000.log.x.cleaned": b""}], [COMPACTED]).keys == []
+
+
+def test_the_last_record_of_a_key_is_served_as_it_is_and_a_tombstone_leaves_nothing_older():
+    tree = {COMPACTED_SEGMENT: keyed(0, (b"a", b"1"), (b"b", b"1")) + keyed(5, (b"a", b"2")) + keyed(9, (b"b", None))}
+    last_a, last_b = held_by([tree], [COMPACTED]).keys
+    records = {record.offset: record for record in read_records(keyed(5, (b"a", b"2")))}
+    assert is_last(last_a, records)
+    assert is_last(last_b, records)
+    older = {record.offset: record for record in read_records(keyed(0, (b"a", b"1"), (b"b", b"1")))}
+    assert not is_last(last_a, older)
+    assert not is_last(last_b, older)
+    changed = {record.offset: record for record in read_records(keyed(5, (b"a", b"3")))}
+    assert not is_last(last_a, changed)
+
+
+def commit(base_offset, offset, partition=0):
+    key = OffsetCommitKey("g", "t", partition)
+    value = None if offset is None else OffsetCommitValue(offset=offset, commit_timestamp=DEFAULT_NOW_MS)
+    return keyed(base_offset, encode_group_record(OffsetRecord(key, value)))
+
+
+def test_the_last_committed_offset_of_each_partition_must_be_there():
+    data = commit(0, 7) + commit(1, 8) + commit(2, 9, partition=1) + commit(3, None, partition=1)
+    held = held_by([{"__consumer_offsets-0/00000000000000000000.log": data}], [TOPIC])
+    assert [(p.group, p.topic, p.partition, p.offset) for p in held.positions] == [("g", "t", 0, 8), ("g", "t", 1, -1)]
+    assert held_by([{"__consumer_offsets-0/00000000000000000000.log": data}], [COMPACTED]).positions == []
 
 
 def test_a_flip_is_never_one_that_no_start_can_see():
@@ -75,7 +122,7 @@ def test_the_records_of_a_segment_end_behind_the_zeros_that_belong_to_its_last_b
     records = batch(0) + batch(2)
     assert records[-1] == 0
     assert end_of_records(records + bytes(100)) == len(records)
-    assert end_of_records(records[:-1] + bytes(0)) == len(records.rstrip(b"\0"))
+    assert end_of_records(records[:-1]) == len(records.rstrip(b"\0"))
     assert end_of_records(bytes(100)) == 0
 
 
@@ -104,9 +151,9 @@ def start_flipped(check, position, *, is_stopped=True):
         else:
             world.kill("process")
         copy = Copy([tree_of(disk) for disk in world.disks], is_power_lost=False)
-        batches = whole_batches(copy.trees, scenario.topics)
-        flip = Flip(0, "flushed-0/00000000000000000000.log", position(len(batches[0].data)), 2)
-        return await check(FlippedStart(world, scenario.topics, copy, batches, flip))
+        held = held_by(copy.trees, scenario.topics)
+        flip = Flip(0, "flushed-0/00000000000000000000.log", position(len(held.batches[0].data)), 2)
+        return await check(FlippedStart(world, scenario.topics, copy, held, flip))
 
     try:
         return loop.run_until_complete(run())
@@ -115,11 +162,25 @@ def start_flipped(check, position, *, is_stopped=True):
         loop.close()
 
 
+def test_what_a_group_and_a_key_lost_is_found():
+    async def check(start):
+        assert await start.machine.start() is None
+        batch = start.held.batches[0]
+        start.held.positions.append(Position(batch, "g", "flushed", 0, 5, start.world.clock.now_ms()))
+        start.held.positions.append(Position(batch, "g", "flushed", 0, 5, 0))  # it may have expired
+        start.held.keys.append(LastRecord(batch, batch.base_offset, b"key", b"other"))
+        # no group has ever committed here, so there is no coordinator
+        assert await start.hidden() == [(batch, 0), (batch, NOT_COORDINATOR)]
+        start.machine.kill()
+
+    start_flipped(check, lambda size: size + 70)
+
+
 @pytest.mark.parametrize("position", [lambda size: size + 8, lambda size: size + 70, lambda size: 2 * size + 1])
 @pytest.mark.parametrize("is_stopped", [True, False])
 def test_a_node_serves_or_reports_all_that_one_flipped_bit_left(position, is_stopped):
     async def check(start):
-        assert len(start.batches) == 2
+        assert len(start.held.batches) == 2
         await start.run()
 
     start_flipped(check, position, is_stopped=is_stopped)
@@ -128,7 +189,7 @@ def test_a_node_serves_or_reports_all_that_one_flipped_bit_left(position, is_sto
 def test_what_is_hidden_must_be_reported_and_what_is_reported_must_be_on_the_disk():
     async def check(start):
         assert await start.machine.start() is None
-        hidden = [(start.batches[0], DAMAGED)]
+        hidden = [(start.held.batches[0], DAMAGED)]
         start.machine.log.lines.clear()
         with pytest.raises(ViolationError, match="is not served: 2"):
             start.check_reported(hidden)
@@ -136,9 +197,9 @@ def test_what_is_hidden_must_be_reported_and_what_is_reported_must_be_on_the_dis
         start.check_reported(hidden)
         start.machine.log.lines.append("cut 100 bytes of flushed-0/00000000000000000000.log, a stray")
         with pytest.raises(ViolationError, match="is not served: 1"):
-            start.check_reported([(start.batches[0], OUT_OF_RANGE)])
+            start.check_reported([(start.held.batches[0], OUT_OF_RANGE)])
         start.check_bytes()
-        start.machine.disks[0].remove(start.batches[0].path)
+        start.machine.disks[0].remove(start.held.batches[0].path)
         with pytest.raises(ViolationError, match="is gone from the disk"):
             start.check_bytes()
         start.machine.kill()

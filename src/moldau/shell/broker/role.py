@@ -17,7 +17,7 @@ from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
-from moldau.errors import InvariantError, KafkaError, invariant, kafka_error
+from moldau.errors import InvariantError, KafkaError, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.checkpoints import Checkpoints
@@ -292,8 +292,5 @@ class Broker:
     def check(self) -> None:
         """The cheap invariants, for the simulator: after every event."""
         for partition in self.partitions:
-            log = partition.log
-            invariant(
-                partition.last_stable_offset <= partition.high_watermark <= log.log_end_offset,
-                f"{partition.topic_partition}: offsets out of order",
-            )
+            if not partition.last_stable_offset <= partition.high_watermark <= partition.log.log_end_offset:
+                raise InvariantError(f"{partition.topic_partition}: offsets out of order")

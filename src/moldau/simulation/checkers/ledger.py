@@ -130,6 +130,8 @@ class PartitionLedger:
         self.rules = rules
         self.sent = sent or SentTimes()
         self.epochs = EpochLedger(self.name)
+        self.contents: dict[bytes, list[tuple[int, Value]]] = {}
+        """What is in each batch that was read, by its bytes: every reader gets the same ones."""
         self.values: dict[int, Value] = {}
         self.offsets: dict[Value, int] = {}
         self.last_of_key: dict[int, int] = {}

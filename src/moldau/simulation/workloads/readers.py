@@ -101,8 +101,12 @@ def take_records(position: Position, records: Buffer, asked_offset: int, high_wa
     is_compacted = ledger.rules.is_compacted
     try:
         for at, header in iterate_batches(records):
-            if not is_crc_valid(records, at, header.size):
-                raise ViolationError("CRCs are valid", f"{ledger.name}: the batch at {header.base_offset}")
+            batch = bytes(records[at : at + header.size])
+            values = ledger.contents.get(batch)
+            if values is None:
+                if not is_crc_valid(batch, 0, header.size):
+                    raise ViolationError("CRCs are valid", f"{ledger.name}: the batch at {header.base_offset}")
+                values = ledger.contents[batch] = [(record.offset, Value.of(record)) for record in read_records(batch)]
             if next_offset is None:
                 is_behind = is_compacted and header.base_offset > asked_offset
                 if not is_behind and not header.base_offset <= asked_offset < header.next_offset:
@@ -116,13 +120,12 @@ def take_records(position: Position, records: Buffer, asked_offset: int, high_wa
                     "reads stay below the high watermark", f"{ledger.name}: {header.last_offset}, {high_watermark}"
                 )
             ledger.epochs.read(header.base_offset, header.next_offset, header.partition_leader_epoch)
-            for record in read_records(records[at : at + header.size]):
-                if record.offset != next_offset:
-                    took_over(ledger, next_offset, record.offset, asked_offset)
-                value = Value.of(record)
-                ledger.read(record.offset, value)
-                position.seen[record.offset] = value
-                next_offset = record.offset + 1
+            for offset, value in values:
+                if offset != next_offset:
+                    took_over(ledger, next_offset, offset, asked_offset)
+                ledger.read(offset, value)
+                position.seen[offset] = value
+                next_offset = offset + 1
             if next_offset != header.next_offset:
                 took_over(ledger, next_offset, header.next_offset, asked_offset)
                 next_offset = header.next_offset
