@@ -209,7 +209,7 @@ def _resolve(
         raise ValueError(f"offset {wrong[0]}: only -2 (earliest) and -1 (latest) are below 0")
     found = list_offsets(client, asked, isolation_level=_isolation_level(isolation)) if asked else {}
     return {
-        partition: spec[partition] if spec[partition] >= 0 else found[TopicPartition(topic, partition)].offset
+        partition: spec[partition] if spec[partition] >= 0 else found[TopicPartition(topic, partition)]
         for partition in partitions
     }
 
@@ -403,7 +403,7 @@ class RangeReader:
 
     def _skip_lost(self, partition: TopicPartition) -> None:
         position, end = self.positions[partition], self._ends[partition]
-        earliest = list_offsets(self._client, {partition: EARLIEST_TIMESTAMP})[partition].offset
+        earliest = list_offsets(self._client, {partition: EARLIEST_TIMESTAMP})[partition]
         # behind the log's end (it was truncated) nothing of the range is left either
         behind = earliest if position < earliest < end else end
         offsets = f"offsets {position} to {behind - 1} are" if behind - position > 1 else f"offset {position} is"

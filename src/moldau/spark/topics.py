@@ -58,8 +58,7 @@ class SubscribedTopics:
         """Offsets for LATEST (the last stable offset), EARLIEST or times in ms; -1 where no record is so late."""
         if not wanted:
             return {}
-        found = list_offsets(self._client, wanted, isolation_level=READ_COMMITTED)
-        return {partition: found[partition].offset for partition in wanted}
+        return list_offsets(self._client, wanted, isolation_level=READ_COMMITTED)
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Shows these offsets as the group's. The group has no members and needs none."""

@@ -48,7 +48,6 @@ def test_brokers_are_asked_after_the_bootstrap_servers_and_a_changed_address_is_
     assert metadata.note_address(4, ("d", 4))
     assert metadata.address_of(4) == ("d", 4)
     assert metadata.candidates() == [*BOOTSTRAP, ("d", 4)]
-    assert metadata.broker_ids() == [4]
 
 
 def test_topics_are_remembered_until_an_answer_says_that_they_are_gone():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.protocol.connection import MAX_IN_FLIGHT, ClientProtocol
+from moldau.client.protocol.connection import MAX_IN_FLIGHT, MAX_RESPONSE_BYTES, ClientProtocol
 from moldau.errors import InvariantError, KafkaError, ProtocolError
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.codec import encode_message
@@ -89,9 +89,10 @@ def test_an_answer_to_another_request_is_refused():
 
 
 def test_the_length_of_an_answer_is_bounded_and_another_protocol_is_named():
-    protocol = ClientProtocol("broker:9092", max_response_bytes=1_000)
-    assert protocol.response_length(b"\x00\x00\x03\xe8") == 1_000
-    for prefix, words in ((b"\x00\x00\x03\xe9", "a frame of 1001 bytes"), (b"HTTP", "an HTTP server")):
+    protocol = ClientProtocol("broker:9092")
+    assert protocol.response_length(MAX_RESPONSE_BYTES.to_bytes(4, "big")) == MAX_RESPONSE_BYTES
+    longer = (MAX_RESPONSE_BYTES + 1).to_bytes(4, "big")
+    for prefix, words in ((longer, f"a frame of {MAX_RESPONSE_BYTES + 1} bytes"), (b"HTTP", "an HTTP server")):
         with pytest.raises(ProtocolError, match=rf"^broker:9092: .*{words}"):
             protocol.response_length(prefix)
 

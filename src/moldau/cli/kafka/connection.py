@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from moldau.cli.arguments import input_path
 from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka.options import ArgumentError, Arguments
-from moldau.client.admin.client import REQUEST_TIMEOUT_MS, ClusterAdmin
+from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
+from moldau.client.blocking.connection import REQUEST_TIMEOUT_MS
 from moldau.shell.io.tcp import TCP
 
 _INT_SETTINGS = ("request.timeout.ms", "default.api.timeout.ms")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TypeVar
 
 import msgspec
 
 from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.connection import ClientConnection
+from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 
-CONNECT_TIMEOUT_MS = 10_000
-"""Also for the versions: a broker that recovers accepts connections, and answers only once it is done."""
-REQUEST_TIMEOUT_MS = 30_000
 RETRY_TIMEOUT_MS = 15_000
 """How long a coordinator or leader that is on its way is waited for."""
 
@@ -49,7 +45,6 @@ class ClusterAdmin:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
     ) -> None:
-        self.bootstrap_servers = bootstrap_servers
         self.request_timeout_ms = request_timeout_ms
         self.client = ClusterClient(
             dialer,
@@ -64,9 +59,7 @@ class ClusterAdmin:
     def __enter__(self) -> ClusterAdmin:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.close()
 
     def ask(self, api_key: ApiKey, request: msgspec.Struct, response: type[ResponseType]) -> ResponseType:

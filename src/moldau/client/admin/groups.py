@@ -9,12 +9,12 @@ import msgspec
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.client.blocking.offsets import commit_offsets, committed_offsets
-from moldau.client.protocol.offsets import CommittedOffset, by_topic
+from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR, CommittedOffset, by_topic, coordinator_request
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.consumer_protocol import assigned_partitions
-from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
 from moldau.wire.protocol.messages.group_admin import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -34,7 +34,6 @@ from moldau.wire.protocol.messages.groups_classic import (
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 DEAD, EMPTY = "Dead", "Empty"
-_FIND_ONE_COORDINATOR = 3
 
 
 class GroupMember(msgspec.Struct, frozen=True):
@@ -130,9 +129,9 @@ def _describe_consumer_group(
 def _coordinator(admin: ClusterAdmin, group_id: str) -> tuple[int, str]:
     def find() -> tuple[int, str]:
         connection = admin.client.any_connection()
-        request = FindCoordinatorRequest(key=group_id, key_type=0)
+        request = coordinator_request(group_id)
         response = connection.request(
-            ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse, max_version=_FIND_ONE_COORDINATOR
+            ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse, max_version=FIND_ONE_COORDINATOR
         )
         if response.error_code:
             raise error_of(response.error_code, response.error_message)

@@ -16,7 +16,7 @@ from moldau.client.protocol.offsets import (
     LATEST_TIMESTAMP,
     READ_UNCOMMITTED,
     CommittedOffset,
-    FoundOffset,
+    Offsets,
     by_topic,
     list_offsets_request,
     take_offsets,
@@ -25,8 +25,6 @@ from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsResponse
-
-Offsets = dict[TopicPartition, int]
 
 
 def starts(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -43,8 +41,7 @@ def at_time(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp
 
 
 def _ask(admin: ClusterAdmin, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
-    found = list_offsets(admin.client, dict.fromkeys(partitions, timestamp_ms), isolation_level=READ_UNCOMMITTED)
-    return {partition: row.offset for partition, row in found.items()}
+    return list_offsets(admin.client, dict.fromkeys(partitions, timestamp_ms), isolation_level=READ_UNCOMMITTED)
 
 
 def known(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps_ms: int) -> list[Offsets]:
@@ -61,7 +58,7 @@ def known(admin: ClusterAdmin, partitions: Iterable[TopicPartition], *timestamps
 
 
 def _known_at(admin: ClusterAdmin, led: Mapping[int, Mapping[TopicPartition, int]], timestamp_ms: int) -> Offsets:
-    found: dict[TopicPartition, FoundOffset] = {}
+    found: Offsets = {}
     for leader_id, epochs in led.items():
         request = list_offsets_request(dict.fromkeys(epochs, timestamp_ms), epochs, READ_UNCOMMITTED)
         try:
@@ -69,7 +66,7 @@ def _known_at(admin: ClusterAdmin, led: Mapping[int, Mapping[TopicPartition, int
             take_offsets(connection.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse), found)
         except KafkaError:
             continue
-    return {partition: row.offset for partition, row in found.items()}
+    return found
 
 
 # --- the plan of a reset ---

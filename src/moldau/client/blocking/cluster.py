@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import TypeVar
 
 from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
@@ -79,9 +78,7 @@ class ClusterClient:
     def __enter__(self) -> ClusterClient:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def open_connection(self, host: str, port: int) -> ClientConnection:
@@ -130,10 +127,6 @@ class ClusterClient:
         """Notes where a broker listens; a changed address drops the connection to the old one."""
         if self._metadata.note_address(broker_id, (host, port)) and broker_id in self._connections:
             self._connections.pop(broker_id).close()
-
-    def broker_ids(self) -> list[int]:
-        """The brokers that an answer named, sorted."""
-        return self._metadata.broker_ids()
 
     # --- metadata ---
 

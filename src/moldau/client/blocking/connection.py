@@ -10,12 +10,11 @@ retriable) and leaves the connection closed: what was in flight is unknown to th
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TypeVar
 
 import msgspec
 
-from moldau.client.protocol.connection import MAX_RESPONSE_BYTES, SOFTWARE_NAME, ClientProtocol
+from moldau.client.protocol.connection import SOFTWARE_NAME, ClientProtocol
 from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
 from moldau.ports import Dialer, Stream
 from moldau.wire.protocol.api_keys import ApiKey
@@ -43,14 +42,13 @@ class ClientConnection:
         client_id: str = SOFTWARE_NAME,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
-        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         self.host = host
         self.port = port
-        # the versions are a part of connecting: a broker that accepts and then says nothing gets no more time
+        # the versions are a part of connecting: a broker that recovers accepts, and answers only once it is done
         self.request_timeout_ms = connect_timeout_ms
         self._monotonic_ms = dialer.monotonic_ms
-        self._protocol = ClientProtocol(str(self), client_id=client_id, max_response_bytes=max_response_bytes)
+        self._protocol = ClientProtocol(str(self), client_id=client_id)
         self._read_ahead = b""
         self._stream: Stream | None = dialer.dial(host, port, connect_timeout_ms)
         try:
@@ -85,9 +83,7 @@ class ClientConnection:
     def __enter__(self) -> ClientConnection:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __str__(self) -> str:

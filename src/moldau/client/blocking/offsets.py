@@ -5,7 +5,7 @@ Functions over a ClusterClient; each retries what is worth retrying, within the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import ClientConnection
@@ -15,11 +15,10 @@ from moldau.client.protocol.offsets import (
     OFFSET_FETCH_ONE_GROUP,
     READ_COMMITTED,
     CommittedOffset,
-    FoundOffset,
+    Offsets,
     check_commit,
     check_coordinator,
     commit_request,
-    committed_request,
     coordinator_request,
     list_offsets_request,
     take_committed,
@@ -30,18 +29,19 @@ from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsResponse
-from moldau.wire.protocol.messages.offsets import OffsetCommitResponse, OffsetFetchResponse
+from moldau.wire.protocol.messages.offsets import OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 
 
 def list_offsets(
     client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = READ_COMMITTED
-) -> dict[TopicPartition, FoundOffset]:
-    """For each partition the first offset at or after its timestamp (ms), or its end (LATEST, EARLIEST_TIMESTAMP).
+) -> Offsets:
+    """For each partition the first offset at or after its timestamp (ms), or its end (LATEST, EARLIEST_TIMESTAMP); -1
+    where no record is that late.
 
     The latest offset of READ_COMMITTED is the last stable offset, of READ_UNCOMMITTED the high watermark.
     """
-    found: dict[TopicPartition, FoundOffset] = {}
+    found: Offsets = {}
     backoff = client.backoff()
     while True:
         missing = {partition: timestamps[partition] for partition in timestamps if partition not in found}
@@ -61,7 +61,7 @@ def _list_offsets_once(
     client: ClusterClient,
     timestamps: Mapping[TopicPartition, int],
     isolation_level: int,
-    found: dict[TopicPartition, FoundOffset],
+    found: Offsets,
 ) -> None:
     first_error: KafkaError | None = None
     for leader_id, partitions in client.group_by_leader(timestamps).items():
@@ -90,14 +90,12 @@ def find_coordinator(client: ClusterClient, group_id: str) -> ClientConnection:
     return client.connection_to(response.node_id)
 
 
-def commit_offsets(
-    client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int], *, metadata: str = ""
-) -> None:
+def commit_offsets(client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Stores a group's next offsets without being a member, so that lag shows in any Kafka tool.
 
     Raises UNKNOWN_MEMBER_ID while the group has living members: then the positions are theirs.
     """
-    request = commit_request(group_id, offsets, metadata)
+    request = commit_request(group_id, offsets)
 
     def commit() -> None:
         response = find_coordinator(client, group_id).request(
@@ -109,11 +107,9 @@ def commit_offsets(
         client.retry(commit)
 
 
-def committed_offsets(
-    client: ClusterClient, group_id: str, partitions: Iterable[TopicPartition] | None = None
-) -> dict[TopicPartition, CommittedOffset]:
-    """A group's positions, of these partitions or (None) of all; those without a position are left out."""
-    request = committed_request(group_id, partitions)
+def committed_offsets(client: ClusterClient, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    """All positions of a group."""
+    request = OffsetFetchRequest(group_id=group_id, topics=None)
 
     def fetch() -> dict[TopicPartition, CommittedOffset]:
         response = find_coordinator(client, group_id).request(

@@ -42,18 +42,10 @@ class PendingRequest(msgspec.Struct, frozen=True):
 class ClientProtocol:
     """One connection's state. `peer` names the broker in errors, as host:port."""
 
-    def __init__(
-        self,
-        peer: str,
-        *,
-        client_id: str = SOFTWARE_NAME,
-        max_response_bytes: int = MAX_RESPONSE_BYTES,
-        first_correlation_id: int = 0,
-    ) -> None:
+    def __init__(self, peer: str, *, client_id: str = SOFTWARE_NAME, first_correlation_id: int = 0) -> None:
         self.peer = peer
         self.pending: deque[PendingRequest] = deque()
         self._client_id = client_id
-        self._max_response_bytes = max_response_bytes
         self._next_correlation_id = first_correlation_id
         self._versions: dict[int, tuple[int, int]] = {}
         self._asked_versions_in = _API_VERSIONS_VERSION
@@ -114,7 +106,7 @@ class ClientProtocol:
     def response_length(self, prefix: Buffer) -> int:
         """How many bytes follow the first four of an answer. Raises ProtocolError for what is no answer."""
         try:
-            return decode_frame_length(prefix, max_bytes=self._max_response_bytes)
+            return decode_frame_length(prefix, max_bytes=MAX_RESPONSE_BYTES)
         except ProtocolError as error:
             raise ProtocolError(f"{self.peer}: {error}") from error
 

@@ -102,10 +102,6 @@ class ClusterMetadata:
         self._addresses[broker_id] = address
         return before not in (None, address)
 
-    def broker_ids(self) -> list[int]:
-        """The brokers that an answer named, sorted."""
-        return sorted(self._addresses)
-
     # --- topics ---
 
     @staticmethod

@@ -21,8 +21,6 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
 
@@ -36,12 +34,7 @@ OFFSET_FETCH_ONE_GROUP: Final = 7
 FIND_ONE_COORDINATOR: Final = 3
 
 
-class FoundOffset(msgspec.Struct, frozen=True):
-    """An offset and the timestamp of its record; both -1 where no record is that late."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
+Offsets = dict[TopicPartition, int]
 
 
 class CommittedOffset(msgspec.Struct, frozen=True):
@@ -49,7 +42,6 @@ class CommittedOffset(msgspec.Struct, frozen=True):
 
     offset: int
     leader_epoch: int
-    metadata: str
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
@@ -81,7 +73,7 @@ def list_offsets_request(
     return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=30_000)
 
 
-def take_offsets(response: ListOffsetsResponse, found: dict[TopicPartition, FoundOffset]) -> KafkaError | None:
+def take_offsets(response: ListOffsetsResponse, found: Offsets) -> KafkaError | None:
     """Puts the offsets of an answer into `found`; gives the first error in it."""
     first_error: KafkaError | None = None
     for topic in response.topics:
@@ -91,7 +83,7 @@ def take_offsets(response: ListOffsetsResponse, found: dict[TopicPartition, Foun
                 refusal = kafka_error(row.error_code)
                 first_error = first_error or kafka_error(refusal.code, f"offsets of {partition}: {refusal.name}")
             else:
-                found[partition] = FoundOffset(row.offset, row.timestamp, row.leader_epoch)
+                found[partition] = row.offset
     return first_error
 
 
@@ -106,17 +98,13 @@ def check_coordinator(response: FindCoordinatorResponse, group_id: str) -> None:
         raise kafka_error(response.error_code, response.error_message or f"coordinator of group {group_id!r}")
 
 
-def commit_request(group_id: str, offsets: Mapping[TopicPartition, int], metadata: str) -> OffsetCommitRequest:
+def commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
     """For versions up to OFFSET_COMMIT_BY_NAME; from outside of the group, without being a member."""
     topics = tuple(
         OffsetCommitRequestTopic(
             name=topic,
             partitions=tuple(
-                OffsetCommitRequestPartition(
-                    partition_index=partition.partition,
-                    committed_offset=offsets[partition],
-                    committed_metadata=metadata,
-                )
+                OffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offsets[partition])
                 for partition in partitions
             ),
         )
@@ -133,17 +121,6 @@ def check_commit(response: OffsetCommitResponse, group_id: str) -> None:
                 raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
 
 
-def committed_request(group_id: str, partitions: Iterable[TopicPartition] | None) -> OffsetFetchRequest:
-    """For versions up to OFFSET_FETCH_ONE_GROUP; None asks for all that the group has committed."""
-    topics = None
-    if partitions is not None:
-        topics = tuple(
-            OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(row.partition for row in rows))
-            for topic, rows in by_topic(partitions).items()
-        )
-    return OffsetFetchRequest(group_id=group_id, topics=topics)
-
-
 def take_committed(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, CommittedOffset]:
     """A group's positions; partitions without one are left out. Raises KafkaError."""
     if response.error_code:
@@ -155,6 +132,6 @@ def take_committed(response: OffsetFetchResponse, group_id: str) -> dict[TopicPa
                 raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
             if row.committed_offset >= 0:
                 found[TopicPartition(topic.name, row.partition_index)] = CommittedOffset(
-                    row.committed_offset, row.committed_leader_epoch, row.metadata or ""
+                    row.committed_offset, row.committed_leader_epoch
                 )
     return found

@@ -62,7 +62,7 @@ class GroupOffsets:
                 list_offsets(self._client, dict.fromkeys(partitions, which), isolation_level=READ_UNCOMMITTED)
                 for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
             )
-            return {one: (firsts[one].offset, ends[one].offset) for one in partitions}
+            return {one: (firsts[one], ends[one]) for one in partitions}
         except KafkaError as error:
             raise GroupError(f"the offsets of topic {topic} could not be read: {error}") from error
 
