@@ -40,6 +40,8 @@ _moldau() {
     found=("${(@f)$(moldau completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
     if [[ -n "$found" ]]; then compadd -a found; else _files; fi
 }
+# a zsh without a ~/.zshrc of its own has no completion yet
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 compdef _moldau moldau
 """,
     "fish": """function __moldau_words

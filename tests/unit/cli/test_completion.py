@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +96,29 @@ COMP_WORDS=({given}); COMP_CWORD={len(typed)}; exec 9>&1; _moldau
 def test_the_script_is_one_that_the_shell_can_read(shell: str) -> None:
     done = subprocess.run([shell, "-n"], input=SCRIPTS[shell], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+COMPLETE_TOPICS_CR = {
+    "bash": 'eval "$(moldau completion bash)"; COMP_WORDS=(moldau topics cr); COMP_CWORD=2; _moldau; echo $COMPREPLY',
+    # outside of its line editor zsh has no compadd: the test's own prints what is offered
+    "zsh": 'eval "$(moldau completion zsh)"; compadd() { print -r -- ${(P)2} }; '
+    "words=(moldau topics cr); CURRENT=3; ${_comps[moldau]}",
+    "fish": "moldau completion fish | source; complete -C 'moldau topics cr'",
+}
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SCRIPTS if shutil.which(shell)])
+def test_a_shell_without_settings_of_its_own_completes_a_word(shell: str, tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [shell, *(["-f"] if shell == "zsh" else []), "-c", COMPLETE_TOPICS_CR[shell]],
+        env={"PATH": path, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("create\n", "")
 
 
 @pytest.mark.parametrize(
