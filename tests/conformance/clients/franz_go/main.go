@@ -144,6 +144,22 @@ func readAndCommit(ctx context.Context, asked request) ([]record, error) {
 	return found, consumer.CommitUncommittedOffsets(ctx)
 }
 
+func writeInTransaction(ctx context.Context, asked request) error {
+	writer, err := client(kgo.TransactionalID(asked.Name))
+	if err != nil {
+		return err
+	}
+	defer writer.Close()
+	if err := writer.BeginTransaction(); err != nil {
+		return err
+	}
+	record := &kgo.Record{Topic: asked.Topic, Value: []byte("in a transaction")}
+	if err := writer.ProduceSync(ctx, record).FirstErr(); err != nil {
+		return err
+	}
+	return writer.EndTransaction(ctx, kgo.TryCommit)
+}
+
 func administer(ctx context.Context, asked request) (any, error) {
 	connection, err := client()
 	if err != nil {
@@ -230,6 +246,8 @@ func answer(asked request) (any, error) {
 		return read(ctx, asked)
 	case "read_and_commit":
 		return readAndCommit(ctx, asked)
+	case "write_in_transaction":
+		return nil, writeInTransaction(ctx, asked)
 	}
 	return administer(ctx, asked)
 }

@@ -83,6 +83,11 @@ public class Driver {
                 return read(asked, topic);
             case "read_and_commit":
                 return readAndCommit(asked, topic);
+            case "write_in_transaction":
+                writeInTransaction(topic, asked.get("name").asText());
+                return JSON.nullNode();
+            case "read_by_consumer_protocol":
+                return readByConsumerProtocol(asked, topic);
             default:
                 if (admin == null) {
                     admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "client.id", "java"));
@@ -108,6 +113,27 @@ public class Driver {
             for (Future<RecordMetadata> one : sent) {
                 one.get();
             }
+        }
+    }
+
+    static void writeInTransaction(String topic, String name) throws Exception {
+        Map<String, Object> settings = Map.of(
+                "bootstrap.servers", bootstrap, "client.id", "java", "transactional.id", name);
+        try (var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            producer.send(new ProducerRecord<>(topic, "in a transaction".getBytes())).get();
+            producer.commitTransaction();
+        }
+    }
+
+    static JsonNode readByConsumerProtocol(JsonNode asked, String topic) {
+        Map<String, Object> settings = Map.of(
+                "bootstrap.servers", bootstrap, "client.id", "java", "auto.offset.reset", "earliest",
+                "group.id", asked.get("group").asText(), "group.protocol", "consumer");
+        try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(List.of(topic));
+            return collect(consumer, asked.get("count").asInt());
         }
     }
 

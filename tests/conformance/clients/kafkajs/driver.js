@@ -87,6 +87,17 @@ const operations = {
   },
   read: ({ topic, partition, count, group }) => collect(topic, group, count, partition, false),
   read_and_commit: ({ topic, group, count }) => collect(topic, group, count, null, true),
+  async write_in_transaction({ topic, name }) {
+    const writer = kafka.producer({ transactionalId: name, idempotent: true, maxInFlightRequests: 1 });
+    await writer.connect();
+    try {
+      const transaction = await writer.transaction();
+      await transaction.send({ topic, messages: [{ value: "in a transaction" }] });
+      await transaction.commit();
+    } finally {
+      await writer.disconnect();
+    }
+  },
   async add_partitions({ topic, total }) {
     await (await theAdmin()).createPartitions({ topicPartitions: [{ topic, count: total }] });
   },
