@@ -6,22 +6,21 @@ watermark's delay, closes every window; then everything is read back and must ad
 
 from __future__ import annotations
 
-import logging
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
 import msgspec
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.topics import create_topic
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.protocol.retries import RETRY_TIMEOUT_MS
 from moldau.errors import KafkaError, MoldauError, ProtocolError
@@ -44,6 +43,7 @@ from moldau.products.pipelines.logs import logs_to
 from moldau.products.pipelines.runner import what_failed
 from moldau.shell.io.tcp import TCP
 
+CLIENT_ID = "moldau-demo"
 PARTITIONS = 4
 TURN_SECONDS = 0.2
 CATCH_UP_SECONDS = 180.0
@@ -131,9 +131,9 @@ class _Job:
     def start(self) -> None:
         from moldau.spark import open_session, spark_error
 
-        topics = [NewTopic(self._topic, PARTITIONS, 1), NewTopic(self._windows_output.topic, 2, 1)]
+        topics = {self._topic: PARTITIONS, self._windows_output.topic: 2}
         if isinstance(self._feed, MetricsFeed):
-            topics.append(NewTopic(self._anomalies_output.topic, 1, 1))
+            topics[self._anomalies_output.topic] = 1
         _create_topics(self._servers, topics)
         # the plan of every micro-batch is small: Spark's own adaptive re-planning costs more than it can save
         spark = open_session(
@@ -325,19 +325,20 @@ class _Job:
 def _reach(servers: str) -> None:
     """Raises DemoError in one sentence where no broker answers; Spark and the other clients would need many."""
     try:
-        with ClusterClient(TCP, servers, client_id="moldau-demo") as client:
+        with ClusterClient(TCP, servers, client_id=CLIENT_ID) as client:
             client.retry(client.any_connection)
     except (KafkaError, ProtocolError, ValueError) as error:
         raise DemoError(str(error)) from error
 
 
-def _create_topics(servers: str, topics: list[NewTopic]) -> None:
-    admin = AdminClient({"bootstrap.servers": servers}, logger=logging.getLogger("moldau.demo"))
-    for topic, made in admin.create_topics(topics).items():
-        try:
-            made.result(30)
-        except KafkaException as error:
-            raise DemoError(f"topic {topic} was not created: {error.args[0]}") from error
+def _create_topics(servers: str, topics: Mapping[str, int]) -> None:
+    """Creates topics of so many partitions. Raises DemoError."""
+    with ClusterAdmin(TCP, servers, client_id=CLIENT_ID) as admin:
+        for topic, partitions in topics.items():
+            try:
+                create_topic(admin, topic, partitions=partitions, replication_factor=1)
+            except (KafkaError, ProtocolError) as error:
+                raise DemoError(f"topic {topic} was not created: {error}") from error
 
 
 def _make_output(output: Path) -> None:
