@@ -11,7 +11,8 @@ from moldau.wire.protocol.api_keys import API_VERSIONS, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
+"""For a whole frame of 100 MiB on a busy machine, too: only a broker that is mute makes a test wait so long."""
 
 
 class Closed(Exception):

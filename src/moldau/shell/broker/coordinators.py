@@ -366,8 +366,8 @@ class Coordinators:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `__consumer_offsets` is there."""
-        return OFFSETS_TOPIC in self._broker.image.topics_by_name
+        """Whether `__consumer_offsets` is there and served: the metadata names the topic some turns before that."""
+        return OFFSETS_TOPIC in self._broker.image.topics_by_name and (self._creating is None or self._creating.done())
 
     async def ensure_topic(self) -> None:
         """Creates `__consumer_offsets` unless it is there; concurrent callers share one creation. Raises KafkaError."""

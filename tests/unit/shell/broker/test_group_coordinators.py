@@ -79,6 +79,19 @@ async def delete_topic(node: Any, name: str) -> None:
     assert [result.error_code for result in answer.responses] == [0]
 
 
+async def test_whoever_finds_a_coordinator_is_served_though_another_client_is_making_the_topic(start_node: Any) -> None:
+    node = await start_node(SETTINGS | {"offsets.topic.num.partitions": "100"})
+    first, others = node.connect(), [node.connect() for _ in range(40)]
+    first.send(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    for number, client in enumerate(others):
+        client.send(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+        await node.turns(1)
+        for answer in client.answers():
+            assert answer.error_code == 0
+            assert (await join(client, 10_000, f"g{number}")).error_code == 0
+    assert [answer.error_code for answer in first.answers()] == [0]
+
+
 @pytest.mark.parametrize("step_ms", [-HOUR_MS, 0])
 async def test_a_silent_member_is_out_after_its_session_though_the_clock_was_set_back(
     start_node: Any, step_ms: int
