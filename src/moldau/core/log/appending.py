@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 
 import msgspec
 
+from moldau.core.log.producer_state import ProducerState
+from moldau.core.log.recovery import take_in_batch
+from moldau.core.log.segment import Segment, load_transactions, save_transactions
+from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import ProtocolError, kafka_error
 from moldau.types import Buffer
 from moldau.wire.records.batch import (
     CONTROL_FLAG,
     LENGTH_OVERHEAD,
+    BatchHeader,
     iterate_batches,
     patch_base_offset,
     set_log_append_time,
@@ -89,3 +95,27 @@ def patch_own(
     if not placed or end != len(buffer):
         raise ProtocolError("what a coordinator appends is not a row of whole batches")
     return buffer, placed
+
+
+def copied_batches(batches: Buffer, log_end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The whole batches of another copy of the log, in order. Raises ProtocolError for one that begins below the end of
+    what was there before it."""
+    view = memoryview(batches)
+    for position, header in iterate_batches(batches):
+        if header.base_offset < log_end_offset or header.last_offset_delta < 0:
+            raise ProtocolError(f"a batch of offset {header.base_offset} where the log ends at {log_end_offset}")
+        yield header, view[position : position + header.size]
+        log_end_offset = header.next_offset
+
+
+def take_in_copied(
+    segment: Segment, producers: ProducerState, header: BatchHeader, batch: memoryview, now_ms: int
+) -> None:
+    """The producer of a batch that was copied into `segment`, and the transaction that it may abort."""
+    if header.producer_id < 0:
+        return
+    aborted: list[AbortedTransaction] = []
+    data = bytes(batch) if header.is_control else b""
+    take_in_batch(producers, msgspec.structs.astuple(header), data, 0, header.size, now_ms, aborted)
+    if aborted:
+        save_transactions(segment, [*load_transactions(segment), *aborted])

@@ -309,6 +309,19 @@ class LogDirectory:
             plan.run()
             self.checkpointed(plan)
 
+    def truncate(self, topic_partition: TopicPartition, offset: int, now_ms: int) -> None:
+        """`Log.truncate_to`, which a crash may interrupt anywhere: no checkpoint ever says that what is cut is on the
+        disk, for a start would call it lost. Waits. Raises as a CheckpointPlan."""
+        log = self.logs[topic_partition]
+        # a batch that reaches beyond the offset goes too, but none of an older segment
+        floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=0)
+        if floor < log.recovery_point and offset < log.log_end_offset:
+            log.recovery_point = floor
+            plan = self._plan({RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each()})
+            plan.run()
+            self.checkpointed(plan)
+        log.truncate_to(offset, now_ms)
+
     def detach(self, topic_partition: TopicPartition) -> None:
         """The partition lies elsewhere now: its log is closed, its files and its checkpoints stay until `discard`."""
         log = self._leaving[topic_partition] = self.logs.pop(topic_partition)
@@ -357,10 +370,9 @@ class LogDirectory:
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointPlan:
         """The offset checkpoints as they should be now; `run()` writes them, in Workers."""
-        here = {**self._leaving, **self.logs}
         plan = self._plan(
             {
-                RECOVERY_POINT_CHECKPOINT: {key: log.recovery_point for key, log in here.items()},
+                RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each(),
                 LOG_START_OFFSET_CHECKPOINT: self._start_offsets(),
                 HIGH_WATERMARK_CHECKPOINT: {key: high_watermarks[key] for key in self.logs if key in high_watermarks},
                 CLEANER_OFFSET_CHECKPOINT: self._cleaned_offsets(),
@@ -396,6 +408,9 @@ class LogDirectory:
 
     def _plan(self, offsets: dict[str, dict[TopicPartition, int]]) -> CheckpointPlan:
         return CheckpointPlan(self.disk, self.health, self._written, offsets)
+
+    def _recovery_point_of_each(self) -> dict[TopicPartition, int]:
+        return {key: log.recovery_point for key, log in (*self._leaving.items(), *self.logs.items())}
 
     def _start_offsets(self) -> dict[TopicPartition, int]:
         """Also those that a file's name says: a crash of the machine may bring back files that retention took."""

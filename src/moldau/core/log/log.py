@@ -16,7 +16,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size, patch_own, writable
+from moldau.core.log.appending import (
+    Appended,
+    AppendOrigin,
+    check_batch_size,
+    copied_batches,
+    patch_own,
+    take_in_copied,
+    writable,
+)
 from moldau.core.log.cut import Cut
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.log.flush import FlushPlan
@@ -268,6 +276,18 @@ class Log:
             self._take_in(segment, start + batch.position, batch.size, *batch.place, leader_epoch)
         return Appended(base_offset, last_offset, stamp_ms, self.log_start_offset)
 
+    def append_copied(self, batches: Buffer, now_ms: int) -> None:
+        """Takes whole batches of another copy of this log as they are, at their own offsets: a follower's append.
+
+        Raises ProtocolError for a batch that overlaps what is there, StorageFullError, StorageFailedError; the batches
+        before it are in the log then.
+        """
+        for header, batch in copied_batches(batches, self.log_end_offset):
+            segment = self._segment_for(header.size, header.last_offset, header.max_timestamp, now_ms)
+            place = self._write(segment, batch), header.size, header.base_offset, header.last_offset
+            self._take_in(segment, *place, header.max_timestamp, header.partition_leader_epoch)
+            take_in_copied(segment, self.producer_state, header, batch, now_ms)
+
     def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes a batch: the active one, or a new one."""
         settings = self.settings
@@ -342,6 +362,8 @@ class Log:
         state, leader epochs and recovery point go back with it.
         """
         if offset >= self.log_end_offset:
+            # a leader that appended nothing noted its epoch at the log end, and the next leader never heard of it
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         self.health.check()
         for segment in self.segments:

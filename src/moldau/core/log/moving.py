@@ -24,21 +24,6 @@ NO_TRANSACTIONS = 0x7FFFFFFFFFFFFFFF
 class MovedLog(Log):
     """A log that took what another one holds, batch by batch, and then its place."""
 
-    def append_copied(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
-        """One batch as it is, at its own offset. Raises StorageFullError, StorageFailedError."""
-        invariant(header.base_offset >= self.log_end_offset, "a copied batch overlaps what is there")
-        segment = self._segment_for(header.size, header.last_offset, header.max_timestamp, now_ms)
-        position = self._write(segment, batch)
-        self._take_in(
-            segment,
-            position,
-            header.size,
-            header.base_offset,
-            header.last_offset,
-            header.max_timestamp,
-            header.partition_leader_epoch,
-        )
-
     def adopt(self, source: Log) -> None:
         """What is not in the batches: where the log starts, its producers, its leader epochs, holes at its end."""
         self.log_start_offset = source.log_start_offset
@@ -89,15 +74,14 @@ class FutureLog:
 
     def append(self, batches: Buffer, now_ms: int) -> None:
         """Takes in whole batches from `next_offset` on, the first of which may begin before it."""
-        headers = list(iterate_batches(batches))
-        if not headers:
+        _, first = next(iterate_batches(batches), (0, None))
+        if first is None:
             raise ProtocolError(f"{self.topic_partition}: no whole record batch at offset {self.next_offset}")
         with self.target.health.watched():
             log = self._log
             if log is None:
-                log = self._log = self._open(self._first_offset(headers[0][1]), now_ms)
-            for position, header in headers:
-                log.append_copied(memoryview(batches)[position : position + header.size], header, now_ms)
+                log = self._log = self._open(self._first_offset(first), now_ms)
+            log.append_copied(batches, now_ms)
 
     def _first_offset(self, header: BatchHeader) -> int:
         """What the name of the first segment says: where the log starts, for that is all a start after a crash knows of

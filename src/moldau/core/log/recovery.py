@@ -310,7 +310,7 @@ def scan_segment(
                 leader_epochs.assign(epoch, first)
                 known_epoch = epoch
             if producer_id >= 0:
-                _take_in(producers, fields, data, local, end, now_ms, aborted)
+                take_in_batch(producers, fields, data, local, end, now_ms, aborted)
             if timestamp > max_timestamp:
                 max_timestamp, max_timestamp_offset = timestamp, last
             if since_entry > interval:
@@ -334,7 +334,7 @@ def scan_segment(
     return aborted
 
 
-def _take_in(
+def take_in_batch(
     producers: ProducerState,
     fields: tuple[int, ...],
     data: bytes,
@@ -484,7 +484,7 @@ def _replay(loaded: LoadedLog, segment: Segment, end_offset: int, now_ms: int) -
                 chunk_bytes = max(_CHUNK_BYTES, end - local)
                 break
             if fields[9] >= 0 and fields[0] >= producers.map_end_offset:
-                _take_in(producers, fields, data, local, end, now_ms, [])
+                take_in_batch(producers, fields, data, local, end, now_ms, [])
             local = end
         if local == 0 and chunk_bytes == _CHUNK_BYTES:
             return

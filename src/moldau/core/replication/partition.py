@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from moldau.core.log.log import Appended, AppendOrigin, Log
 from moldau.core.log.reading import HOLD_ANY, Read
 from moldau.core.log.transaction_index import AbortedTransaction
+from moldau.core.replication.divergence import check_leader_epoch, diverging_epoch
 from moldau.errors import StorageFailedError, StorageFullError, invariant, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
 
@@ -141,23 +142,12 @@ class Partition:
         return True
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """KIP-320: 74 for a client that knows an older epoch, 75 for one that knows a newer; negative is not asked."""
-        if 0 <= current_leader_epoch != self.leader_epoch:
-            if current_leader_epoch < self.leader_epoch:
-                raise kafka_error("FENCED_LEADER_EPOCH")
-            raise kafka_error("UNKNOWN_LEADER_EPOCH")
+        """See divergence."""
+        check_leader_epoch(current_leader_epoch, self.leader_epoch)
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> tuple[LeaderEpoch, Offset] | None:
-        """KIP-595: where a reader that last saw `last_fetched_epoch` parts from this log; None if it does not.
-
-        Raises OFFSET_OUT_OF_RANGE if the epoch is not known here.
-        """
-        epoch, end_offset = self.log.end_offset_for_epoch(LeaderEpoch(last_fetched_epoch))
-        if end_offset < 0:
-            raise kafka_error("OFFSET_OUT_OF_RANGE", "the last fetched epoch is not in the log")
-        if epoch < last_fetched_epoch or end_offset < fetch_offset:
-            return LeaderEpoch(epoch), Offset(end_offset)
-        return None
+        """See divergence."""
+        return diverging_epoch(self.log.end_offset_for_epoch(last_fetched_epoch), fetch_offset, last_fetched_epoch)
 
     def read(
         self,

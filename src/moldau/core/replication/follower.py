@@ -1,0 +1,130 @@
+"""A follower of a partition: it fetches from the leader, appends what comes, and cuts its log where the two part.
+
+One fetch at a time: fetch, append, with `flush.messages=1` flush, and fetch again. The offset of a fetch tells the
+leader that the follower has everything below. The fetch also names the epoch of the last batch; where the logs part, the
+leader answers with the epoch and the offset of that place, and the follower cuts its log there. It never cuts at its
+high watermark, which may lie below what is acknowledged (KIP-101, KIP-595).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from moldau.core.metadata.image import PartitionImage
+from moldau.core.replication.divergence import truncation_offset
+from moldau.core.replication.steps import (
+    Append,
+    Appended,
+    Event,
+    FetchAnswered,
+    FetchFailed,
+    FetchFrom,
+    Flushed,
+    HighWatermarkMoved,
+    LogPosition,
+    Output,
+    ReplicationSettings,
+    Tick,
+    Truncated,
+    TruncateTo,
+)
+from moldau.types import LeaderEpoch, Offset
+
+
+class _State(enum.Enum):
+    FETCHING = "fetching"
+    APPENDING = "appending"
+    FLUSHING = "flushing"
+    TRUNCATING = "truncating"
+    BACKING_OFF = "backing off"
+
+
+class Follower:
+    """One leader epoch in which another broker leads; made by replica."""
+
+    def __init__(
+        self,
+        position: LogPosition,
+        settings: ReplicationSettings,
+        partition: PartitionImage,
+        end_offset_for_epoch: Callable[[int], tuple[int, int]],
+    ) -> None:
+        self.position = position
+        self.settings = settings
+        self.leader_id = partition.leader
+        self.leader_epoch: LeaderEpoch = partition.leader_epoch
+        self._end_offset_for_epoch = end_offset_for_epoch
+        self._leader_high_watermark = 0
+        self._state = _State.FETCHING
+        self._retry_ms: int | None = None
+
+    def begin(self, now_ms: int) -> tuple[Output, ...]:
+        """The first fetch. What the last leadership here appended and did not flush is flushed first, if it must be."""
+        return self._fetch()
+
+    def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        match event:
+            case FetchAnswered():
+                return self._answered(event)
+            case Appended() if self._state is _State.APPENDING:
+                self._end_at(event)
+                return (*self._advance(), *self._fetch())
+            case Truncated() if self._state is _State.TRUNCATING:
+                self._end_at(event)
+                return (*self._lower(), *self._fetch())
+            case Flushed() if self._state is _State.FLUSHING:
+                return self._fetch()
+            case FetchFailed() if event.leader_epoch == self.leader_epoch:
+                self._state = _State.BACKING_OFF
+                self._retry_ms = now_ms + self.settings.replica_fetch_backoff_ms
+            case Tick() if self._retry_ms is not None and now_ms >= self._retry_ms:
+                return self._fetch()
+        return ()
+
+    def next_deadline_ms(self) -> int | None:
+        return self._retry_ms
+
+    def _fetch(self) -> tuple[Output, ...]:
+        position = self.position
+        self._retry_ms = None
+        if self.settings.waits_for_flush and position.flushed_offset < position.log_end_offset:
+            self._state = _State.FLUSHING
+            return ()
+        self._state = _State.FETCHING
+        offset = Offset(position.log_end_offset)
+        return (FetchFrom(self.leader_id, self.leader_epoch, offset, position.latest_epoch),)
+
+    def _answered(self, event: FetchAnswered) -> tuple[Output, ...]:
+        position = self.position
+        if (
+            self._state is not _State.FETCHING
+            or event.leader_epoch != self.leader_epoch
+            or event.fetch_offset != position.log_end_offset
+        ):
+            return ()
+        if event.diverging is not None:
+            self._state = _State.TRUNCATING
+            known = self._end_offset_for_epoch(event.diverging[0])
+            return (TruncateTo(truncation_offset(event.diverging, known, position.log_end_offset)),)
+        self._leader_high_watermark = event.high_watermark
+        if len(event.records):
+            self._state = _State.APPENDING
+            return (Append(event.records),)
+        return (*self._advance(), *self._fetch())
+
+    def _end_at(self, event: Appended | Truncated) -> None:
+        position = self.position
+        position.log_end_offset, position.latest_epoch = event.log_end_offset, event.latest_epoch
+        position.flushed_offset = min(position.flushed_offset, event.log_end_offset)
+
+    def _advance(self) -> tuple[Output, ...]:
+        return self.position.advance(min(self._leader_high_watermark, self.position.log_end_offset))
+
+    def _lower(self) -> tuple[Output, ...]:
+        """After an unclean election the new leader may not have what was acknowledged: its log is the truth now."""
+        position = self.position
+        if position.high_watermark <= position.log_end_offset:
+            return ()
+        position.high_watermark = position.log_end_offset
+        return (HighWatermarkMoved(Offset(position.high_watermark)),)

@@ -1,0 +1,261 @@
+"""The leader of a partition: how far each replica is, who is in sync, and what follows from that.
+
+**High watermark.** The smallest log end of the in-sync replicas; it never goes back. A replica that is being added to
+the in-sync replicas counts already, and one that is being removed still counts, until the controller has answered
+(*maximal* in-sync replicas, KIP-497). A follower that was at the log end a moment ago and may be added counts too: with
+many appends it would never reach the high watermark otherwise. Below `min.insync.replicas` the high watermark stands
+still (KIP-966), so that a replica which leaves the in-sync replicas has everything that was acknowledged. A new leader
+does not know how far the followers are: its high watermark moves when each in-sync replica has fetched from it.
+
+**In-sync replicas.** The leader proposes, the controller decides; one proposal at a time. A follower joins when it has
+reached the high watermark and the offset where this leader's epoch began: below that, records may be acknowledged that
+this leader does not know to be. It leaves when it was behind for `replica.lag.time.max.ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from moldau.core.metadata.image import PartitionImage
+from moldau.core.replication.divergence import check_leader_epoch
+from moldau.core.replication.steps import (
+    Appended,
+    Event,
+    FetchedUpTo,
+    Flushed,
+    IsrAnswered,
+    LeadershipBegan,
+    LogPosition,
+    Output,
+    ProposeIsr,
+    ReplicationSettings,
+    Tick,
+)
+from moldau.errors import kafka_error
+from moldau.types import BrokerId, LeaderEpoch
+
+UNKNOWN_OFFSET = -1
+UNKNOWN_BROKER_EPOCH = -1
+_PROPOSAL_TIMEOUT_MS = 1_000
+_NOT_PERFORMED = ("INELIGIBLE_REPLICA", "OPERATION_NOT_ATTEMPTED", "INVALID_REQUEST")
+_METADATA_WILL_TELL = ("INVALID_UPDATE_VERSION", "FENCED_LEADER_EPOCH", "NEW_LEADER_ELECTED", "NOT_LEADER_OR_FOLLOWER")
+
+
+class _Follower(msgspec.Struct):
+    """What a leader knows of another replica. `caught_up_ms`: when it last had all that the log then held."""
+
+    caught_up_ms: int
+    end_offset: int = UNKNOWN_OFFSET
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    fetched_ms: int = 0
+    log_end_offset_when_fetched: int = 0
+
+
+class _Proposal(msgspec.Struct):
+    """In-sync replicas that the controller was asked for. `resend_ms` None: no answer is expected any more, newer
+    metadata is."""
+
+    isr: tuple[int, ...]
+    output: ProposeIsr
+    resend_ms: int | None
+    times_sent: int = 1
+
+
+class Leader:
+    """One leader epoch of one broker; made by replica."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        position: LogPosition,
+        settings: ReplicationSettings,
+        partition: PartitionImage,
+        broker_epochs: Mapping[int, int],
+        now_ms: int,
+    ) -> None:
+        self.broker_id = broker_id
+        self.position = position
+        self.settings = settings
+        self.partition = partition
+        self.leader_epoch: LeaderEpoch = partition.leader_epoch
+        self.epoch_start_offset = position.log_end_offset
+        self._broker_epochs = broker_epochs
+        self._proposal: _Proposal | None = None
+        self._followers: dict[int, _Follower] = {}
+        self._next_check_ms = now_ms + settings.replica_lag_time_max_ms // 2
+        self._follow_replicas(now_ms)
+
+    def begin(self, now_ms: int) -> tuple[Output, ...]:
+        """What the leadership begins with."""
+        self.position.latest_epoch = self.leader_epoch
+        return (LeadershipBegan(self.leader_epoch), *self._advance(now_ms))
+
+    def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        match event:
+            case Appended():
+                self.position.log_end_offset, self.position.latest_epoch = event.log_end_offset, event.latest_epoch
+                return self._advance(now_ms)
+            case Flushed():
+                return self._advance(now_ms)
+            case FetchedUpTo():
+                return self._fetched(event, now_ms)
+            case IsrAnswered():
+                return self._answered(event, now_ms)
+            case Tick():
+                return self._tick(now_ms)
+        return ()
+
+    def next_deadline_ms(self) -> int | None:
+        return self._next_check_ms if self._proposal is None else self._proposal.resend_ms
+
+    def take_metadata(
+        self, partition: PartitionImage, broker_epochs: Mapping[int, int], now_ms: int
+    ) -> tuple[Output, ...]:
+        """Newer metadata of the same leader epoch. Whatever was proposed for an older partition epoch is refused from
+        now on, so nothing of it counts."""
+        self._broker_epochs = broker_epochs
+        if partition.partition_epoch <= self.partition.partition_epoch:
+            return ()
+        self.partition = partition
+        self._proposal = None
+        self._follow_replicas(now_ms)
+        return self._advance(now_ms)
+
+    # --- what requests ask ---
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """Everyone who is in sync, or may be by now: the high watermark waits for each of them."""
+        proposed = () if self._proposal is None else self._proposal.isr
+        return (*self.partition.isr, *(replica for replica in proposed if replica not in self.partition.isr))
+
+    @property
+    def min_isr(self) -> int:
+        """`min.insync.replicas`, at most the number of replicas."""
+        return min(self.settings.min_insync_replicas, len(self.partition.replicas))
+
+    def check_append(self, acks: int) -> None:
+        """Before an append with `acks`. Raises NOT_ENOUGH_REPLICAS (19)."""
+        if acks == -1 and len(self.partition.isr) < self.min_isr:
+            raise kafka_error("NOT_ENOUGH_REPLICAS")
+
+    def is_acknowledged(self, end_offset: int) -> bool:
+        """Whether acks=all is reached for what ends at `end_offset`. Raises NOT_ENOUGH_REPLICAS_AFTER_APPEND (20)."""
+        if self.position.high_watermark < end_offset:
+            return False
+        if len(self.maximal_isr) < self.min_isr:
+            raise kafka_error("NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+        return True
+
+    def check_fetch(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
+        """Before a follower's fetch is served. Raises 74, 75, or NOT_LEADER_OR_FOLLOWER (6) for a broker that holds no
+        replica, or is not running any more (KIP-903)."""
+        check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        follower = self._followers.get(replica_id)
+        if follower is None or broker_epoch < follower.broker_epoch:
+            raise kafka_error("NOT_LEADER_OR_FOLLOWER")
+
+    # --- steps ---
+
+    def _follow_replicas(self, now_ms: int) -> None:
+        """Of an in-sync replica that is not known, the time in which it must show itself begins now."""
+        known = self._followers
+        self._followers = {
+            replica: known.get(replica) or _Follower(now_ms if replica in self.partition.isr else 0)
+            for replica in self.partition.replicas
+            if replica != self.broker_id
+        }
+
+    def _advance(self, now_ms: int) -> tuple[Output, ...]:
+        if len(self.partition.isr) < self.min_isr:
+            return ()
+        position = self.position
+        lowest = position.flushed_offset if self.settings.waits_for_flush else position.log_end_offset
+        maximal_isr = self.maximal_isr
+        for replica, follower in self._followers.items():
+            if replica in maximal_isr or (self._may_join(replica, follower) and self._is_caught_up(replica, now_ms)):
+                lowest = min(lowest, follower.end_offset)
+        return position.advance(lowest)
+
+    def _fetched(self, event: FetchedUpTo, now_ms: int) -> tuple[Output, ...]:
+        follower = self._followers.get(event.replica_id)
+        if follower is None or event.leader_epoch != self.leader_epoch or event.broker_epoch < follower.broker_epoch:
+            return ()
+        if event.offset >= self.position.log_end_offset:
+            follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
+        elif event.offset >= follower.log_end_offset_when_fetched:
+            follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
+        follower.end_offset, follower.broker_epoch = event.offset, event.broker_epoch
+        follower.fetched_ms, follower.log_end_offset_when_fetched = now_ms, self.position.log_end_offset
+        return (*self._maybe_expand(event.replica_id, follower, now_ms), *self._advance(now_ms))
+
+    def _maybe_expand(self, replica: int, follower: _Follower, now_ms: int) -> tuple[Output, ...]:
+        has_caught_up = follower.end_offset >= max(self.position.high_watermark, self.epoch_start_offset)
+        if self._proposal is not None or not has_caught_up or not self._may_join(replica, follower):
+            return ()
+        return self._propose((*self.partition.isr, replica), now_ms)
+
+    def _may_join(self, replica: int, follower: _Follower) -> bool:
+        """Whether the controller would take it: the broker that fetched is the one that runs (KIP-903)."""
+        return replica not in self.partition.isr and self._broker_epochs.get(replica) == follower.broker_epoch
+
+    def _propose(self, isr: tuple[int, ...], now_ms: int) -> tuple[Output, ...]:
+        epochs = tuple((replica, self._broker_epoch_of(replica)) for replica in isr)
+        output = ProposeIsr(self.leader_epoch, self.partition.partition_epoch, epochs)
+        self._proposal = _Proposal(isr, output, now_ms + _PROPOSAL_TIMEOUT_MS)
+        return (output,)
+
+    def _broker_epoch_of(self, replica: int) -> int:
+        follower = self._followers.get(replica)
+        if follower is not None and follower.broker_epoch != UNKNOWN_BROKER_EPOCH:
+            return follower.broker_epoch
+        return self._broker_epochs.get(replica, UNKNOWN_BROKER_EPOCH)
+
+    def _answered(self, event: IsrAnswered, now_ms: int) -> tuple[Output, ...]:
+        proposal = self._proposal
+        accepted = event.accepted
+        if accepted is not None:
+            if accepted.leader_epoch != self.leader_epoch:
+                return ()
+            return self.take_metadata(accepted, self._broker_epochs, now_ms)
+        if proposal is None or event.partition_epoch != proposal.output.partition_epoch:
+            return ()
+        if event.error in _NOT_PERFORMED and not self._may_be_performed(proposal):
+            self._proposal = None
+            return self._advance(now_ms)
+        is_settled = event.error in _METADATA_WILL_TELL
+        proposal.resend_ms = None if is_settled else now_ms + _PROPOSAL_TIMEOUT_MS
+        return ()
+
+    def _may_be_performed(self, proposal: _Proposal) -> bool:
+        """Whether another copy of a refused proposal may still reach the controller, and find it in another mood: one
+        that was sent again, and that names the broker epochs of today."""
+        return proposal.times_sent > 1 and all(
+            self._broker_epochs.get(replica) == epoch
+            for replica, epoch in proposal.output.isr
+            if replica not in self.partition.isr
+        )
+
+    def _tick(self, now_ms: int) -> tuple[Output, ...]:
+        proposal = self._proposal
+        if proposal is not None:
+            if proposal.resend_ms is None or now_ms < proposal.resend_ms:
+                return ()
+            proposal.resend_ms = now_ms + _PROPOSAL_TIMEOUT_MS
+            proposal.times_sent += 1
+            return (proposal.output,)
+        if now_ms < self._next_check_ms:
+            return ()
+        self._next_check_ms = now_ms + self.settings.replica_lag_time_max_ms // 2
+        in_sync = tuple(replica for replica in self.partition.isr if self._is_caught_up(replica, now_ms))
+        # one that had caught up and fetches no more holds the high watermark back no longer
+        return self._advance(now_ms) if in_sync == self.partition.isr else self._propose(in_sync, now_ms)
+
+    def _is_caught_up(self, replica: int, now_ms: int) -> bool:
+        if replica == self.broker_id:
+            return True
+        follower = self._followers[replica]
+        is_at_end = follower.end_offset == self.position.log_end_offset
+        return is_at_end or now_ms - follower.caught_up_ms <= self.settings.replica_lag_time_max_ms

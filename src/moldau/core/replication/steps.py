@@ -1,0 +1,174 @@
+"""The events that a replica of a partition takes, and the outputs that its driver performs for it, in order.
+
+See replica for the machine. An event reports what happened; an output is a request to the world or news of the replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from moldau.core.metadata.image import PartitionImage
+from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset
+
+# --- events ---
+
+
+class MetadataChanged(msgspec.Struct, frozen=True):
+    """The metadata log says this of the partition now. `broker_epochs`: of the brokers that may be in sync, which are
+    neither fenced nor shutting down (KIP-903)."""
+
+    partition: PartitionImage
+    broker_epochs: Mapping[int, int]
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Batches are in the log of this replica: where it ends now, and the leader epoch of its last batch."""
+
+    log_end_offset: int
+    latest_epoch: int
+
+
+class Flushed(msgspec.Struct, frozen=True):
+    """Everything below `end_offset` is on the disk of this replica."""
+
+    end_offset: int
+
+
+class FetchedUpTo(msgspec.Struct, frozen=True):
+    """To a leader: `replica_id` asks for what begins at `offset`, and has everything below.
+
+    Only for a request that `check_fetch` let pass and that found no diverging epoch.
+    """
+
+    replica_id: int
+    broker_epoch: int
+    leader_epoch: int
+    offset: int
+
+
+class IsrAnswered(msgspec.Struct, frozen=True):
+    """To a leader: the controller's answer to the ProposeIsr of `partition_epoch`. `accepted`: the partition from now
+    on; else `error` is Kafka's name of the refusal, or REQUEST_TIMED_OUT where no answer came."""
+
+    partition_epoch: int
+    accepted: PartitionImage | None = None
+    error: str = ""
+
+
+class FetchAnswered(msgspec.Struct, frozen=True):
+    """To a follower: the leader of `leader_epoch` answered the FetchFrom of `fetch_offset`. `diverging` is the leader's
+    (epoch, end offset) where the logs part (KIP-595); there are no records then."""
+
+    leader_epoch: int
+    fetch_offset: int
+    high_watermark: int
+    records: Buffer = b""
+    diverging: tuple[int, int] | None = None
+
+
+class FetchFailed(msgspec.Struct, frozen=True):
+    """To a follower: the leader of `leader_epoch` refused the fetch or did not answer, or the disk had no room."""
+
+    leader_epoch: int
+
+
+class Truncated(msgspec.Struct, frozen=True):
+    """To a follower: a TruncateTo was performed, and the log ends here now: perhaps before the offset asked for, where
+    that lies inside a batch."""
+
+    log_end_offset: int
+    latest_epoch: int
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time has passed: due at `next_deadline_ms`, harmless at any time."""
+
+
+Event = (
+    MetadataChanged | Appended | Flushed | FetchedUpTo | IsrAnswered | FetchAnswered | FetchFailed | Truncated | Tick
+)
+
+# --- outputs ---
+
+
+class LeadershipBegan(msgspec.Struct, frozen=True):
+    """Note in the log that `leader_epoch` begins at the log end, before anything else of this epoch (KIP-101)."""
+
+    leader_epoch: LeaderEpoch
+
+
+class LeadershipEnded(msgspec.Struct, frozen=True):
+    """Nobody waits for acknowledgements of `leader_epoch` here any more: refuse what waits."""
+
+    leader_epoch: LeaderEpoch
+
+
+class HighWatermarkMoved(msgspec.Struct, frozen=True):
+    """Consumers may read up to `offset`. It goes back only with a truncation below it, which only an unclean election
+    can cause."""
+
+    offset: Offset
+
+
+class ProposeIsr(msgspec.Struct, frozen=True):
+    """AlterPartition (KIP-497): ask the controller for these in-sync replicas, each with its broker epoch (KIP-903);
+    answered with IsrAnswered."""
+
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+
+
+class TruncateTo(msgspec.Struct, frozen=True):
+    """Drop what reaches to `offset` or beyond, with what the checkpoints say of it, then step with Truncated."""
+
+    offset: Offset
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Append the leader's batches as they are, then step with Appended, or FetchFailed where that was impossible."""
+
+    records: Buffer
+
+
+class FetchFrom(msgspec.Struct, frozen=True):
+    """Fetch from the leader; answered with FetchAnswered or FetchFailed. `last_fetched_epoch` -1: the log is empty."""
+
+    leader_id: BrokerId
+    leader_epoch: LeaderEpoch
+    offset: Offset
+    last_fetched_epoch: int
+
+
+Output = LeadershipBegan | LeadershipEnded | HighWatermarkMoved | ProposeIsr | TruncateTo | Append | FetchFrom
+
+
+# --- what both roles know ---
+
+
+class LogPosition(msgspec.Struct):
+    """Where this replica stands. The high watermark is neither the log end nor the flushed offset."""
+
+    log_end_offset: int
+    latest_epoch: int
+    flushed_offset: int
+    high_watermark: int
+
+    def advance(self, high_watermark: int) -> tuple[Output, ...]:
+        """The high watermark goes forward, or stays."""
+        if high_watermark <= self.high_watermark:
+            return ()
+        self.high_watermark = high_watermark
+        return (HighWatermarkMoved(Offset(high_watermark)),)
+
+
+class ReplicationSettings(msgspec.Struct, frozen=True):
+    """Kafka's settings of the topic and the broker. `waits_for_flush`: `flush.messages=1`, what is not on the disk is
+    not acknowledged by this replica."""
+
+    min_insync_replicas: int = 1
+    replica_lag_time_max_ms: int = 30_000
+    replica_fetch_backoff_ms: int = 1_000
+    waits_for_flush: bool = False

@@ -1,0 +1,110 @@
+"""The trouble of a story. Each kind draws from a stream of its own name, so that a new kind changes no old draw."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moldau.simulation.replication.machine import Machine
+    from moldau.simulation.replication.world import World
+
+
+class Faults:
+    """`begin` sets all kinds going; none begins after `end`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.is_ended = False
+        self._kinds: dict[str, tuple[int, Callable[[Random], None]]] = {
+            "kill": (4_000, self._kill),
+            "power": (3_500, self._lose_power),
+            "stop": (6_000, self._stop),
+            "crash inside a call": (5_000, self._crash_inside_a_call),
+            "isolate": (3_000, self._isolate),
+            "cut one way": (3_000, self._cut_one_way),
+            "slow link": (2_500, self._slow_link),
+            "pause": (4_000, self._pause),
+        }
+
+    def begin(self) -> None:
+        for name, (mean_ms, act) in self._kinds.items():
+            random = Random(f"{self.world.seed}/{name}")
+            if random.randrange(3):  # two of three kinds, so that a story has a character
+                self._plan(random, mean_ms, act)
+
+    def end(self) -> None:
+        self.is_ended = True
+
+    def _plan(self, random: Random, mean_ms: int, act: Callable[[Random], None]) -> None:
+        def happen() -> None:
+            if not self.is_ended:
+                act(random)
+                self._plan(random, mean_ms, act)
+
+        self.world.timeline.after(1 + int(random.expovariate(1 / mean_ms)), happen)
+
+    def _machine(self, random: Random) -> Machine:
+        """Often the leader, where faults matter most."""
+        leader = self.world.controller.partition.leader
+        choice = random.choice(self.world.replicas)
+        return self.world.machines[leader if leader >= 0 and random.randrange(2) else choice]
+
+    def _start_later(self, machine: Machine, random: Random) -> None:
+        self.world.timeline.after(random.choice((50, 500, 2_500)), machine.start_if_down)
+
+    def _kill(self, random: Random) -> None:
+        self._fail(random, is_power_lost=False)
+
+    def _lose_power(self, random: Random) -> None:
+        self._fail(random, is_power_lost=True)
+
+    def _fail(self, random: Random, *, is_power_lost: bool) -> None:
+        machine = self._machine(random)
+        if self.world.may_fail(machine, is_power_lost=is_power_lost):
+            machine.crash(is_power_lost=is_power_lost)
+        self._start_later(machine, random)
+
+    def _stop(self, random: Random) -> None:
+        machine = self._machine(random)
+        machine.stop()
+        self._start_later(machine, random)
+
+    def _crash_inside_a_call(self, random: Random) -> None:
+        machine = self._machine(random)
+        machine.plan_crash(1 + random.randrange(40), random)
+        for delay_ms in (1_000, 2_000, 4_000):
+            self.world.timeline.after(delay_ms, machine.start_if_down)
+
+    def _isolate(self, random: Random) -> None:
+        """From everybody, from the controller alone, or from the other brokers alone."""
+        machine, duration_ms = self._machine(random), random.choice((300, 1_500, 3_000))
+        others = [name for name in self.world.host_names if name != machine.name]
+        kind = random.randrange(3)
+        if kind == 1:
+            others = ["controller"]
+        elif kind == 2:
+            others = [name for name in others if name.startswith("broker-")]
+        self.world.trace.tell(f"{machine.name} is cut off from {', '.join(others)} for {duration_ms} ms")
+        for other in others:
+            self.world.network.cut(machine.name, other, duration_ms)
+            self.world.network.cut(other, machine.name, duration_ms)
+
+    def _cut_one_way(self, random: Random) -> None:
+        source, target = random.sample(self.world.server_names, 2)
+        duration_ms = random.choice((300, 1_500, 3_000))
+        self.world.trace.tell(f"nothing passes from {source} to {target} for {duration_ms} ms")
+        self.world.network.cut(source, target, duration_ms)
+
+    def _slow_link(self, random: Random) -> None:
+        source, target = random.sample(self.world.server_names, 2)
+        self.world.network.slow(source, target, random.choice((500, 3_000)), random.choice((50, 800, 2_500)))
+
+    def _pause(self, random: Random) -> None:
+        broker = self._machine(random).broker
+        if broker is not None:
+            duration_ms = random.choice((200, 1_500, 3_000))
+            self.world.trace.tell(f"{broker.name} pauses for {duration_ms} ms")
+            self.world.timeline.pause(broker.process, self.world.timeline.now_ms + duration_ms)

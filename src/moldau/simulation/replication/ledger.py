@@ -1,0 +1,163 @@
+"""What must hold, whatever fails: each broken rule raises ViolationError where it breaks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from moldau.core.log.log import Log
+from moldau.simulation.trace import Trace
+from moldau.simulation.violation import ViolationError
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.record import read_records
+
+_READ_BYTES = 1 << 20
+
+
+class Ledger:
+    """Knows every batch that was ever below a high watermark, and every record that was acknowledged."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.committed: dict[int, bytes] = {}
+        """Each batch by its base offset."""
+        self.committed_end_offset = 0
+        self.acknowledged: dict[bytes, int] = {}
+        """Values acknowledged with acks=all, and their offsets."""
+        self.leaders: dict[int, str] = {}
+        self.truncations = 0
+        """Those that dropped records."""
+        self.is_loss_allowed = False
+        """An unclean election took place: acknowledged records may be gone."""
+        self._high_watermarks: dict[str, int] = {}
+
+    def fail(self, rule: str, detail: str) -> None:
+        raise ViolationError(rule, detail)
+
+    # --- brokers ---
+
+    def opened(self, name: str, log: Log, high_watermark: int) -> None:
+        """A process has recovered its log."""
+        self._high_watermarks[name] = 0
+        self._check_epochs(name, log)
+        self.high_watermark_moved(name, log, high_watermark)
+
+    def leadership_began(self, name: str, epoch: int, log: Log) -> None:
+        known = self.leaders.setdefault(epoch, name)
+        if known != name:
+            self.fail("one leader in an epoch", f"{known} and {name} lead in epoch {epoch}")
+        if epoch < max(self.leaders):
+            self.trace.note("late leader", name, epoch)
+        self._check_epochs(name, log)
+        if not self.is_loss_allowed and epoch == max(self.leaders) and log.log_end_offset < self.committed_end_offset:
+            self.fail(
+                "a leader has what is committed",
+                f"{name} begins epoch {epoch} at {log.log_end_offset}, committed up to {self.committed_end_offset}",
+            )
+
+    def high_watermark_moved(self, name: str, log: Log, offset: int) -> None:
+        """Every replica has the same below its high watermark."""
+        old = self._high_watermarks[name]
+        self._high_watermarks[name] = offset
+        if self.is_loss_allowed:
+            return
+        if offset < old:
+            self.fail("the high watermark never goes back", f"{name}: from {old} to {offset}")
+        self._check_committed(name, log, old, offset)
+
+    def truncated(self, name: str, log: Log, offset: int) -> None:
+        """A replica is about to cut its log: nothing that is committed may go."""
+        if offset >= log.log_end_offset:
+            return
+        self.truncations += 1
+        self.trace.tell(f"{name} truncates from {log.log_end_offset} to {offset}")
+        cut = {} if self.is_loss_allowed else batches_of(log, offset, log.log_end_offset)
+        for position, batch in cut.items():
+            if self.committed.get(position) == batch:
+                self.fail("nothing committed is truncated", f"{name} cuts from {offset}, {position} is committed")
+
+    def _check_committed(self, name: str, log: Log, start_offset: int, end_offset: int) -> None:
+        for position, batch in batches_of(log, start_offset, end_offset).items():
+            known = self.committed.get(position)
+            if known is None and position >= self.committed_end_offset:
+                self.committed[position] = batch
+            elif known != batch:
+                self.fail("replicas are equal below the high watermark", f"{name} differs at offset {position}")
+        self.committed_end_offset = max(self.committed_end_offset, end_offset)
+
+    def _check_epochs(self, name: str, log: Log) -> None:
+        entries = log.leader_epochs.entries
+        for (epoch, start), (next_epoch, next_start) in pairwise(entries):
+            if next_epoch <= epoch or next_start < start:
+                self.fail("epochs are in order", f"{name}: {entries}")
+
+    # --- clients ---
+
+    def was_acknowledged(self, values: tuple[bytes, ...], base_offset: int) -> None:
+        for offset, value in enumerate(values, base_offset):
+            self.acknowledged[value] = offset
+        end_offset = base_offset + len(values)
+        if not self.is_loss_allowed and end_offset > self.committed_end_offset:
+            self.fail("what is acknowledged is committed", f"up to {end_offset} of {self.committed_end_offset}")
+
+    def was_read(self, name: str, records: bytes, high_watermark: int) -> None:
+        """A reader got batches."""
+        if self.is_loss_allowed:
+            return
+        if high_watermark > self.committed_end_offset:
+            self.fail("readers see what is committed", f"{name}: {high_watermark} of {self.committed_end_offset}")
+        for position, header in iterate_batches(records):
+            batch = records[position : position + header.size]
+            if self.committed.get(header.base_offset) != batch:
+                self.fail("readers see what is committed", f"{name}: another batch at {header.base_offset}")
+
+    # --- the end ---
+
+    def check_end(self, logs: dict[str, Log], high_watermarks: dict[str, int]) -> None:
+        """All replicas have everything, byte by byte; every acknowledged record is there once, and in order."""
+        all_batches = {name: batches_of(log, 0, log.log_end_offset) for name, log in logs.items()}
+        first_name, first = next(iter(all_batches.items()))
+        for name, batches in all_batches.items():
+            self._check_epochs(name, logs[name])
+            if batches != first:
+                self.fail("replicas are equal at the end", f"{first_name} and {name} differ")
+            if high_watermarks[name] != logs[name].log_end_offset:
+                self.fail("replicas are equal at the end", f"{name}: high watermark {high_watermarks[name]}")
+        self._check_values(first)
+
+    def _check_values(self, batches: dict[int, bytes]) -> None:
+        offsets: dict[bytes, int] = {}
+        last_number: dict[bytes, int] = {}
+        last_epoch = -1
+        for batch in batches.values():
+            epoch = int.from_bytes(batch[12:16], "big", signed=True)
+            if epoch < last_epoch:
+                self.fail("epochs are in order", f"epoch {epoch} behind {last_epoch}")
+            last_epoch = epoch
+            for record in read_records(batch):
+                value = record.value or b""
+                if value in offsets:
+                    self.fail("no duplicates", f"{value!r} at {offsets[value]} and {record.offset}")
+                offsets[value] = record.offset
+                name, _, number = value.partition(b":")
+                producer = name.rstrip(b".")
+                if int(number) < last_number.get(producer, -1):
+                    self.fail("a producer's order is kept", f"{value!r} at {record.offset}")
+                last_number[producer] = int(number)
+        if self.is_loss_allowed:
+            return
+        for value, offset in self.acknowledged.items():
+            if offsets.get(value) != offset:
+                self.fail("acknowledged records survive", f"{value!r} of offset {offset} is at {offsets.get(value)}")
+
+
+def batches_of(log: Log, start_offset: int, end_offset: int) -> dict[int, bytes]:
+    """Whole batches by base offset."""
+    batches: dict[int, bytes] = {}
+    while start_offset < end_offset:
+        records = log.read(start_offset, max_bytes=_READ_BYTES, end_offset=end_offset, may_wait=True).records or b""
+        if not len(records):
+            break
+        for position, header in iterate_batches(records):
+            batches[header.base_offset] = bytes(records[position : position + header.size])
+            start_offset = header.next_offset
+    return batches

@@ -1,0 +1,89 @@
+"""One machine of the simulation: a disk that outlives the broker processes which run on it one after the other."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.simulation.doors import CrashPlan
+from moldau.simulation.loop import ProcessKilledError
+from moldau.simulation.replication.broker import BrokerProcess
+
+if TYPE_CHECKING:
+    from moldau.simulation.replication.world import World
+
+
+class Machine:
+    """`broker` is None while nothing runs."""
+
+    def __init__(self, world: World, broker_id: int) -> None:
+        self.world = world
+        self.broker_id = broker_id
+        self.name = f"broker-{broker_id}"
+        self.disk = MemoryDisk()
+        self.broker: BrokerProcess | None = None
+        self.boots = 0
+        self.has_failed = False
+        """It did not stop cleanly since it registered."""
+        self.has_lost_power = False
+        """Since it registered: what the controller thinks that it has may be gone."""
+        self._random = SeededRandom(world.seed * 100 + broker_id)
+
+    def start(self) -> None:
+        """Silent if a process runs."""
+        if self.broker is not None:
+            return
+        self.boots += 1
+        self.world.trace.tell(f"{self.name} starts ({self.boots})")
+        self.broker = broker = BrokerProcess(self)
+        self.world.network.hosts[self.name] = (broker.process, broker.receive)
+        broker.start()
+
+    def crash(self, *, is_power_lost: bool, is_clean: bool = False) -> None:
+        """kill -9, or the loss of power, which takes what was not flushed. `is_clean`: the broker had stopped."""
+        if self.broker is None:
+            return
+        self.world.trace.tell(f"{self.name} {'loses power' if is_power_lost else 'is killed'}")
+        self.broker.process.is_dead = True
+        self.broker = None
+        self.has_failed = self.has_failed or not is_clean
+        if is_power_lost:
+            self.has_lost_power = True
+            self.disk.crash_machine(self._random)
+        else:
+            self.disk.crash_process()
+
+    def stop(self) -> None:
+        """A clean stop of the broker, once it is registered."""
+        broker = self.broker
+        if broker is None or broker.broker_epoch < 0:
+            return
+        self.world.trace.tell(f"{self.name} stops")
+        broker.stop()
+        self.crash(is_power_lost=False, is_clean=True)
+
+    def plan_crash(self, changes: int, random: Random) -> None:
+        """The process dies inside its `changes`-th change of the disk from now, or the first one after that at which it
+        may; power is lost then if it may be."""
+        if self.broker is None:
+            return
+        disk = self.broker.disk
+        plan = disk.plan = CrashPlan(changes, random.choice(("power", "process")), random, self._die)
+
+        def postpone() -> None:
+            if plan.changes_left <= 1 and not self.world.may_fail(self, is_power_lost=False):
+                plan.changes_left = 2
+
+        disk.before_call = postpone
+
+    def _die(self, kind: str) -> None:
+        self.crash(is_power_lost=kind == "power" and self.world.may_fail(self, is_power_lost=True))
+
+    def start_if_down(self) -> None:
+        """As `start`; a process that dies of its own crash plan meanwhile is started again by the next call."""
+        try:
+            self.start()
+        except ProcessKilledError:
+            return

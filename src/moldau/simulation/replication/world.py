@@ -1,0 +1,210 @@
+"""The whole of a story: machines, controller, network, clients, trouble, and what must hold at the end."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from moldau.core.log.settings import LogSettings
+from moldau.core.replication.steps import ReplicationSettings
+from moldau.errors import DamagedLogError, InvariantError
+from moldau.simulation.replication.clients import Producer, Reader
+from moldau.simulation.replication.controller import Controller
+from moldau.simulation.replication.faults import Faults
+from moldau.simulation.replication.ledger import Ledger
+from moldau.simulation.replication.machine import Machine
+from moldau.simulation.replication.network import Network
+from moldau.simulation.replication.timeline import Timeline
+from moldau.simulation.trace import Trace
+from moldau.simulation.violation import ViolationError
+
+DEFAULT_SECONDS = 12.0
+PATIENCE_MS = 30_000
+"""Virtual time in which everything is well again once the trouble has ended."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a seed went. `rule` is "" where nothing was broken."""
+
+    seed: int
+    digest: str
+    rule: str
+    detail: str
+    story: tuple[str, ...]
+    last_events: tuple[str, ...]
+    truncations: int
+    elections: int
+    acknowledged: int
+    unclean_elections: int
+    is_loss_allowed: bool
+    elapsed_s: float
+
+
+class World:
+    """See the head of this module. Everything is drawn from `seed`."""
+
+    def __init__(self, seed: int, write_line: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.timeline = Timeline()
+        self.trace = Trace(lambda: self.timeline.now_ms / 1000, write_line)
+        self.ledger = Ledger(self.trace)
+        choose = Random(f"{seed}/settings").choice
+        self.replicas = tuple(range(choose((2, 3, 3))))
+        min_insync_replicas = len(self.replicas) - 1
+        self.allows_unclean_election = choose((False,) * 7 + (True,))
+        self.replication_settings = ReplicationSettings(
+            min_insync_replicas=min_insync_replicas,
+            replica_lag_time_max_ms=choose((400, 1_500)),
+            replica_fetch_backoff_ms=choose((50, 300)),
+            waits_for_flush=choose((False, False, True)),
+        )
+        self.log_settings = LogSettings(
+            segment_bytes=choose((1_500, 6_000, 1 << 20)),
+            index_interval_bytes=choose((100, 4_096)),
+            flush_messages=1 if self.replication_settings.waits_for_flush else LogSettings().flush_messages,
+        )
+        self.flush_interval_ms = choose((300, 1_500, 10_000))
+        self.think_ms = choose((40, 200))
+        self.network = Network(self.timeline, Random(f"{seed}/network"), self.trace)
+        self.network.loss_percent = choose((0, 1))
+        self.controller = Controller(
+            self.timeline,
+            self.trace,
+            self.replicas,
+            min_insync_replicas=min_insync_replicas,
+            session_timeout_ms=choose((500, 1_500)),
+            allows_unclean_election=self.allows_unclean_election,
+            on_change=self._check_promise,
+            on_registered=self._registered,
+        )
+        self.network.hosts["controller"] = (self.controller.process, self.controller.receive)
+        self.machines = [Machine(self, broker_id) for broker_id in self.replicas]
+        self._producer_ids = 0
+        self.producers = [Producer(self, f"producer-{index}", acks) for index, acks in enumerate((-1, -1, 1, 1))]
+        self.readers = [Reader(self, f"reader-{index}") for index in range(2)]
+        self.server_names = ["controller", *(machine.name for machine in self.machines)]
+        clients = [*(producer.name for producer in self.producers), *(reader.name for reader in self.readers)]
+        self.host_names = [*self.server_names, *clients]
+        self.faults = Faults(self)
+
+    def next_producer_id(self) -> int:
+        self._producer_ids += 1
+        return self._producer_ids
+
+    def may_fail(self, machine: Machine, *, is_power_lost: bool) -> bool:
+        """Whether acknowledged records must survive this failure, too: the promise is about all but one of the replicas
+        that have them. A broker that is only killed counts as failed as well: the controller cannot tell (KIP-966)."""
+        if self.allows_unclean_election or self.replication_settings.waits_for_flush:
+            return True
+        others = [
+            self.machines[replica]
+            for replica in self.controller.replicas_with_everything()
+            if replica != machine.broker_id
+        ]
+        is_one_left = not all(other.has_failed for other in others)
+        has_lost_power = is_power_lost or machine.has_lost_power or any(other.has_lost_power for other in others)
+        return is_one_left or not has_lost_power
+
+    def _check_promise(self) -> None:
+        """Whether acknowledged records may be lost from here on. With two replicas of three in sync one failure never
+        does that; with one of two it does where the other is out of sync by then."""
+        if self.controller.unclean_elections:
+            self.ledger.is_loss_allowed = True
+        kept = self.controller.replicas_with_everything()
+        if self.replication_settings.waits_for_flush or not all(self.machines[one].has_lost_power for one in kept):
+            return
+        if len(self.replicas) > 2 and not self.allows_unclean_election:
+            self.ledger.fail("a replica is left that has everything", f"{kept}: {self.controller.partition}")
+        self.ledger.is_loss_allowed = True
+
+    def _registered(self, broker_id: int) -> None:
+        """The controller counts on nothing that the broker had before."""
+        self.machines[broker_id].has_failed = self.machines[broker_id].has_lost_power = False
+
+    def run(self, seconds: float) -> None:
+        """Raises ViolationError, InvariantError."""
+        for machine in self.machines:
+            machine.start()
+        self.faults.begin()
+        self.timeline.run_until(int(seconds * 1000))
+        self.trace.tell("the trouble ends")
+        self.faults.end()
+        self.network.heal()
+        self.timeline.resume_all()
+        for producer in self.producers:
+            producer.is_stopping = True
+        for machine in self.machines:
+            if machine.broker is not None:
+                machine.broker.disk.plan = None
+            machine.start_if_down()
+        self._await("every replica is in sync again", self._is_whole)
+        last = Producer(self, "last producer", -1)
+        self._await("a producer succeeds again", lambda: last.acknowledged > 0)
+        last.is_stopping = True
+        self._await("every replica is in sync again", lambda: last.is_idle and self._is_whole())
+        end_offset = self.machines[0].broker.log.log_end_offset if self.machines[0].broker is not None else 0
+        self._await("readers come to the end", lambda: all(reader.offset == end_offset for reader in self.readers))
+        running = [machine.broker for machine in self.machines if machine.broker is not None]
+        self.ledger.check_end(
+            {broker.name: broker.log for broker in running},
+            {broker.name: broker.replica.high_watermark for broker in running},
+        )
+
+    def _await(self, rule: str, is_done: Callable[[], bool]) -> None:
+        self.timeline.run_until(self.timeline.now_ms + PATIENCE_MS, is_done)
+        if not is_done():
+            replicas = [
+                f"{machine.name}: {machine.broker.replica.position}" for machine in self.machines if machine.broker
+            ]
+            raise ViolationError(rule, f"not within {PATIENCE_MS} ms: {self.controller.partition} {replicas}")
+
+    def _is_whole(self) -> bool:
+        """All are in sync, nothing is on its way, and every replica knows the end as its high watermark."""
+        if len(self.controller.partition.isr) < len(self.replicas):
+            return False
+        if not all(producer.is_idle for producer in self.producers):
+            return False
+        ends = set()
+        for machine in self.machines:
+            if machine.broker is None:
+                return False
+            position = machine.broker.replica.position
+            if position.high_watermark != position.log_end_offset:
+                return False
+            ends.add(position.log_end_offset)
+        return len(ends) == 1
+
+
+def run_seed(
+    seed: int, *, seconds: float = DEFAULT_SECONDS, write_line: Callable[[str], None] | None = None
+) -> Outcome:
+    """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
+    began = time.perf_counter()
+    world = World(seed, write_line)
+    rule = detail = ""
+    try:
+        world.run(seconds)
+    except ViolationError as error:
+        rule, detail = error.rule, error.detail
+    except DamagedLogError as error:
+        rule, detail = "a log opens after every crash", str(error)
+    except InvariantError as error:
+        rule, detail = "invariants hold", "".join(traceback.format_exception(error))
+    return Outcome(
+        seed=seed,
+        digest=world.trace.digest,
+        rule=rule,
+        detail=detail,
+        story=tuple(world.trace.told) if rule else (),
+        last_events=tuple(world.trace.last_lines()) if rule else (),
+        truncations=world.ledger.truncations,
+        elections=world.controller.partition.leader_epoch,
+        acknowledged=len(world.ledger.acknowledged),
+        unclean_elections=world.controller.unclean_elections,
+        is_loss_allowed=world.ledger.is_loss_allowed,
+        elapsed_s=time.perf_counter() - began,
+    )

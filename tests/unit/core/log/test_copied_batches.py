@@ -1,0 +1,83 @@
+"""What a follower appends and cuts: batches of another copy of the log, epochs that wrote nothing, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from moldau.core.log.directory import LogDirectory
+from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.log.settings import LogSettings
+from moldau.errors import KafkaError, ProtocolError
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.types import METADATA_TOPIC_ID, TopicPartition
+from tests.unit.core.log.conftest import NOW_MS, Harness
+
+PARTITION = TopicPartition("t", 0)
+
+
+def records_of(log: Log, offset: int = 0) -> bytes:
+    return bytes(log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset).records or b"")
+
+
+def test_a_copied_batch_keeps_its_bytes_offsets_and_epoch(make_harness: Callable[..., Harness]) -> None:
+    leader, follower = make_harness(), make_harness()
+    leader.epoch = 4
+    leader.append(3)
+    leader.epoch = 7
+    leader.append(2)
+    follower.log.append_copied(records_of(leader.log), NOW_MS)
+    assert records_of(follower.log) == records_of(leader.log)
+    assert follower.log.leader_epochs.entries == [(4, 0), (7, 3)]
+
+
+def test_a_copied_batch_brings_its_producer(make_harness: Callable[..., Harness]) -> None:
+    leader, follower = make_harness(), make_harness()
+    batch = leader.batch(2, producer_id=9, producer_epoch=0, base_sequence=0)
+    leader.append_bytes(bytes(batch))
+    follower.log.append_copied(records_of(leader.log), NOW_MS)
+    assert follower.append_bytes(batch).is_duplicate
+    with pytest.raises(KafkaError, match="sequence"):
+        follower.append_bytes(follower.batch(1, producer_id=9, producer_epoch=0, base_sequence=5))
+
+
+def test_a_copied_batch_that_overlaps_the_log_is_refused(make_harness: Callable[..., Harness]) -> None:
+    leader, follower = make_harness(), make_harness()
+    leader.append(3)
+    follower.append(1)
+    with pytest.raises(ProtocolError):
+        follower.log.append_copied(records_of(leader.log), NOW_MS)
+    assert follower.log.log_end_offset == 1
+
+
+def test_a_truncation_at_the_log_end_drops_an_epoch_that_wrote_nothing(harness: Harness) -> None:
+    harness.epoch = 4
+    harness.append(3)
+    harness.log.leader_epochs.assign(5, harness.log.log_end_offset)
+    harness.log.truncate_to(3, NOW_MS)
+    assert harness.log.leader_epochs.entries == [(4, 0)]
+    assert harness.log.log_end_offset == 3
+
+
+def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness: Harness) -> None:
+    """The checkpointed recovery point goes back before the files do: a start that finds less than was on the disk once
+    is refused."""
+    disk = MemoryDisk()
+    directory = LogDirectory.open(disk)
+    log = directory.create_log(PARTITION, METADATA_TOPIC_ID, LogSettings(), now_ms=NOW_MS)
+    for _ in range(5):
+        log.append(harness.batch(2), leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    plan = log.unflushed()
+    assert plan is not None
+    plan.run()
+    log.mark_flushed(plan, NOW_MS)
+    checkpoints = directory.checkpoint({PARTITION: 10})
+    checkpoints.run()
+    directory.checkpointed(checkpoints)
+    directory.truncate(PARTITION, 5, NOW_MS)
+    assert log.log_end_offset == 4
+    disk.crash_process()
+    after = LogDirectory.open(disk)
+    (reopened,) = after.open_all(lambda _: LogSettings(), NOW_MS)
+    assert reopened.log_end_offset == 4
