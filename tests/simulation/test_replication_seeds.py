@@ -12,7 +12,7 @@ from moldau.simulation.replication.__main__ import main
 from moldau.simulation.replication.world import run_seed
 
 
-@pytest.mark.parametrize("first_seed", (1, 11, 21))
+@pytest.mark.parametrize("first_seed", [1, 11, 21])
 def test_no_replica_loses_what_was_acknowledged(first_seed):
     outcomes = [run_seed(seed) for seed in range(first_seed, first_seed + 10)]
     for outcome in outcomes:

@@ -32,7 +32,7 @@ PARTITION = PartitionImage((1, 2, 3), (1, 2, 3), BrokerId(1), LeaderEpoch(5), 10
 
 
 class Story:
-    """A replica of broker 1 that begins with `end` records of epoch 4, of which `high_watermark` are known committed."""
+    """A replica of broker 1 that begins with `end` records of epoch 4; `high_watermark` of them are committed."""
 
     def __init__(
         self, partition: PartitionImage = PARTITION, *, end: int = 0, high_watermark: int = 0, **settings: object
