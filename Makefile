@@ -92,6 +92,7 @@ FROM ?= 1000
 TO ?= 2000
 seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds $(FROM)..$(TO) --jobs $(JOBS)
+	$(BIN)/python -m moldau.simulation.replication --seeds $(FROM)..$(TO) --jobs $(JOBS)
 
 # The first seed that finds each planted bug without one: AGAIN=--again for all of them.
 planted: .venv/.test

@@ -42,13 +42,14 @@ class Change(msgspec.Struct, frozen=True):
 
 class Bug(msgspec.Struct, frozen=True):
     """`rules`: those that may be reported, whichever is broken first; none: any. `kind`: only seeds that have it can
-    find the bug. `unfound`: why no seed finds it."""
+    find the bug. `unfound`: why no seed finds it. `simulator`: the module whose seeds must."""
 
     name: str
     change: tuple[Change, ...]
     rules: tuple[str, ...] = ()
     kind: str = ""
     unfound: str = ""
+    simulator: str = "moldau.simulation"
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -78,12 +79,12 @@ def plant(bug: Bug, directory: Path) -> Path:
     return directory
 
 
-def simulate(python_path: Path, seeds: str, kind: str) -> subprocess.CompletedProcess[str]:
-    """Runs those of `seeds` that have `kind` against the package under `python_path`, up to the first that breaks a
-    rule."""
-    options = ["--with", kind] if kind else []
+def simulate(python_path: Path, seeds: str, bug: Bug) -> subprocess.CompletedProcess[str]:
+    """Runs those of `seeds` that have the bug's kind against the package under `python_path`, up to the first that
+    breaks a rule."""
+    options = ["--with", bug.kind] if bug.kind else []
     return subprocess.run(
-        [sys.executable, "-m", "moldau.simulation", "--seeds", seeds, "--max-failures", "1", *options],
+        [sys.executable, "-m", bug.simulator, "--seeds", seeds, "--max-failures", "1", *options],
         env={**os.environ, "PYTHONPATH": str(python_path)},
         capture_output=True,
         text=True,
@@ -102,7 +103,7 @@ def search(bug: Bug, last_seed: int) -> tuple[Found | None, float]:
     """The first seed of 1..`last_seed` that finds `bug`, and how many seconds the search took."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as directory:
-        found = found_in(simulate(plant(bug, Path(directory)), f"1..{last_seed}", bug.kind).stdout)
+        found = found_in(simulate(plant(bug, Path(directory)), f"1..{last_seed}", bug).stdout)
     return found, time.perf_counter() - began
 
 

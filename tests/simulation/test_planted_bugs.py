@@ -37,7 +37,7 @@ def test_a_planted_bug_is_found(bug, tmp_path):
     recorded = recorded_seeds()[bug.name]
     package = plant(bug, tmp_path)
     for seeds in (f"{recorded.seed}..{recorded.seed}", FIRST_SEEDS):
-        result = simulate(package, seeds, bug.kind)
+        result = simulate(package, seeds, bug)
         found = found_in(result.stdout)
         if found is not None:
             assert not bug.rules or found.rule in bug.rules, result.stdout[-2_000:]

@@ -315,12 +315,14 @@ class LogDirectory:
         log = self.logs[topic_partition]
         # a batch that reaches beyond the offset goes too, but none of an older segment
         floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=0)
-        if floor < log.recovery_point and offset < log.log_end_offset:
+        flushed_offset = log.recovery_point
+        if floor < flushed_offset and offset < log.log_end_offset:
             log.recovery_point = floor
             plan = self._plan({RECOVERY_POINT_CHECKPOINT: self._recovery_point_of_each()})
             plan.run()
             self.checkpointed(plan)
         log.truncate_to(offset, now_ms)
+        log.recovery_point = min(flushed_offset, log.log_end_offset)
 
     def detach(self, topic_partition: TopicPartition) -> None:
         """The partition lies elsewhere now: its log is closed, its files and its checkpoints stay until `discard`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -61,7 +62,6 @@ PARTITION = TopicPartition("t", 0)
 CALL_TIMEOUT_MS = 500
 FETCH_WAIT_MS = 100
 HEARTBEAT_MS = 100
-FLUSH_DELAY_MS = 3
 FETCH_BYTES = 2_000
 
 
@@ -93,6 +93,7 @@ class BrokerProcess:
         self._parked: list[Callable[[], None]] = []
         self._tick_ms: int | None = None
         self._is_flush_due = False
+        self._random = Random(f"{self.world.seed}/{self.process.name}")
 
     # --- start and stop ---
 
@@ -211,7 +212,7 @@ class BrokerProcess:
         self.step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
         if self.world.replication_settings.waits_for_flush and not self._is_flush_due:
             self._is_flush_due = True
-            self._after(FLUSH_DELAY_MS, self._flush)
+            self._after(1 + self._random.randrange(self.world.flush_delay_ms), self._flush)
         self._wake()
 
     def _propose(self, output: ProposeIsr) -> None:
@@ -300,6 +301,7 @@ class BrokerProcess:
         for wait in waits:
             try:
                 if self.replica.is_acknowledged(wait.end_offset, wait.leader_epoch):
+                    self.world.check_flushed(wait.end_offset)
                     wait.respond(ProduceAnswer("", self.broker_id, wait.base_offset))
                 else:
                     self._waits.append(wait)

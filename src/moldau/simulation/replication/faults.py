@@ -18,6 +18,8 @@ class Faults:
     def __init__(self, world: World) -> None:
         self.world = world
         self.is_ended = False
+        self._armed: Random | None = None
+        self._known_isr = world.replicas
         self._kinds: dict[str, tuple[int, Callable[[Random], None]]] = {
             "kill": (4_000, self._kill),
             "power": (3_500, self._lose_power),
@@ -27,6 +29,7 @@ class Faults:
             "cut one way": (3_000, self._cut_one_way),
             "slow link": (2_500, self._slow_link),
             "pause": (4_000, self._pause),
+            "unheard answer": (3_000, self._arm),
         }
 
     def begin(self) -> None:
@@ -108,3 +111,27 @@ class Faults:
             duration_ms = random.choice((200, 1_500, 3_000))
             self.world.trace.tell(f"{broker.name} pauses for {duration_ms} ms")
             self.world.timeline.pause(broker.process, self.world.timeline.now_ms + duration_ms)
+
+    def _arm(self, random: Random) -> None:
+        """The next time that a replica joins the in-sync replicas, the leader does not hear of it."""
+        self._armed = random
+
+    def isr_changed(self, isr: tuple[int, ...], leader: int) -> None:
+        """The new replica hears nothing from the leader either, and falls behind; then, often, the leader dies."""
+        known, self._known_isr = self._known_isr, isr
+        joined = [replica for replica in isr if replica not in known]
+        random = self._armed
+        if self.is_ended or random is None or not joined or leader in (-1, *joined):
+            return
+        self._armed = None
+        machine, duration_ms = self.world.machines[leader], random.choice((500, 2_000))
+        self.world.trace.tell(f"{machine.name} does not hear for {duration_ms} ms that broker {joined[0]} joined")
+        self.world.network.cut("controller", machine.name, duration_ms)
+        self.world.network.cut(machine.name, f"broker-{joined[0]}", duration_ms)
+        if random.randrange(2):
+            self.world.timeline.after(random.randrange(duration_ms), lambda: self._kill_leader(machine, random))
+
+    def _kill_leader(self, machine: Machine, random: Random) -> None:
+        if not self.is_ended and self.world.may_fail(machine, is_power_lost=False):
+            machine.crash(is_power_lost=False)
+            self._start_later(machine, random)

@@ -69,6 +69,7 @@ class World:
         )
         self.flush_interval_ms = choose((300, 1_500, 10_000))
         self.think_ms = choose((40, 200))
+        self.flush_delay_ms = choose((3, 300))
         self.network = Network(self.timeline, Random(f"{seed}/network"), self.trace)
         self.network.loss_percent = choose((0, 1))
         self.controller = Controller(
@@ -78,7 +79,7 @@ class World:
             min_insync_replicas=min_insync_replicas,
             session_timeout_ms=choose((500, 1_500)),
             allows_unclean_election=self.allows_unclean_election,
-            on_change=self._check_promise,
+            on_change=self._changed,
             on_registered=self._registered,
         )
         self.network.hosts["controller"] = (self.controller.process, self.controller.receive)
@@ -109,6 +110,10 @@ class World:
         has_lost_power = is_power_lost or machine.has_lost_power or any(other.has_lost_power for other in others)
         return is_one_left or not has_lost_power
 
+    def _changed(self) -> None:
+        self._check_promise()
+        self.faults.isr_changed(self.controller.partition.isr, self.controller.partition.leader)
+
     def _check_promise(self) -> None:
         """Whether acknowledged records may be lost from here on. With two replicas of three in sync one failure never
         does that; with one of two it does where the other is out of sync by then."""
@@ -124,6 +129,20 @@ class World:
     def _registered(self, broker_id: int) -> None:
         """The controller counts on nothing that the broker had before."""
         self.machines[broker_id].has_failed = self.machines[broker_id].has_lost_power = False
+
+    def check_flushed(self, end_offset: int) -> None:
+        """With `flush.messages=1` what is acknowledged is on the disk of each in-sync replica."""
+        if not self.replication_settings.waits_for_flush or self.ledger.is_loss_allowed:
+            return
+        for replica in self.controller.partition.isr:
+            broker = self.machines[replica].broker
+            if broker is None or broker.broker_epoch < 0:
+                continue
+            flushed_offset = broker.log.recovery_point
+            if flushed_offset < end_offset:
+                self.ledger.fail(
+                    "what is acknowledged is on the disk", f"{broker.name}: {flushed_offset} of {end_offset}"
+                )
 
     def run(self, seconds: float) -> None:
         """Raises ViolationError, InvariantError."""
