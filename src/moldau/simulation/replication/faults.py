@@ -19,7 +19,6 @@ class Faults:
         self.world = world
         self.is_ended = False
         self._armed: Random | None = None
-        self._known_isr = world.replicas
         self._kinds: dict[str, tuple[int, Callable[[Random], None]]] = {
             "kill": (4_000, self._kill),
             "power": (3_500, self._lose_power),
@@ -116,10 +115,8 @@ class Faults:
         """The next time that a replica joins the in-sync replicas, the leader does not hear of it."""
         self._armed = random
 
-    def isr_changed(self, isr: tuple[int, ...], leader: int) -> None:
+    def replicas_joined(self, joined: list[int], leader: int) -> None:
         """The new replica hears nothing from the leader either, and falls behind; then, often, the leader dies."""
-        known, self._known_isr = self._known_isr, isr
-        joined = [replica for replica in isr if replica not in known]
         random = self._armed
         if self.is_ended or random is None or not joined or leader in (-1, *joined):
             return

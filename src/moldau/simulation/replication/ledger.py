@@ -54,6 +54,14 @@ class Ledger:
                 f"{name} begins epoch {epoch} at {log.log_end_offset}, committed up to {self.committed_end_offset}",
             )
 
+    def joined(self, name: str, log: Log) -> None:
+        """The controller has taken a replica into the in-sync replicas: from now on it may lead."""
+        if not self.is_loss_allowed and log.log_end_offset < self.committed_end_offset:
+            self.fail(
+                "an in-sync replica has what is committed",
+                f"{name} joins at {log.log_end_offset}, committed up to {self.committed_end_offset}",
+            )
+
     def high_watermark_moved(self, name: str, log: Log, offset: int) -> None:
         """Every replica has the same below its high watermark."""
         old = self._high_watermarks[name]

@@ -84,6 +84,7 @@ class World:
         )
         self.network.hosts["controller"] = (self.controller.process, self.controller.receive)
         self.machines = [Machine(self, broker_id) for broker_id in self.replicas]
+        self._known_isr = self.replicas
         self._producer_ids = 0
         self.producers = [Producer(self, f"producer-{index}", acks) for index, acks in enumerate((-1, -1, 1, 1))]
         self.readers = [Reader(self, f"reader-{index}") for index in range(2)]
@@ -111,8 +112,15 @@ class World:
         return is_one_left or not has_lost_power
 
     def _changed(self) -> None:
+        partition = self.controller.partition
+        joined = [replica for replica in partition.isr if replica not in self._known_isr]
+        self._known_isr = partition.isr
         self._check_promise()
-        self.faults.isr_changed(self.controller.partition.isr, self.controller.partition.leader)
+        for replica in joined:
+            broker = self.machines[replica].broker
+            if broker is not None and broker.broker_epoch == self.controller.brokers[replica].epoch:
+                self.ledger.joined(broker.name, broker.log)
+        self.faults.replicas_joined(joined, partition.leader)
 
     def _check_promise(self) -> None:
         """Whether acknowledged records may be lost from here on. With two replicas of three in sync one failure never
