@@ -84,6 +84,7 @@ class Peer:
             )
         while True:
             if self.process.poll() is not None or time.perf_counter() - begin > START_TIMEOUT_S:
+                self.stop()  # nobody else knows of a process that is slow to start
                 raise PeerError(f"{self.name} did not start: see {self.folder / 'output.txt'}")
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
