@@ -12,6 +12,7 @@ from confluent_kafka import Consumer
 from rich.console import Console
 
 from moldau.products.pipelines.checkpoint import CheckpointError, claim_checkpoint
+from moldau.products.pipelines.flow import times_of
 from moldau.products.pipelines.group import GroupOffsets
 from moldau.products.pipelines.page import PipelinePage, parse_page
 from moldau.products.pipelines.parquet import ParquetTargetError, check_target
@@ -65,6 +66,12 @@ def test_a_group_with_consumers_is_refused(cluster: Cluster):
             check_cluster(page(cluster.bootstrap_servers, topic, topic, "group: busy"))
     finally:
         consumer.close()
+
+
+def test_a_task_tries_a_lost_broker_as_long_as_the_page_says():
+    """A task's client is new, and would give up after the time of a first contact."""
+    times = times_of(page("b:1", more="first_contact_timeout: 1 second\nretry_timeout: 1 minute"))
+    assert times.options() == {"firstContactTimeoutMs": "60000", "retryTimeoutMs": "60000"}
 
 
 def test_a_topic_is_made_once(cluster: Cluster):

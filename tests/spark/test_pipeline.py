@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,9 +18,11 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from rich.console import Console
 
+from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
 from moldau.products.pipelines.page import parse_page
 from moldau.products.pipelines.runner import run_pipeline
+from moldau.testing import Cluster
 
 KILLS = 5
 COMMAND = "import sys; from moldau.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -215,6 +219,42 @@ def test_what_does_not_fit_together_is_said_in_a_sentence(run_page, new_topic, t
     source = f"{{topic: {topic or new_topic()}, format: string}}"
     with pytest.raises(MoldauError, match=refused):
         run_page(f"source: {source}\nsql: {sql}\nsink: {{topic: {new_topic()}, key: {key}}}")
+
+
+def test_a_broker_that_stays_away_ends_the_pipeline_with_one_sentence(spark, tmp_path, capsys):
+    """Once `retry_timeout` is over; the exit code is 1."""
+    with Cluster() as cluster:
+        source, target = cluster.topic(), cluster.topic()
+        cluster.produce(source, "a")
+        page = tmp_path / "page.yaml"
+        page.write_text(f"""
+name: lost
+bootstrap_servers: {cluster.bootstrap_servers}
+source: {{topic: {source}, format: string}}
+sql: select value from source
+sink: {{topic: {target}}}
+checkpoint: state
+retry_timeout: 2 seconds
+""")
+
+        def take_the_broker_away() -> None:
+            try:
+                cluster.wait_for(topic=target, records=1, timeout=240)
+            finally:
+                cluster.stop()
+
+        thread = threading.Thread(target=take_the_broker_away)
+        thread.start()
+        try:
+            code = pipeline_command.run_page(argparse.Namespace(file=page, once=False))
+        finally:
+            thread.join(240)
+    shown = capsys.readouterr()
+    assert code == 1
+    (sentence,) = shown.err.splitlines()
+    assert re.match(r"moldau pipeline: .*cannot reach 127\.0\.0\.1:\d+: connection refused", sentence), sentence
+    assert shown.out.count("trying for another") <= 1, shown.out
+    assert spark.streams.active == []
 
 
 # --- drivers in processes of their own ---

@@ -67,7 +67,9 @@ DEFAULT_TIMES = SourceTimes()
 
 
 def times_of(page: PipelinePage) -> SourceTimes:
-    return SourceTimes(page.first_contact_timeout_ms, page.retry_timeout_ms)
+    """The pipeline itself made the first contact, before Spark started: a broker that does not answer the new client of
+    a task is a lost one."""
+    return SourceTimes(page.retry_timeout_ms, page.retry_timeout_ms)
 
 
 def query_facts(page: PipelinePage) -> dict[str, str | None]:

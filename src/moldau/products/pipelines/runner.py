@@ -93,8 +93,13 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
 
 
 def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDisplay) -> PipelineState:
-    while watch.query.isActive and not stop.wait(TURN_SECONDS):
-        display.show(watch.look("running"))
+    try:
+        while watch.query.isActive and not stop.wait(TURN_SECONDS):
+            display.show(watch.look("running"))
+    except GroupError:
+        # whoever gets the error may run the pipeline again, and the lease ends with this run
+        watch.query.stop()
+        raise
     if stop.is_set():
         state = watch.look("stopping")
         display.show(state, force=True)
