@@ -29,8 +29,7 @@ help:
 	@touch $@
 
 # One stamp for each set of extras; a larger set brings the smaller ones. A changed pyproject.toml installs again.
-# Python compiles a module when it is first imported: compiling all of Spark beforehand takes longer than the tests of it.
-INSTALL := $(BIN)/pip install --quiet --no-compile --editable
+INSTALL := $(BIN)/pip install --quiet --editable
 .venv/.demo: .venv/.python pyproject.toml
 	$(INSTALL) '.[all]'
 	@touch $@
