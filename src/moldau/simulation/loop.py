@@ -84,7 +84,7 @@ class _Timer(events.TimerHandle):
     _when: float
 
     def __lt__(self, other: events.TimerHandle) -> bool:
-        return self._when < other.when()
+        return self._when < other._when  # type: ignore[attr-defined, no-any-return]
 
 
 class VirtualLoop(base_events.BaseEventLoop):

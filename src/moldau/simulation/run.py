@@ -20,7 +20,7 @@ from moldau.simulation.scenario import Scenario, run_until_failed
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
 
-DEFAULT_SECONDS = 15.0
+DEFAULT_SECONDS = 12.0
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -63,7 +63,7 @@ class ClientLoop(ABC):
 
     async def pause(self) -> None:
         """What a client does between two requests: mostly little."""
-        await asyncio.sleep(self.random.choice((0.001, 0.005, 0.02, 0.05, 0.2)))
+        await asyncio.sleep(self.random.choice((0.001, 0.01, 0.05, 0.1, 0.2)))
 
     def must_be_retriable(self, error_code: int, what: str) -> None:
         """Raises ViolationError for an answer that nothing in this world explains."""
