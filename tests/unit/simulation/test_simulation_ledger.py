@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.simulation.checkers.epoch_ledger import EpochLedger
 from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset, GroupLedger
 from moldau.simulation.checkers.ledger import PartitionLedger, SentTimes, TopicRules, Value
 from moldau.simulation.checkers.survivors import log_end_on_disk
@@ -168,6 +169,16 @@ def test_leader_epochs_never_fall():
         epochs.named(2)
     with broken("a batch keeps its epoch"):
         epochs.read(5, 7, 4)
+
+
+def test_in_a_compacted_log_an_epoch_may_end_where_the_next_one_left_its_first_batch():
+    epochs = EpochLedger("compacted-0", may_have_gaps=True)
+    epochs.read(0, 5, 1)
+    epochs.read(8, 20, 3)
+    epochs.ended(1, 1, 17, epochs.least_end(1), 0)
+    for end_offset in (4, 21):
+        with broken("leader epochs end where they end"):
+            epochs.ended(1, 1, end_offset, epochs.least_end(1), 0)
 
 
 def test_an_epoch_ends_behind_its_last_batch_and_before_the_next():

@@ -8,8 +8,10 @@ from moldau.simulation.violation import ViolationError
 class EpochLedger:
     """The leader epochs of the batches of one partition: they never fall, and OffsetForLeaderEpoch agrees with them."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, may_have_gaps: bool = False) -> None:
         self._name = name
+        self._may_have_gaps = may_have_gaps
+        """A recovery that builds the epochs anew finds the first batch that compaction left of each."""
         self._epochs: dict[int, int] = {}
         self.bounds: dict[int, tuple[int, int]] = {}
         """By epoch the first offset and the end offset that are known of it."""
@@ -49,8 +51,11 @@ class EpochLedger:
             raise ViolationError("leader epochs end where they end", f"{self._name}: asked {asked}, got {epoch}")
         if epoch < 0:
             return
-        begins = [begin for other, (begin, _) in self.bounds.items() if other > asked]
-        if end_offset < least_end or any(begin < end_offset > log_start_offset for begin in begins):
+        later = [bounds for other, bounds in self.bounds.items() if other > asked]
+        most = min((begin for begin, _ in later), default=end_offset)
+        if self._may_have_gaps:
+            most = max((end for _, end in later), default=end_offset)
+        if end_offset < least_end or most < end_offset > log_start_offset:
             raise ViolationError(
                 "leader epochs end where they end",
                 f"{self._name}: epoch {asked} ends at {end_offset}, known are {sorted(self.bounds.items())}",

@@ -129,7 +129,7 @@ class PartitionLedger:
         self.partition = partition
         self.rules = rules
         self.sent = sent or SentTimes()
-        self.epochs = EpochLedger(self.name)
+        self.epochs = EpochLedger(self.name, may_have_gaps=rules.is_compacted)
         self.contents: dict[bytes, list[tuple[int, Value]]] = {}
         """What is in each batch that was read, by its bytes: every reader gets the same ones."""
         self.values: dict[int, Value] = {}
