@@ -19,6 +19,7 @@ from moldau.simulation.checkers.ledger import (
     Value,
 )
 from moldau.simulation.client import BrokerClient
+from moldau.simulation.kinds import has_kind
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.wire.protocol.api_keys import ApiKey
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 MAX_IN_FLIGHT = 5
 MAX_TIMESTAMP_JITTER_MS = 300
+AHEAD_SHARE = 0.003
+AHEAD_MS = 60_000
 FIRST_TOPIC_ID_VERSION = 13
 FIRST_ZSTD_VERSION = 7
 OLD_CODECS = ("gzip", "snappy", "lz4")
@@ -73,6 +76,9 @@ class Producer(ClientLoop):
         super().__init__(world, name)
         self.topic = topic
         self.timestamps = Random(f"{world.seed}/timestamps/{name}")
+        rules = topic.ledger(world, 0).rules
+        # elsewhere a record of the future would put off retention and cleaning
+        self.is_ahead_at_times = has_kind(world.seed, "times") and not rules.may_expire and not rules.is_compacted
 
     def make_batch(
         self,
@@ -99,8 +105,11 @@ class Producer(ClientLoop):
         )
 
     def timestamp_of(self, sent: SentTimes, value: Value, now_ms: int) -> int:
-        """A little off, so that the timestamps of a batch are in no order."""
+        """A little off, so that the timestamps of a batch are in no order; where times are searched now and then far
+        ahead, so that the latest is not in the last segment."""
         timestamp_ms = now_ms - self.timestamps.randrange(MAX_TIMESTAMP_JITTER_MS)
+        if self.is_ahead_at_times and self.timestamps.random() < AHEAD_SHARE:
+            timestamp_ms += AHEAD_MS
         sent.sent(value, timestamp_ms, now_ms)
         return timestamp_ms
 
