@@ -7,6 +7,7 @@ between a file and its name.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 from random import Random
@@ -52,15 +53,32 @@ class SimulatedClock:
 
 
 class CrashPlan:
-    """Kills the process inside its `changes_left`-th change of the disk from now."""
+    """Kills the process inside its `changes_left`-th change of the disk from now, or from the first change on that
+    matches `begins_with`."""
 
-    __slots__ = ("changes_left", "kill", "kind", "random")
+    __slots__ = ("begins_with", "changes_left", "kill", "kind", "random")
 
-    def __init__(self, changes_left: int, kind: str, random: Random, kill: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        changes_left: int,
+        kind: str,
+        random: Random,
+        kill: Callable[[str], None],
+        begins_with: re.Pattern[str] | None = None,
+    ) -> None:
         self.changes_left = changes_left
         self.kind = kind
         self.random = random
         self.kill = kill
+        self.begins_with = begins_with
+
+    def is_due(self, change: str) -> bool:
+        """Called with each change: what is done and to which path."""
+        if self.begins_with is not None and not self.begins_with.match(change):
+            return False
+        self.begins_with = None
+        self.changes_left -= 1
+        return self.changes_left <= 0
 
 
 class ProcessDisk(ForwardedReads):
@@ -88,10 +106,7 @@ class ProcessDisk(ForwardedReads):
         if self.is_aborted and what == "append":
             self.on_write_after_abort(path)
         plan = self.plan
-        if plan is None:
-            return
-        plan.changes_left -= 1
-        if plan.changes_left > 0:
+        if plan is None or not plan.is_due(f"{what} {path}"):
             return
         self.plan = None
         self._trace.tell(f"{plan.kind} crash planned: inside {what} {path} of {len(data)} bytes")

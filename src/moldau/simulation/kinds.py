@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 SHARES = {
+    "crashes in renames": 0.3,
     "directories": 0.4,
     "epochs": 0.4,
     "failed flushes": 0.6,

@@ -85,6 +85,7 @@ class Scenario:
         while world.loop.time() < self.seconds:
             await asyncio.sleep(self.random.choice((0.1, 0.5, 1.0, 2.0)))
             world.check_node()
+            self.troubles.plan_rename_crash()
             if not world.is_up:
                 await self.troubles.restart(is_trouble_allowed=True)
             elif self.troubles.is_flush_failure_due():

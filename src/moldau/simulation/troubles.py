@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Awaitable, Callable
 
 from moldau.shell.io.twins.memory_disk import Fault, Operation
@@ -11,6 +12,10 @@ from moldau.simulation.kinds import has_kind, kind_random
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
+
+MAX_RENAME_CRASHES = 6
+RENAMES = re.compile(r"rename (compacted-.*\.deleted$|\S*-future )")
+"""The first of an old segment that goes, and the name of a log that has moved."""
 
 
 class Troubles:
@@ -21,6 +26,8 @@ class Troubles:
         self.random = world.random
         self.flush_random = kind_random(world.seed, "failed flushes")
         self.flush_fails_s = self.flush_random.uniform(1, 12) if has_kind(world.seed, "failed flushes") else math.inf
+        self.rename_random = kind_random(world.seed, "crashes in renames")
+        self.rename_crashes = MAX_RENAME_CRASHES if has_kind(world.seed, "crashes in renames") else 0
         self.drawn: list[Callable[[], Awaitable[None]]] = []
         self.is_restart_needed = False
 
@@ -125,6 +132,15 @@ class Troubles:
             await self.restart(is_trouble_allowed=False)
             await asyncio.sleep(self.flush_random.choice((0.5, 2.0)))
         self.world.kill("machine")
+
+    def plan_rename_crash(self) -> None:
+        """The process will die while cleaned segments take the place of others, or soon after a partition has moved to
+        another log directory."""
+        if not self.rename_crashes or not self.world.is_up or any(disk.plan for disk in self.world.process_disks):
+            return
+        self.rename_crashes -= 1
+        kind = "process" if self.rename_random.random() < 0.7 else "machine"
+        self.world.plan_crash(kind, self.rename_random.randint(1, 8), RENAMES)
 
     async def slow_disk(self) -> None:
         self.world.trace.tell("the disk is slow")

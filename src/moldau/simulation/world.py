@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -261,11 +262,12 @@ class World:
         if self.process is not None and not self.process.is_dead:
             self.kill("process")
 
-    def plan_crash(self, kind: str, changes: int) -> None:
-        """The process will die inside its `changes`-th change of the disk from now."""
+    def plan_crash(self, kind: str, changes: int, begins_with: re.Pattern[str] | None = None) -> None:
+        """The process will die inside its `changes`-th change of the disk from now, see CrashPlan."""
         if self.process is not None and not self.process.is_dead:
-            self.trace.tell(f"{kind} crash planned within {changes} changes of the disk")
-            plan = CrashPlan(changes, kind, self.random, self.kill)
+            begin = f" from {begins_with.pattern} on" if begins_with is not None else ""
+            self.trace.tell(f"{kind} crash planned within {changes} changes of the disk{begin}")
+            plan = CrashPlan(changes, kind, self.random, self.kill, begins_with)
             for disk in self.process_disks:
                 disk.plan = plan
 

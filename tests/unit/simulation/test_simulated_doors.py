@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from random import Random
 
 import pytest
@@ -46,6 +47,20 @@ def test_a_planned_crash_leaves_whole_pages_of_the_write_it_falls_into(loop, see
     with pytest.raises(ProcessKilledError):
         disk.replace_file("other", b"")
     assert not machine_disk.exists("other")
+
+
+def test_a_planned_crash_may_wait_for_a_change_and_count_from_there(loop):
+    process, died = SimulatedProcess("broker"), []
+    disk = ProcessDisk(MemoryDisk(), process, Trace(loop.time))
+    file = disk.open("log")
+    disk.plan = CrashPlan(2, "process", Random(1), died.append, re.compile(r"rename log .*"))
+    file.append(b"a")
+    file.append(b"b")
+    disk.rename("log", "log.deleted")
+    assert not died
+    with pytest.raises(ProcessKilledError):
+        file.append(b"c")
+    assert died == ["process"]
 
 
 def test_work_is_done_between_the_call_and_the_answer(loop):
