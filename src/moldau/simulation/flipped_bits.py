@@ -156,8 +156,12 @@ class FlippedStart:
             raise self.violation(f"the refusal names another place: {sentence}")
         for place, disk in enumerate(self.machine.disks):
             after = tree_of(disk)
+            # a start finishes what a crash left of swaps: cleaned segments take the place of others there
+            swapped = {directory_of(path) for path in self.flipped[place] if path.endswith(".swap")}
             for path, data in self.flipped[place].items():
                 if ".log" not in path or LEFT_OVER.search(path) or DERIVED.search(path):
+                    continue
+                if directory_of(path) in swapped:
                     continue
                 # a tail of zeros is a page that a crash lost: recovery cuts such a tail and keeps no copy
                 records = data[: end_of_records(self.copy.trees[place][path])]
@@ -242,6 +246,10 @@ def disk_of(tree: Tree) -> MemoryDisk:
         if name:
             disk.replace_file(path, data)
     return disk
+
+
+def directory_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def end_of_records(data: bytes) -> int:

@@ -214,6 +214,9 @@ def test_a_refusal_is_one_sentence_about_the_place_and_changes_no_record():
         for error in (DamagedLogError("something is damaged"), DamagedLogError(f"{refusal}\nmore"), ValueError("x")):
             with pytest.raises(ViolationError, match="a flipped bit hides nothing"):
                 start.check_refusal(error)
+        swapped = "other-0/00000000000000000000.log.swap"
+        start.flipped[0][swapped] = start.copy.trees[0][swapped] = b"a start gives it its name"
+        start.check_refusal(refusal)
         file = start.machine.disks[0].open(start.flip.path)
         for size in (file.size() - 1, 0):  # the last byte of a batch is zero: it has no headers
             file.truncate(size)
