@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
+from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from moldau.errors import ERROR_CODES
 from moldau.simulation.checkers.ledger import (
     KEYS,
     TOMBSTONE_EVERY,
@@ -46,6 +48,7 @@ OLD_CODECS = ("gzip", "snappy", "lz4")
 NO_COMPRESSION_WEIGHT = 8
 OutgoingRecord = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
 SEQUENCE_ERRORS = (45, 46, 47, 59)
+KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 
 class Batch(msgspec.Struct):
@@ -55,6 +58,8 @@ class Batch(msgspec.Struct):
     values: list[Value]
     data: bytes
     times_sent: int = 0
+    is_in_doubt: bool = False
+    """Refused for the disk, which may have happened behind the append: sent again, it is taken as a repeat."""
 
 
 class Lane:
@@ -220,6 +225,10 @@ class IdempotentProducer(Producer):
             lane.ledger.acknowledged(response.base_offset, batch.values)
             self.acknowledged += len(batch.values)
             self.world.trace.note("acked", self.name, lane.ledger.partition, response.base_offset, len(batch.values))
+            before = takewhile(lambda other: other is not batch, lane.unacknowledged)
+            if head is not batch and head is not None and all(other.is_in_doubt for other in before):
+                lane.unacknowledged = deque(other for other in lane.unacknowledged if other is not batch)
+                return
             if head is not batch:
                 is_new_life = lane.ledger.rules.is_compacted and self.producer_id < 0
                 if lane.ledger.legal_losses == lane.legal_losses_seen and not is_new_life:
@@ -235,6 +244,7 @@ class IdempotentProducer(Producer):
                 lane.ledger.last_sequences[self.producer_id] = batch.base_sequence + len(batch.values) - 1
             return
         lane.is_refused = True
+        batch.is_in_doubt |= code == KAFKA_STORAGE_ERROR
         if code not in SEQUENCE_ERRORS:
             self.must_be_retriable(code, f"Produce to {lane.ledger.name}")
         elif head is batch:
