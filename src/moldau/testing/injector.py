@@ -142,7 +142,7 @@ class FaultInjector:
 
     def _encode(self, connection: ServerConnection, request: _Request, response: Any) -> bytes | None:
         context = RequestContext(
-            connection, request.api_key, request.version, request.correlation_id, request.client_id, None, None
+            self._dispatcher, connection, request.api_key, request.version, request.correlation_id, request.client_id
         )
         return self._dispatcher.encode(context, response)
 

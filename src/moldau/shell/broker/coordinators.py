@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import CoroutineType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRecord, LoadedTransactionEnd
@@ -412,45 +411,40 @@ class Coordinators:
             self._broker.spawn(shard.load())
         return shard
 
-    def ask(self, group_id: str, request: GroupRequest) -> GroupResponse | Coroutine[object, object, GroupResponse]:
-        """The answer of the group's coordinator: the response itself where it is there at once, else a coroutine.
+    async def ask(self, group_id: str, request: GroupRequest) -> GroupResponse:
+        """The answer of the group's coordinator.
 
-        Decided before this returns, in the order of the calls, unless the shard is loading. Never raises KafkaError: an
+        Decided in the first step, in the order of the calls, unless the shard is loading. Never raises KafkaError: an
         error becomes the response that says so.
         """
         try:
             shard = self.shard_for(group_id)
         except KafkaError as error:
             return refusal(request, error.code)
-        return self.ask_shard(shard, request)
-
-    def ask_shard(
-        self, shard: GroupShard, request: GroupRequest
-    ) -> GroupResponse | Coroutine[object, object, GroupResponse]:
-        """As `ask`, of one shard."""
         if shard.loading is not None:
-            return self._ask_later(shard, shard.loading, request)
+            return await self.ask_shard(shard, request)
+        answer = self._submit(shard, request)
+        return await self._settled(answer, request) if isinstance(answer, asyncio.Future) else answer
+
+    async def ask_shard(self, shard: GroupShard, request: GroupRequest) -> GroupResponse:
+        """As `ask`, of one shard."""
+        while shard.loading is not None:
+            try:
+                await asyncio.shield(shard.loading)
+            except KafkaError as error:
+                return refusal(request, error.code)
+        answer = self._submit(shard, request)
+        return await self._settled(answer, request) if isinstance(answer, asyncio.Future) else answer
+
+    def _submit(self, shard: GroupShard, request: GroupRequest) -> GroupResponse | asyncio.Future[GroupResponse]:
         try:
-            answer = shard.submit(request)
+            return shard.submit(request)
         except InvariantError:
             raise
         except MoldauError as error:
             return refusal(request, append_error(error, request))
-        if isinstance(answer, asyncio.Future):
-            return self._wait(answer, request)
-        return answer
 
-    async def _ask_later(
-        self, shard: GroupShard, loading: asyncio.Future[None], request: GroupRequest
-    ) -> GroupResponse:
-        try:
-            await asyncio.shield(loading)
-        except KafkaError as error:
-            return refusal(request, error.code)
-        answer = self.ask_shard(shard, request)
-        return await answer if isinstance(answer, CoroutineType) else cast("GroupResponse", answer)
-
-    async def _wait(self, answer: asyncio.Future[GroupResponse], request: GroupRequest) -> GroupResponse:
+    async def _settled(self, answer: asyncio.Future[GroupResponse], request: GroupRequest) -> GroupResponse:
         try:
             return await answer
         except MoldauError as error:

@@ -33,6 +33,7 @@ from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import ResponseMemory
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.pauses import Pauses
 from moldau.shell.network.pending_response import PendingResponse
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId, Uuid
@@ -92,6 +93,7 @@ class Broker:
         random: Random,
         disk: Disk,
         workers: Workers,
+        pauses: Pauses,
         telemetry: Telemetry,
         log: EventLog,
         logs: LogDirectories,
@@ -107,6 +109,7 @@ class Broker:
         self.random = random
         self.disk = disk
         self.workers = workers
+        self.pauses = pauses
         self.telemetry = telemetry
         self.log = log
         self.controller = controller

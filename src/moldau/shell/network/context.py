@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from moldau.core.quotas.usage import MutationQuota
+    from moldau.shell.network.pauses import Pauses
     from moldau.shell.network.server_connection import ServerConnection
 
 
@@ -33,6 +37,8 @@ class Resource:
     TRANSACTIONAL_ID = 5
 
 
+SHORT_REQUEST_THINGS = 50
+"""A request that names no more does not pause: it would wait behind all the long ones."""
 CLUSTER_NAME = "kafka-cluster"
 TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
 """What a principal may do to a topic: bits of an answer's authorized operations (KIP-430)."""
@@ -57,28 +63,45 @@ class Quotas(Protocol):
     def mutation_quota(self, principal: str, client_id: str, *, is_strict: bool) -> MutationQuota | None: ...
 
 
+class ForAllRequests(Protocol):
+    """What all requests of a node share: the dispatcher has it."""
+
+    authorizer: Authorizer | None
+    quotas: Quotas | None
+    pauses: Pauses
+
+
+Response = TypeVar("Response", bound=msgspec.Struct)
+
+
+def throttled(response: Response, throttle_time_ms: int) -> Response:
+    """`response`, made by who knows nothing of quotas, with its `throttle_time_ms` set."""
+    if not throttle_time_ms:
+        return response
+    return msgspec.structs.replace(response, throttle_time_ms=throttle_time_ms)
+
+
 class RequestContext:
     """One request's surroundings. Lives as long as its handler; holds no view of the receive buffer."""
 
-    __slots__ = ("api_key", "api_version", "authorizer", "client_id", "connection", "correlation_id", "quotas")
+    __slots__ = ("_node", "_things", "api_key", "api_version", "client_id", "connection", "correlation_id")
 
     def __init__(
         self,
+        node: ForAllRequests,
         connection: ServerConnection,
         api_key: int,
         api_version: int,
         correlation_id: int,
         client_id: str,
-        authorizer: Authorizer | None,
-        quotas: Quotas | None,
     ) -> None:
+        self._node = node
+        self._things = 0
         self.connection = connection
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        self.authorizer = authorizer
-        self.quotas = quotas
 
     @property
     def principal(self) -> str:
@@ -98,12 +121,19 @@ class RequestContext:
         """Our end of the connection: an address under which this client reaches us."""
         return self.connection.local_address
 
+    def pause(self, things: int = 1) -> Awaitable[None]:
+        """To be awaited behind `things` that the request names and that are done (a few microseconds each): a request
+        that names many lets others have a turn. Not within what nobody else may see half done."""
+        self._things += things
+        pauses = self._node.pauses
+        return pauses.pause(things) if self._things > SHORT_REQUEST_THINGS else pauses.nothing
+
     def authorize(self, operation: int, resource_type: int, name: str | bytes) -> bool:
         """Whether the principal may do `operation` to the resource (`name` may be utf-8 bytes on hot paths)."""
-        if self.authorizer is None:
+        if self._node.authorizer is None:
             return True
         connection = self.connection
-        return self.authorizer.authorize(
+        return self._node.authorizer.authorize(
             connection.principal, connection.client_address, operation, resource_type, name
         )
 
@@ -111,9 +141,9 @@ class RequestContext:
         """The milliseconds that the client has to wait after this request: the answer tells them and goes at once, the
         next request is not begun before. To be asked once. `size`: bytes of a produce request, of a fetch's answer;
         `mutation`: what the request was held to."""
-        if self.quotas is None:
+        if self._node.quotas is None:
             return 0
-        throttle_ms = self.quotas.throttle_ms(self.connection.principal, self.client_id, self.api_key, size)
+        throttle_ms = self._node.quotas.throttle_ms(self.connection.principal, self.client_id, self.api_key, size)
         if mutation is not None:
             throttle_ms = max(throttle_ms, mutation.throttle_time_ms)
         if throttle_ms:
@@ -122,14 +152,14 @@ class RequestContext:
 
     def max_fetch_bytes(self) -> int | None:
         """The most that an answer to a fetch may hold by the client's quota; None without one."""
-        if self.quotas is None:
+        if self._node.quotas is None:
             return None
-        return self.quotas.max_fetch_bytes(self.connection.principal, self.client_id)
+        return self._node.quotas.max_fetch_bytes(self.connection.principal, self.client_id)
 
     def mutation_quota(self, strict_from: int) -> MutationQuota | None:
         """What a request that creates or deletes partitions is held to; refused over it from version `strict_from` on,
         only throttled before (KIP-599)."""
-        if self.quotas is None:
+        if self._node.quotas is None:
             return None
         is_strict = self.api_version >= strict_from
-        return self.quotas.mutation_quota(self.connection.principal, self.client_id, is_strict=is_strict)
+        return self._node.quotas.mutation_quota(self.connection.principal, self.client_id, is_strict=is_strict)

@@ -1,16 +1,13 @@
 """From a whole frame to a handler and back: header, key and version, context, metric, encoding of the answer.
 
-A handler has up to three parts (ARCHITECTURE.md, Contracts):
+A handler is one coroutine function, `act(broker, context, request) -> response`. Its first step is taken at once (see
+first_step.py); if it waits, a task goes on with it, and until it is answered its connection begins no other request. It
+lets others have a turn where it pauses (see pauses.py), and so do the decoding of a long frame and the encoding of a
+long answer.
 
-    prepare   optional: gives a coroutine that may wait before the decision, or None. It owns a copy of what it needs,
-              and its result is the act to call.
-    act       synchronous, in connection order. A raw act gets the frame itself (Produce, Fetch) and keeps no view of
-              it; any other gets the decoded request.
-    finish    what act gives back when the answer may have to wait: a coroutine, whose result is the response. Its
-              first step is taken at once (see first_step.py).
-
-Until a request is answered its connection begins no other (ServerConnection). A request in a long frame is decoded in
-slices before it acts, and a long answer is encoded in slices: see turns.py.
+Produce and Fetch are raw: fast paths that get the frame itself, keep no view of it, and give bytes or one response that
+waits. A Produce that must wait before it decides gives `prepare` a coroutine that owns a copy of what it needs, and
+whose result is the act to call.
 
 Errors: ProtocolError closes the connection. Anything unforeseen is logged once with its trace and closes the
 connection; an InvariantError stops the node.
@@ -25,23 +22,22 @@ from functools import partial
 from itertools import islice
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
-from types import CoroutineType
 from typing import Any, cast
 
 import msgspec
 
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.background import BackgroundTasks
-from moldau.shell.network.bounds import LongRequests
+from moldau.shell.network.bounds import LongRequests, RequestMemory
 from moldau.shell.network.context import Authorizer, Quotas, RequestContext
 from moldau.shell.network.event_log import EventLog, escape
-from moldau.shell.network.first_step import Ended, begun
-from moldau.shell.network.freeing import free_in_slices, long_arrays
+from moldau.shell.network.first_step import Ended, FirstSteps, begun
+from moldau.shell.network.freeing import free, long_arrays
 from moldau.shell.network.long_frame import kept
+from moldau.shell.network.pauses import Pauses
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.request_stats import RequestStats, each_error_code
 from moldau.shell.network.server_connection import ServerConnection
-from moldau.shell.network.turns import CURRENT_TURNS, Turns
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
@@ -59,6 +55,7 @@ _read_header = Struct(">hhih").unpack_from
 _pack_int = Struct(">i").pack
 
 RawAct = Callable[[RequestContext, memoryview, int], "Answer | PendingResponse | None"]
+Handler = Callable[[Any, RequestContext, Any], Coroutine[Any, Any, Any]]
 
 
 class ResponseError(MoldauError):
@@ -105,6 +102,7 @@ class Dispatcher:
         specs: Mapping[int, HandlerSpec],
         telemetry: Telemetry,
         log: EventLog,
+        pauses: Pauses,
         *,
         authorizer: Authorizer | None = None,
         quotas: Quotas | None = None,
@@ -120,8 +118,9 @@ class Dispatcher:
         """What the time of requests is measured with for their quotas; None: it is not."""
         self.timer: Callable[[], float] | None = None
         """Seconds, for the times in the metrics; None: nothing is timed."""
-        self._turns = Turns(loop)
+        self.pauses = pauses
         self._long_requests = LongRequests(loop)
+        self._first_steps = FirstSteps()
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken
@@ -165,9 +164,9 @@ class Dispatcher:
         stats.count += 1
         stats.by_version[version] += 1
         act = entry.act or self._resolve(entry)
-        context = RequestContext(connection, api_key, version, correlation_id, client_id, self.authorizer, self.quotas)
+        context = RequestContext(self, connection, api_key, version, correlation_id, client_id)
         try:
-            if context.quotas is not None and self.quota_timer_ns is not None:
+            if self.quotas is not None and self.quota_timer_ns is not None:
                 act = partial(self._charged, self.quota_timer_ns, act)
             if self.timer is not None and stats.is_sampled():
                 return self._timed(self.timer, stats, act, context, frame, position)
@@ -207,8 +206,8 @@ class Dispatcher:
         """Charges the time of the act, in which nobody else is served, to the client's quota (KIP-124)."""
         started_ns = timer_ns()
         answer = act(context, frame, position)
-        if context.quotas is not None:
-            context.quotas.handled(context.principal, context.client_id, timer_ns() - started_ns)
+        if self.quotas is not None:
+            self.quotas.handled(context.principal, context.client_id, timer_ns() - started_ns)
         return answer
 
     def _refuse(self, api_key: int, version: int, correlation_id: int) -> Answer:
@@ -223,73 +222,98 @@ class Dispatcher:
     def _resolve(self, entry: _Entry) -> RawAct:
         spec = entry.spec
         module = importlib.import_module(spec.module)
-        function = getattr(module, spec.function)
-        owner = self.owner
-        act: RawAct = partial(function, owner)
+        handler = getattr(module, spec.function)
+        act: RawAct = partial(handler, self.owner)
         if spec.declaration is not None:
-            act = self._decoding(entry, spec.declaration.request, function)
+            act = self._decoding(spec, spec.declaration.request, handler)
         entry.act = act
         return act
 
-    def _decoding(
-        self,
-        entry: _Entry,
-        request_type: type[msgspec.Struct],
-        function: Callable[..., Any],
-    ) -> RawAct:
-        owner = self.owner
+    def _decoding(self, spec: HandlerSpec, request_type: type[msgspec.Struct], handler: Handler) -> RawAct:
+        owner, begin = self.owner, self._first_steps.begin
 
         def act(context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse | None:
             if len(frame) > LONG_FRAME_BYTES:
-                return self._act_on_long(entry, request_type, function, context, frame, position)
-            request, _ = decode_message(request_type, context.api_version, frame, position)
-            return self._acted(entry, context, function(owner, context, request))
+                step = begun(self._serve_long(request_type, handler, context, kept(frame), position))
+                if isinstance(step, Ended):
+                    return step.result
+                work: Awaitable[Answer | None] = step
+            else:
+                request, _ = decode_message(request_type, context.api_version, frame, position)
+                response, waiting = begin(handler(owner, context, request))
+                if waiting is None:
+                    answer = self._encoded(context, response)
+                    return self.answer_later(context, answer) if isinstance(answer, Coroutine) else answer
+                work = self._serve(context, waiting)
+            return self.answer_later(context, work, ends_with_connection=spec.ends_with_connection)
 
         return act
 
-    def _acted(self, entry: _Entry, context: RequestContext, result: Any) -> Answer | PendingResponse | None:
-        if isinstance(result, CoroutineType):
-            CURRENT_TURNS.set(self._turns)
-            step = begun(cast("Coroutine[Any, Any, object]", result))
-            if not isinstance(step, Ended):
-                response = context.connection.reserve()
-                task = self._tasks.spawn(self._complete(entry, context, response, step))
-                if entry.spec.ends_with_connection:
-                    response.on_abandoned = task.cancel
-                return response
-            result = step.result
-        if result is None:
-            return None
-        encoding = encode_in_slices(result, context.api_version)
-        try:
-            first = next(encoding)
-        except StopIteration as end:
-            self._count_errors(context, result)
-            return self._framed(context, end.value)
-        except ProtocolError as error:
-            raise ResponseError(str(error)) from error
-        response = context.connection.reserve()
-        self.spawn(self._complete_encoding(entry, context, response, result, first, encoding))
-        return response
+    async def _serve(self, context: RequestContext, handling: Awaitable[msgspec.Struct | None]) -> Answer | None:
+        answer = self._encoded(context, await handling)
+        return await answer if isinstance(answer, Coroutine) else answer
 
-    def _act_on_long(
+    async def _serve_long(
         self,
-        entry: _Entry,
         request_type: type[msgspec.Struct],
-        function: Callable[..., Any],
+        handler: Handler,
         context: RequestContext,
         frame: memoryview,
         position: int,
-    ) -> Answer | PendingResponse | None:
-        """As for any request, if its first slice is all of it (a long frame may hold one long string)."""
-        decoding = decode_in_slices(request_type, context.api_version, kept(frame), position)
+    ) -> Answer | None:
+        """As `_serve`, for a frame that may name more than can be decoded, or freed, in a millisecond."""
+        memory = context.connection.group.request_memory
+        worked_bytes = len(frame) * WORKED_BYTES
+        held_bytes = len(frame)
+        memory.take(held_bytes)
+        arrays: list[list[Any]] = []
         try:
-            next(decoding)
-        except StopIteration as end:
-            return self._acted(entry, context, function(self.owner, context, end.value))
+            await self._long_requests.enter(worked_bytes)
+            memory.take(worked_bytes)
+            held_bytes += worked_bytes
+            decoding = decode_in_slices(request_type, context.api_version, frame, position)
+            request = await self._decoded(context.connection, decoding)
+            response = None if request is None else await handler(self.owner, context, request)
+            answer = self._encoded(context, response)
+            if isinstance(answer, Coroutine):
+                answer = await answer
+            arrays = long_arrays(request, response)
+            return answer
+        finally:
+            freed = partial(self._freed, memory, held_bytes, worked_bytes)
+            if arrays:
+                self.spawn(self._free(arrays, freed))
+            else:
+                freed()
+
+    def _freed(self, memory: RequestMemory, held_bytes: int, worked_bytes: int) -> None:
+        memory.give_back(held_bytes)
+        if held_bytes > worked_bytes:
+            self._long_requests.leave(worked_bytes)
+
+    async def _free(self, arrays: list[list[Any]], freed: Callable[[], None]) -> None:
+        try:
+            await free(arrays, self.pauses)
+        finally:
+            freed()
+
+    def answer_later(
+        self, context: RequestContext, work: Awaitable[Answer | None], *, ends_with_connection: bool = False
+    ) -> PendingResponse:
+        """Reserves the place of the answer that `work` gives."""
         response = context.connection.reserve()
-        self.spawn(self._complete_long(entry, context, response, decoding, function, len(frame)))
+        task = self._tasks.spawn(self._complete(context, response, work))
+        if ends_with_connection:
+            response.on_abandoned = task.cancel
         return response
+
+    async def _complete(
+        self, context: RequestContext, response: PendingResponse, work: Awaitable[Answer | None]
+    ) -> None:
+        try:
+            response.complete(await work)
+        except Exception as error:
+            self._unforeseen(context.connection, self._entries[context.api_key].name, error)
 
     # -- the ways out
 
@@ -317,107 +341,56 @@ class Dispatcher:
             return b"%b%b\x00" % (_pack_int(5 + body_bytes), _pack_int(context.correlation_id))
         return b"%b%b" % (_pack_int(4 + body_bytes), _pack_int(context.correlation_id))
 
-    async def _complete(
-        self, entry: _Entry, context: RequestContext, response: PendingResponse, waiting: Awaitable[object]
-    ) -> None:
-        try:
-            result = cast("msgspec.Struct | None", await waiting)
-            response.complete(None if result is None else await self._encoded(context, result))
-        except Exception as error:
-            self._unforeseen(context.connection, entry.name, error)
-
-    async def _complete_encoding(
-        self,
-        entry: _Entry,
-        context: RequestContext,
-        response: PendingResponse,
-        result: msgspec.Struct,
-        first: bytes,
-        encoding: Generator[bytes, None, bytes],
-    ) -> None:
-        try:
-            response.complete(await self._encoded(context, result, encoding, first))
-        except Exception as error:
-            self._unforeseen(context.connection, entry.name, error)
-
-    async def _complete_long(
-        self,
-        entry: _Entry,
-        context: RequestContext,
-        response: PendingResponse,
-        decoding: Generator[None, None, msgspec.Struct],
-        function: Callable[..., Any],
-        size: int,
-    ) -> None:
-        """The rest of a request that is long to decode, and its answer."""
-        CURRENT_TURNS.set(self._turns)
-        connection = context.connection
-        memory = connection.group.request_memory
-        memory.take(size)
-        held_bytes, worked_bytes = size, size * WORKED_BYTES
-        try:
-            await self._long_requests.enter(worked_bytes)
-            memory.take(worked_bytes)
-            held_bytes += worked_bytes
-            request = await self._decoded(connection, decoding)
-            result = None if request is None else function(self.owner, context, request)
-            if isinstance(result, CoroutineType):
-                result = await result
-            response.complete(None if result is None else await self._encoded(context, result))
-            arrays = long_arrays(request, result)
-            request = result = None
-            await free_in_slices(arrays)
-        except Exception as error:
-            self._unforeseen(connection, entry.name, error)
-        finally:
-            memory.give_back(held_bytes)
-            if held_bytes > size:
-                self._long_requests.leave(worked_bytes)
-
     async def _decoded(
         self, connection: ServerConnection, decoding: Generator[None, None, msgspec.Struct]
     ) -> msgspec.Struct | None:
         """None where the peer left meanwhile."""
         while not connection.is_closed:
-            await self._turns.next()
             try:
                 next(decoding)
             except StopIteration as end:
                 return cast(msgspec.Struct, end.value)
+            await self.pauses.pause(SLICE_ELEMENTS)
         return None
 
-    async def _encoded(
-        self,
-        context: RequestContext,
-        response: msgspec.Struct,
-        encoding: Generator[bytes, None, bytes] | None = None,
-        first: bytes = b"",
+    def _encoded(
+        self, context: RequestContext, response: msgspec.Struct | None
+    ) -> Answer | Coroutine[Any, Any, Answer | None] | None:
+        """The framed response, or what gives it where it is long; None where there is none."""
+        if response is None:
+            return None
+        encoding = encode_in_slices(response, context.api_version)
+        try:
+            first = next(encoding)
+        except StopIteration as end:
+            self._count_errors(context, response)
+            return self._framed(context, end.value)
+        except ProtocolError as error:
+            raise ResponseError(str(error)) from error
+        return self._encoded_long(context, response, encoding, first)
+
+    async def _encoded_long(
+        self, context: RequestContext, response: msgspec.Struct, encoding: Generator[bytes, None, bytes], first: bytes
     ) -> Answer | None:
-        """The framed response, whole or in parts; None where the peer left meanwhile. `first`: what `encoding`, if it
-        has begun, gave already."""
-        if encoding is None:
-            encoding = encode_in_slices(response, context.api_version)
-        parts: list[Buffer] = [b"", first] if first else [b""]
-        while not context.connection.is_closed:
+        """None where the peer left meanwhile."""
+        parts: list[Buffer] = [b"", first]
+        while True:
+            await self.pauses.pause(SLICE_ELEMENTS)
+            if context.connection.is_closed:
+                return None
             try:
                 parts.append(next(encoding))
             except ProtocolError as error:
                 raise ResponseError(str(error)) from error
             except StopIteration as end:
-                if len(parts) == 1:
-                    self._count_errors(context, response)
-                    return self._framed(context, end.value)
                 parts.append(end.value)
                 parts[0] = self._head(context, sum(map(len, parts)))
                 break
-            await self._turns.next()
-        if context.connection.is_closed:
-            return None
         if self.timer is not None:
             codes = each_error_code(response)
             while some := list(islice(codes, SLICE_ELEMENTS)):
                 self._entries[context.api_key].stats.count_codes(some)
-                await self._turns.next()
+                await self.pauses.pause(SLICE_ELEMENTS)
         return parts
 
     def prepare(
@@ -431,7 +404,6 @@ class Dispatcher:
         memory = connection.group.request_memory
 
         async def run() -> None:
-            CURRENT_TURNS.set(self._turns)
             memory.take(held_bytes)
             try:
                 act = await waiting

@@ -8,18 +8,23 @@ one (asyncio.timeout) is not for handlers.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator
+from types import coroutine
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
 
 class Ended(Generic[Result]):
-    """The coroutine has returned `result`."""
+    """The coroutine has returned `result`; to await it gives that at once."""
 
     __slots__ = ("result",)
 
     def __init__(self, result: Result) -> None:
         self.result = result
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        yield from ()
+        return self.result
 
 
 class Waiting(Generic[Result]):
@@ -56,3 +61,50 @@ def begun(coroutine: Coroutine[Any, Any, Result]) -> Ended[Result] | Waiting[Res
     except StopIteration as end:
         return Ended(end.value)
     return Waiting(coroutine, waits_for)
+
+
+class FirstSteps:
+    """As `begun`, for the handlers of a node, of which most end in their first step.
+
+    A coroutine that ends raises StopIteration to the one that sends, which costs 0.3 us. So one coroutine lives on and
+    awaits each handler; where a handler waits, it goes on with that one alone, and another takes its place.
+    """
+
+    __slots__ = ("_driver", "_has_ended", "_result", "_turn")
+
+    def __init__(self) -> None:
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._turn = object()
+        self._result: Any = None
+        self._driver = self._drive(self._turn)
+        self._driver.send(None)
+
+    async def _drive(self, turn: object) -> Any:
+        while True:
+            work: Any = await self._next_work()
+            result = await work
+            if self._turn is not turn:
+                return result
+            self._result, result, work = result, None, None
+
+    @coroutine
+    def _next_work(self) -> Generator[None, Coroutine[Any, Any, Any], Coroutine[Any, Any, Any]]:
+        self._has_ended = True
+        return (yield)
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> tuple[Any, Waiting[Any] | None]:
+        """What `work` gives in its first step, or the rest of it. Raises what it raises."""
+        self._has_ended = False
+        driver = self._driver
+        try:
+            waits_for = driver.send(work)
+        except BaseException:
+            self._begin_anew()
+            raise
+        if self._has_ended:
+            result, self._result = self._result, None
+            return result, None
+        self._begin_anew()
+        return None, Waiting(driver, waits_for)

@@ -18,6 +18,7 @@ from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, Respons
 from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.listener import Listener, TcpListener
+from moldau.shell.network.pauses import Pauses
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.node.admission import follow_quotas, new_admission
 from moldau.shell.node.doors import Doors
@@ -183,6 +184,7 @@ class Node:
         identity = VoterIdentity(
             self.node_id, properties.cluster_id, properties.directory_id, self._controller_listener()
         )
+        pauses = Pauses(asyncio.get_running_loop(), doors.timer_ns)
         quorum = self._quorum = QuorumRole(
             identity=identity,
             settings=settings,
@@ -190,6 +192,7 @@ class Node:
             clock=doors.clock,
             random=doors.random,
             workers=doors.workers,
+            pauses=pauses,
             health=logs.first.health,
         )
         quorum.on_invariant_broken = self._invariant_broken
@@ -213,6 +216,7 @@ class Node:
             random=doors.random,
             disk=doors.disk,
             workers=doors.workers,
+            pauses=pauses,
             telemetry=self.telemetry,
             log=self.log,
             logs=logs,
@@ -335,6 +339,7 @@ class Node:
             handler_specs(),
             self.telemetry,
             self.log,
+            broker.pauses,
             on_invariant_broken=self._invariant_broken,
         )
         broker.prepare = dispatcher.prepare

@@ -34,7 +34,7 @@ from moldau.core.controller.requests import (
     UnfenceBroker,
 )
 from moldau.core.coordination.host import CoordinatorHost
-from moldau.core.coordination.slices import Sliced
+from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.log.cut import Cut
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
@@ -61,7 +61,7 @@ from moldau.errors import (
     kafka_error,
 )
 from moldau.ports import FLUSH_FAILED_MARK, Clock, Disk, Random, Workers
-from moldau.shell.network.turns import next_turn
+from moldau.shell.network.pauses import Pauses
 from moldau.shell.quorum.metadata_log import (
     LogReplay,
     check_levels,
@@ -108,6 +108,7 @@ class QuorumRole:
         clock: Clock,
         random: Random,
         workers: Workers,
+        pauses: Pauses,
         health: DirectoryHealth | None = None,
     ) -> None:
         self.identity = identity
@@ -115,8 +116,7 @@ class QuorumRole:
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
         self.image = MetadataImage(identity.cluster_id)
         self.leader_epoch = 0
-        self.cuts: Sequence[Cut] = ()
-        """What recovery took out of the log."""
+        self.cuts: Sequence[Cut] = ()  # what recovery took out of the log
         self.damaged_snapshots: Sequence[str] = ()
         """Where the newest ones lie now if an older one was read in their place."""
         self.on_invariant_broken: Callable[[InvariantError], None] | None = None
@@ -125,13 +125,13 @@ class QuorumRole:
         self._clock = clock
         self._random = random
         self._workers = workers
+        self._pauses = pauses
         self._machine = ControllerMachine(identity.cluster_id, settings, random)
         self._subscribers: list[Subscriber] = []
         self._deltas: deque[MetadataDelta] = deque()
         self._waiting: dict[int, asyncio.Future[ControllerResponse]] = {}
         self._last_request_id = 0
-        self._working: asyncio.Task[None] | None = None
-        """A request that is decided in slices."""
+        self._working: asyncio.Task[None] | None = None  # a request that is decided in slices
         self._queued: deque[tuple[int, Sliced[None]]] = deque()
         self._flushing: asyncio.Task[None] | None = None
         self._snapshots = SnapshotWriter(
@@ -366,7 +366,7 @@ class QuorumRole:
         """The rest of a long request, and what came meanwhile."""
         try:
             while True:
-                await next_turn()
+                await self._pauses.pause(SLICE)
                 try:
                     next(work)
                     continue

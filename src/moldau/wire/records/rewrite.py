@@ -15,7 +15,7 @@ Apache Kafka a batch that has the topic's codec already is not compressed again,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import msgspec
 
@@ -64,7 +64,7 @@ class BatchRewrite:
         """Long, without the GIL. Raises INVALID_RECORD."""
         self._payload = expand_records(self._batch, self._header)
 
-    def walk(self, now_ms: int) -> Iterator[None]:
+    def walk(self, now_ms: int) -> Generator[None, None, None]:
         """A slice of records from one yield to the next. Raises INVALID_RECORD, INVALID_TIMESTAMP."""
         self._max_timestamp_ms = yield from walk_records(
             self._payload,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from moldau.shell.broker.handlers.throttled import throttled
 from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.network.context import throttled
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -120,15 +119,8 @@ async def test_batches_of_offsets_are_compressed_as_told(start_node: Any) -> Non
     assert await positions(client, "a") == [0]
 
 
-async def test_the_throttle_time_stands_in_the_answer_now_or_later() -> None:
+def test_the_throttle_time_stands_in_the_answer() -> None:
     answer = HeartbeatResponse(error_code=27)
     assert throttled(answer, 0) is answer
     assert throttled(answer, 5) == HeartbeatResponse(error_code=27, throttle_time_ms=5)
-
-    async def later() -> HeartbeatResponse:
-        return answer
-
-    waiting = throttled(later(), 5)
-    assert isinstance(waiting, Coroutine)
-    assert await waiting == HeartbeatResponse(error_code=27, throttle_time_ms=5)
     assert encode_message(HeartbeatResponse(error_code=27, throttle_time_ms=5), 0) == encode_message(answer, 0)

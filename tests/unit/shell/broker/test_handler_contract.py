@@ -117,8 +117,19 @@ async def test_every_handler_has_a_metric(start_node: Any) -> None:
     assert sorted(node.node.dispatcher.request_counts()) == sorted(spec.name for spec in SPECS.values())
 
 
+@pytest.mark.parametrize("key", sorted(SPECS))
+def test_a_handler_is_one_coroutine_function_and_only_produce_and_fetch_are_raw(key: int) -> None:
+    spec = SPECS[key]
+    is_raw = key in (int(ApiKey.PRODUCE), int(ApiKey.FETCH))
+    assert (spec.declaration is None) == is_raw
+    assert inspect.iscoroutinefunction(handler_of(key)) != is_raw, spec.name
+    if not is_raw:
+        # in its first step it runs in no task: it waits for what the broker offers, and for its pauses
+        assert "asyncio" not in vars(importlib.import_module(spec.module)), spec.name
+
+
 def test_the_context_offers_what_handlers_need() -> None:
-    for name in ("principal", "authorize", "throttle", "listener_name", "client_address", "local_address"):
+    for name in ("principal", "authorize", "throttle", "listener_name", "client_address", "local_address", "pause"):
         assert hasattr(RequestContext, name)
 
 

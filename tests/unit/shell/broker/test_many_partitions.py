@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.broker.handlers.slices import SLICE
+from moldau.shell.network.pauses import TURN_THINGS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -26,7 +26,7 @@ from moldau.wire.records.builder import build_batch
 pytestmark = pytest.mark.asyncio
 
 LATEST = -1
-COUNT = 2 * SLICE
+COUNT = 4 * TURN_THINGS
 NAMES = tuple(f"absent{number:04d}" for number in range(COUNT))
 
 

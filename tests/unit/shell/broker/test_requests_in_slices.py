@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.core.groups.group_partitions import partition_for_group
-from moldau.shell.broker.handlers.group_admin import SHARDS_AT_ONCE
-from moldau.shell.broker.handlers.slices import SLICE
+from moldau.shell.network.pauses import TURN_THINGS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.group_admin import (
@@ -35,7 +34,7 @@ from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest,
 
 pytestmark = pytest.mark.asyncio
 
-COUNT = 3 * SLICE
+COUNT = 6 * TURN_THINGS
 NAMES = tuple(f"absent{number:04d}" for number in range(COUNT))
 
 
@@ -74,7 +73,7 @@ async def test_many_groups_are_described(start_node: Any) -> None:
 
 
 async def test_the_groups_of_many_shards_are_listed(start_node: Any) -> None:
-    shards = 3 * SHARDS_AT_ONCE
+    shards = TURN_THINGS
     node = await started(start_node, {"offsets.topic.num.partitions": str(shards)})
     client, other = node.connect(), node.connect()
     late = next(name for name in NAMES if partition_for_group(name, shards) == shards - 1)
@@ -92,9 +91,9 @@ async def test_groups_are_compared_with_few_words_however_long_the_filter(
     coordinators = node.node.broker.coordinators
     ask, asked = coordinators.ask_shard, []
 
-    def ask_shard(shard: Any, request: Any) -> Any:
+    async def ask_shard(shard: Any, request: Any) -> Any:
         asked.append(len(request.message.states_filter) + len(request.message.types_filter))
-        return ask(shard, request)
+        return await ask(shard, request)
 
     monkeypatch.setattr(coordinators, "ask_shard", ask_shard)
     request = ListGroupsRequest((*NAMES, *[word] * COUNT), (*NAMES, *["Classic"] * COUNT))
@@ -161,7 +160,7 @@ async def test_many_topics_are_described(start_node: Any) -> None:
 
 async def test_all_of_many_topics_are_described(start_node: Any) -> None:
     node = await start_node()
-    names = [f"t{number:04d}" for number in range(SLICE + 1)]
+    names = [f"t{number:04d}" for number in range(3 * TURN_THINGS)]
     for name in reversed(names):
         await node.create_topic(name)
     answer = await node.answer_beside_others(ApiKey.METADATA, 9, MetadataRequest(topics=None))

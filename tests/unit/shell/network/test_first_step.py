@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from moldau.shell.network.first_step import Ended, Waiting, begun
+from moldau.shell.network.first_step import Ended, FirstSteps, Waiting, begun
 
 pytestmark = pytest.mark.asyncio
 
@@ -82,3 +82,34 @@ async def test_it_is_closed_once_when_its_task_is_cancelled(turns: int) -> None:
     assert task.cancelled()
     del task  # it keeps its end, and that its frame
     assert ends == ["closed"]
+
+
+async def test_many_first_steps_are_taken_one_behind_the_other() -> None:
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    steps = FirstSteps()
+
+    async def answer(value: int) -> int:
+        return value
+
+    async def wait() -> str:
+        return await future
+
+    async def fail() -> None:
+        raise ValueError("at once")
+
+    assert steps.begin(answer(1)) == (1, None)
+    none, waiting = steps.begin(wait())
+    assert none is None
+    assert waiting is not None
+    assert steps.begin(answer(2)) == (2, None)
+    with pytest.raises(ValueError, match="at once"):
+        steps.begin(fail())
+    assert steps.begin(answer(3)) == (3, None)
+
+    async def go_on() -> object:
+        return await waiting
+
+    task = loop.create_task(go_on())
+    future.set_result("later")
+    assert await task == "later"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from typing import Any
 
 import msgspec
 import pytest
 
-from moldau.shell.network.freeing import free_in_slices, long_arrays
+from moldau.shell.network.freeing import free, long_arrays
+from moldau.shell.network.pauses import Pauses
 from moldau.wire.protocol.runtime import SLICE_ELEMENTS
 
 pytestmark = pytest.mark.asyncio
@@ -36,14 +38,13 @@ async def test_the_elements_go_some_in_a_turn(is_inner: bool) -> None:
     arrays = long_arrays(message, None)
     del rows, message
     alive: list[int] = []
-    freeing = free_in_slices(arrays)
+    freeing = asyncio.ensure_future(free(arrays, Pauses(asyncio.get_running_loop(), None)))
     del arrays
-    while True:
-        try:
-            freeing.send(None)
-        except StopIteration:
-            break
-        alive.append(sum(reference() is not None for reference in references))
+    while not freeing.done():
+        await asyncio.sleep(0)
+        left = sum(reference() is not None for reference in references)
+        if left not in alive:
+            alive.append(left)
     assert alive == [2 * SLICE_ELEMENTS, SLICE_ELEMENTS, 0]
 
 

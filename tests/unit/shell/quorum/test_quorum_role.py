@@ -18,6 +18,7 @@ from moldau.shell.io.twins.clock import ManualClock
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.metadata_log import load_snapshot
 from moldau.shell.quorum.quorum_state import QuorumError
@@ -81,6 +82,7 @@ class Node:
             clock=self.clock,
             random=self.random,
             workers=workers or InlineWorkers(),
+            pauses=Pauses(asyncio.get_running_loop(), None),
         )
         await role.start()
         return role
@@ -313,6 +315,7 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
             clock=node.clock,
             random=node.random,
             workers=InlineWorkers(),
+            pauses=Pauses(asyncio.get_running_loop(), None),
         )
         with pytest.raises(
             QuorumError, match="the voters of this cluster are 1: Moldau serves only a cluster of node 2 alone yet"

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def act_describe_acls(broker: Broker, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+async def act_describe_acls(
+    broker: Broker, context: RequestContext, request: DescribeAclsRequest
+) -> DescribeAclsResponse:
     """Versions 1-3. v1 pattern types (KIP-290), v2 flexible, v3 resources of users (KIP-373).
 
     54 for every filter; a code 0 closes the connection, as in Kafka. ACLs that Apache Kafka wrote are kept, and not
@@ -37,7 +39,7 @@ def act_describe_acls(broker: Broker, context: RequestContext, request: Describe
     )
 
 
-def act_create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+async def act_create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every ACL. Ignored on purpose: nothing."""
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
@@ -46,7 +48,7 @@ def act_create_acls(broker: Broker, context: RequestContext, request: CreateAcls
     return CreateAclsResponse(throttle_time_ms=context.throttle(), results=(result,) * len(request.creations))
 
 
-def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+async def act_delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every filter. Ignored on purpose: nothing."""
     for one in request.filters:
         _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)

@@ -29,7 +29,7 @@ _api_keys = tuple(
 )
 
 
-def act_api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+async def act_api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Versions 0-4. v1 throttle time, v3 client software (KIP-511) and features (KIP-584), v4 features with minimum 0.
 
     Any other version gets 35 in a body of version 0 from the dispatcher (KIP-511). Ignored on purpose: nothing. Not

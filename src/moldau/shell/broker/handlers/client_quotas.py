@@ -17,14 +17,12 @@ from moldau.wire.protocol.messages.client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from moldau.shell.broker.role import Broker
 
 CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 
 
-def act_describe_client_quotas(
+async def act_describe_client_quotas(
     broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """Versions 0-1. KIP-546; v1 flexible and quotas of addresses (KIP-612).
@@ -39,9 +37,9 @@ def act_describe_client_quotas(
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
-def act_alter_client_quotas(
+async def act_alter_client_quotas(
     broker: Broker, context: RequestContext, request: AlterClientQuotasRequest
-) -> AlterClientQuotasResponse | Coroutine[object, object, AlterClientQuotasResponse]:
+) -> AlterClientQuotasResponse:
     """Versions 0-1. KIP-546; v1 flexible and quotas of addresses (KIP-612).
 
     In force here before the answer. NaN is no quota and gets 42. Ignored on purpose: names of hosts other than
@@ -51,11 +49,8 @@ def act_alter_client_quotas(
         error = kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
         return msgspec.structs.replace(client_quotas.refused(request, error), throttle_time_ms=context.throttle())
 
-    async def finish() -> AlterClientQuotasResponse:
-        try:
-            response: AlterClientQuotasResponse = await broker.controller.submit(request)
-        except KafkaError as error:
-            response = client_quotas.refused(request, error)
-        return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
-
-    return finish()
+    try:
+        response: AlterClientQuotasResponse = await broker.controller.submit(request)
+    except KafkaError as error:
+        response = client_quotas.refused(request, error)
+    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

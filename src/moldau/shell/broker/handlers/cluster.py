@@ -30,8 +30,6 @@ from moldau.wire.protocol.messages.cluster import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from moldau.shell.broker.role import Broker
 
 BROKER_ENDPOINTS = 1
@@ -46,7 +44,7 @@ UNSUPPORTED_ENDPOINT_TYPE = ERROR_CODES["UNSUPPORTED_ENDPOINT_TYPE"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
-def act_describe_cluster(
+async def act_describe_cluster(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Versions 0-2. KIP-700; v1 endpoint types (KIP-919), v2 fenced brokers (KIP-1073).
@@ -95,7 +93,7 @@ def _described(broker: Broker, context: RequestContext, registered: BrokerImage)
     return DescribeClusterBroker(registered.broker_id, host, port, registered.rack, registered.is_fenced)
 
 
-def act_describe_quorum(
+async def act_describe_quorum(
     broker: Broker, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     """Versions 0-2. KIP-595; v1 times of the last fetch (KIP-836), v2 directory ids and nodes (KIP-853).
@@ -149,9 +147,9 @@ def _quorum_partition(broker: Broker, context: RequestContext, quorum: QuorumDes
     )
 
 
-def act_update_features(
+async def act_update_features(
     broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
-) -> UpdateFeaturesResponse | Coroutine[object, object, UpdateFeaturesResponse]:
+) -> UpdateFeaturesResponse:
     """Versions 0-2. KIP-584; v1 kinds of downgrade and validation only (KIP-584 as amended), v2 one result for all
     (KIP-1022).
 
@@ -161,20 +159,17 @@ def act_update_features(
         refused = features.refused(kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed."))
         return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
 
-    async def finish() -> UpdateFeaturesResponse:
-        try:
-            response: UpdateFeaturesResponse = await broker.controller.submit(request)
-        except KafkaError as error:
-            response = features.refused(error)
-        results = response.results if context.api_version <= RESULTS_UNTIL else ()
-        return msgspec.structs.replace(response, throttle_time_ms=context.throttle(), results=results)
-
-    return finish()
+    try:
+        response: UpdateFeaturesResponse = await broker.controller.submit(request)
+    except KafkaError as error:
+        response = features.refused(error)
+    results = response.results if context.api_version <= RESULTS_UNTIL else ()
+    return msgspec.structs.replace(response, throttle_time_ms=context.throttle(), results=results)
 
 
-def act_unregister_broker(
+async def act_unregister_broker(
     broker: Broker, context: RequestContext, request: UnregisterBrokerRequest
-) -> UnregisterBrokerResponse | Coroutine[object, object, UnregisterBrokerResponse]:
+) -> UnregisterBrokerResponse:
     """Versions 0-0. KIP-631.
 
     A broker that serves gets 42, where Apache Kafka forgets it. Ignored on purpose: nothing.
@@ -183,11 +178,8 @@ def act_unregister_broker(
         code, message = CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
         return UnregisterBrokerResponse(context.throttle(), code, message)
 
-    async def finish() -> UnregisterBrokerResponse:
-        try:
-            response: UnregisterBrokerResponse = await broker.controller.submit(request)
-        except KafkaError as error:
-            response = UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
-        return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
-
-    return finish()
+    try:
+        response: UnregisterBrokerResponse = await broker.controller.submit(request)
+    except KafkaError as error:
+        response = UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

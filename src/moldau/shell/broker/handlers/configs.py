@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -21,10 +21,8 @@ from moldau.core.controller.config_alterations import ConfigOperation
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.broker.handlers.slices import Pace
 from moldau.shell.broker.loggers import broker_loggers, check_level, set_level
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
-from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -59,27 +57,19 @@ _Entry = TypeVar("_Entry")
 # -- reading
 
 
-def act_describe_configs(
+async def act_describe_configs(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
-) -> Coroutine[object, object, DescribeConfigsResponse]:
+) -> DescribeConfigsResponse:
     """Versions 1-4. v1 sources and synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible (KIP-482).
 
     Resource types 2 topic, 4 broker, 8 broker logger (KIP-412), 16 client metrics (KIP-714), 32 group (KIP-1043).
-    Each resource as it is when its turn comes: the loop turns between them, for a request may name thousands. Better
-    than Kafka: a response has a bound (44 for what is beyond it), however often a request names the same topic.
-    Ignored on purpose: the texts of Kafka's documentation; a setting has our own remark, or none.
+    Each resource as it is when its turn comes. Better than Kafka: a response has a bound (44 for what is beyond it),
+    however often a request names the same topic. Ignored on purpose: the texts of Kafka's documentation; a setting has
+    our own remark, or none.
     """
-    return _describe_each(broker, context, request)
-
-
-async def _describe_each(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
     results: list[DescribeConfigsResult] = []
     settings = 0
     for resource in request.resources:
-        if results:
-            await next_turn()
         if settings < MAX_SETTINGS_PER_RESPONSE:
             result = _describe_or_refuse(broker, context, request, resource)
         else:
@@ -89,6 +79,7 @@ async def _describe_each(
             result = DescribeConfigsResult(told[0], told[1], resource.resource_type, resource.resource_name)
         settings += len(result.configs)
         results.append(result)
+        await context.pause(1 + len(result.configs))
     return DescribeConfigsResponse(throttle_time_ms=context.throttle(), results=tuple(results))
 
 
@@ -167,7 +158,7 @@ def _check_broker_id(name: str, node_id: int, alternative: str) -> None:
         raise invalid_request(f"Unexpected broker id, expected {node_id}{alternative} but received {int(name)}")
 
 
-def act_list_config_resources(
+async def act_list_config_resources(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     """Versions 0-1. v0 client metrics subscriptions only (KIP-714, 1000), v1 the types asked for, or all (KIP-1142).
@@ -199,28 +190,20 @@ def _names_of(broker: Broker, kind: int) -> list[str]:
 # -- changing
 
 
-def act_incremental_alter_configs(
+async def act_incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Coroutine[object, object, IncrementalAlterConfigsResponse]:
+) -> IncrementalAlterConfigsResponse:
     """Versions 0-1. Set, delete, append, subtract (KIP-339); v1 flexible (KIP-482); broker loggers (KIP-412).
 
     Answered once the records are committed and the logs work by them. Log levels are this process's own and are not
     written down. Better than Kafka: an unknown operation gets 42, not -1. Ignored on purpose: nothing; a setting that
     would not act is refused, unless its row says why it cannot matter here.
     """
-    return _incremental_alter(broker, context, request)
-
-
-async def _incremental_alter(
-    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
     answers: list[IncrementalAlterConfigsResourceResponse | None] = []
     asked: list[IncrementalAlterConfigsResource] = []
     repeated = _repeated(request.resources)
-    pace = Pace()
     for resource in request.resources:
-        if pace.is_slice_over():
-            await next_turn()
+        await context.pause()
         kind, name = resource.resource_type, resource.resource_name
         error: KafkaError | None = None
         if not _is_allowed(context, kind, name, Operation.ALTER_CONFIGS):
@@ -245,21 +228,18 @@ async def _incremental_alter(
     return IncrementalAlterConfigsResponse(context.throttle(), _merged(answers, forwarded))
 
 
-def act_alter_configs(
+async def act_alter_configs(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
-) -> Coroutine[object, object, AlterConfigsResponse]:
+) -> AlterConfigsResponse:
     """Versions 0-2. Replaces everything that is set on each resource (KIP-133); v2 flexible (KIP-482).
 
     Answered once the records are committed and the logs work by them. Broker loggers are refused, as in Kafka.
     Ignored on purpose: nothing, as IncrementalAlterConfigs.
     """
-    return _alter(broker, context, request)
-
-
-async def _alter(broker: Broker, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     answers: list[AlterConfigsResourceResponse | None] = []
     asked = []
     for resource in request.resources:
+        await context.pause()
         kind, name = resource.resource_type, resource.resource_name
         if _is_allowed(context, kind, name, Operation.ALTER_CONFIGS):
             asked.append(resource)

@@ -22,7 +22,7 @@ UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 
 
-def act_consumer_group_heartbeat(
+async def act_consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     """Versions 0-1. KIP-848; v1 subscriptions by pattern. 35 for every group. Ignored on purpose: nothing."""
@@ -37,7 +37,7 @@ def act_consumer_group_heartbeat(
     return ConsumerGroupHeartbeatResponse(throttle_time_ms=context.throttle(), error_code=code)
 
 
-def act_consumer_group_describe(
+async def act_consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     """Versions 0-1. KIP-848; v1 member types. 35 for every group. Ignored on purpose: nothing."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.core.coordination.slices import Sliced
 from moldau.errors import ERROR_CODES, KafkaError
-from moldau.shell.broker.handlers.slices import Later, Pace, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.event_log import escape
 from moldau.wire.protocol.messages.coordinators import (
@@ -33,43 +31,26 @@ TRANSACTIONS_NOT_SERVED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 NO_NODE = -1
 
 
-def act_find_coordinator(
+async def act_find_coordinator(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Later[FindCoordinatorResponse]:
+) -> FindCoordinatorResponse:
     """Versions 0-6. v1 key types (KIP-98), v3 flexible, v4 many keys (KIP-699), v5 TRANSACTION_ABORTABLE (KIP-890),
     v6 share groups (KIP-932).
 
     Groups only: another known type gets 15, an unknown one 42. The first question creates `__consumer_offsets` and
     waits for it (Kafka answers 15 meanwhile, which costs the client a backoff). Ignored on purpose: nothing.
     """
-    keys = request.coordinator_keys if context.api_version >= MANY_KEYS_FROM else (request.key,)
-    return paced(_find_all(broker, context, request.key_type, keys))
-
-
-def _find_all(
-    broker: Broker, context: RequestContext, key_type: int, keys: tuple[str, ...]
-) -> Sliced[FindCoordinatorResponse | Later[FindCoordinatorResponse]]:
-    pace = Pace()
     once: dict[str, Coordinator] = {}
-    for key in keys:
+    for key in request.coordinator_keys if context.api_version >= MANY_KEYS_FROM else (request.key,):
         if key not in once:
-            once[key] = _find(broker, context, key_type, key)
-        if pace.is_slice_over():
-            yield
+            once[key] = _find(broker, context, request.key_type, key)
+        await context.pause()
     found = list(once.values())
-    return _created(broker, context, found) if _is_creation_due(broker, found) else _response(context, found)
-
-
-def _is_creation_due(broker: Broker, found: list[Coordinator]) -> bool:
-    return any(not coordinator.error_code for coordinator in found) and not broker.coordinators.is_ready
-
-
-async def _created(broker: Broker, context: RequestContext, found: list[Coordinator]) -> FindCoordinatorResponse:
-    """The answer once `__consumer_offsets` is there."""
-    try:
-        await broker.coordinators.ensure_topic()
-    except KafkaError:
-        return _response(context, [_failed(one.key, one.error_code or COORDINATOR_NOT_AVAILABLE) for one in found])
+    if any(not coordinator.error_code for coordinator in found):
+        try:
+            await broker.coordinators.ensure_topic()
+        except KafkaError:
+            found = [_failed(one.key, one.error_code or COORDINATOR_NOT_AVAILABLE) for one in found]
     return _response(context, found)
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.core.coordination.slices import Sliced
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFullError, kafka_error
-from moldau.shell.broker.handlers.slices import Later, Pace, in_turns, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -26,40 +24,36 @@ Result = tuple[int, int]
 """Low watermark (the log start offset now), error code."""
 
 
-def act_delete_records(
+async def act_delete_records(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Later[DeleteRecordsResponse]:
+) -> DeleteRecordsResponse:
     """Versions 0-2. All of KIP-107; v2 flexible (KIP-482).
 
     Answered once the new log start offsets are on the disk: unlike in Apache Kafka, what was deleted does not come back
     after a crash. Files go at the next retention check. A partition that stands twice counts once, with its
     last offset. Ignored on purpose: the timeout (there is no follower to wait for).
     """
-    return paced(_delete_all(broker, context, request))
-
-
-def _delete_all(
-    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> Sliced[DeleteRecordsResponse | Later[DeleteRecordsResponse]]:
-    pace = Pace()
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
             asked.setdefault(topic.name, {})[partition.partition_index] = partition.offset
-            if pace.is_slice_over():
-                yield
+            await context.pause()
     results: dict[str, dict[int, Result]] = {}
     accepted: list[tuple[Partition, bool]] = []
     for name, offsets in asked.items():
         results[name] = {}
         for index, offset in offsets.items():
             results[name][index] = _delete_one(broker, context, name, index, offset, accepted)
-            if pace.is_slice_over():
-                yield
+            await context.pause()
     if accepted:
         # also if nothing moved: what an earlier request moved may not be on the disk yet
-        return _finish(broker, context, results, accepted)
-    return (yield from _tell(context, results))
+        await _save(broker, results, accepted)
+    topics = []
+    for name, found in results.items():
+        rows = tuple(DeleteRecordsPartitionResult(index, *result) for index, result in found.items())
+        topics.append(DeleteRecordsTopicResult(name, rows))
+        await context.pause(len(found))
+    return DeleteRecordsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 
 
 def _delete_one(
@@ -99,12 +93,7 @@ def _delete(partition: Partition, offset: int) -> bool:
     return log.advance_log_start_offset(offset)
 
 
-async def _finish(
-    broker: Broker,
-    context: RequestContext,
-    results: dict[str, dict[int, Result]],
-    accepted: list[tuple[Partition, bool]],
-) -> DeleteRecordsResponse:
+async def _save(broker: Broker, results: dict[str, dict[int, Result]], accepted: list[tuple[Partition, bool]]) -> None:
     for partition, is_moved in accepted:
         if is_moved:
             # the epochs in front of the new start are gone too: a flush writes that down
@@ -119,15 +108,3 @@ async def _finish(
         if partition.is_offline:
             topic_partition = partition.topic_partition
             results[topic_partition.topic][topic_partition.partition] = (-1, KAFKA_STORAGE_ERROR)
-    return await in_turns(_tell(context, results))
-
-
-def _tell(context: RequestContext, results: dict[str, dict[int, Result]]) -> Sliced[DeleteRecordsResponse]:
-    pace = Pace()
-    topics = []
-    for name, found in results.items():
-        rows = tuple(DeleteRecordsPartitionResult(index, *result) for index, result in found.items())
-        topics.append(DeleteRecordsTopicResult(name, rows))
-        if pace.is_slice_over(len(found)):
-            yield
-    return DeleteRecordsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES
-from moldau.shell.broker.handlers.throttled import throttled
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -22,50 +20,51 @@ if TYPE_CHECKING:
 
 GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 
-Answer = GroupResponse | Coroutine[object, object, GroupResponse]
 
-
-def act_join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> Answer:
+async def act_join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> GroupResponse:
     """Versions 0-9. v1 rebalance timeout (KIP-62), v4 member id first (KIP-394), v5 static members (KIP-345), v7
     protocol type (KIP-559), v8 reason (KIP-800), v9 the leader may skip the assignment (KIP-814).
 
     Answered when the join phase is over. Ignored on purpose: the reason, which Kafka only logs.
     """
-    return _ask(broker, context, request, context.authorize(Operation.READ, Resource.GROUP, request.group_id))
+    throttle_time_ms = context.throttle()
+    asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
+    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+        return throttled(refusal(asked, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
+    return throttled(await broker.coordinators.ask(request.group_id, asked), throttle_time_ms)
 
 
-def act_sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> Answer:
+async def act_sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> GroupResponse:
     """Versions 0-5. v3 static members (KIP-345), v4 flexible (KIP-482), v5 protocol type and name (KIP-559).
 
     Answered when the leader has sent the assignment. Ignored on purpose: nothing.
     """
-    return _ask(broker, context, request, context.authorize(Operation.READ, Resource.GROUP, request.group_id))
+    throttle_time_ms = context.throttle()
+    asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
+    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+        return throttled(refusal(asked, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
+    return throttled(await broker.coordinators.ask(request.group_id, asked), throttle_time_ms)
 
 
-def act_heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Answer:
+async def act_heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> GroupResponse:
     """Versions 0-4. v1 throttle time, v3 static members (KIP-345), v4 flexible (KIP-482).
 
     Ignored on purpose: nothing.
     """
-    return _ask(broker, context, request, context.authorize(Operation.READ, Resource.GROUP, request.group_id))
+    throttle_time_ms = context.throttle()
+    asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
+    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+        return throttled(refusal(asked, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
+    return throttled(await broker.coordinators.ask(request.group_id, asked), throttle_time_ms)
 
 
-def act_leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> Answer:
+async def act_leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> GroupResponse:
     """Versions 0-5. v1 throttle time, v3 many members (KIP-345), v4 flexible (KIP-482), v5 reason (KIP-800).
 
     Ignored on purpose: the reason, which Kafka only logs.
     """
-    return _ask(broker, context, request, context.authorize(Operation.READ, Resource.GROUP, request.group_id))
-
-
-def _ask(
-    broker: Broker,
-    context: RequestContext,
-    message: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
-    is_allowed: bool,
-) -> Answer:
     throttle_time_ms = context.throttle()
-    request = GroupRequest(message, context.api_version, context.client_id, context.client_address)
-    if not is_allowed:
-        return throttled(refusal(request, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
-    return throttled(broker.coordinators.ask(message.group_id, request), throttle_time_ms)
+    asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
+    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+        return throttled(refusal(asked, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
+    return throttled(await broker.coordinators.ask(request.group_id, asked), throttle_time_ms)

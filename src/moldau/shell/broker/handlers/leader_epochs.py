@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.core.coordination.slices import Sliced
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.broker.handlers.slices import Later, Pace, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.leader_epochs import (
     EpochEndOffset,
@@ -24,30 +22,23 @@ NOT_ASKED = -1
 UNKNOWN = (-1, -1)
 
 
-def act_offset_for_leader_epoch(
+async def act_offset_for_leader_epoch(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse | Later[OffsetForLeaderEpochResponse]:
+) -> OffsetForLeaderEpochResponse:
     """Versions 2-4. v2 current leader epoch (KIP-320), v3 replica id (KIP-392), v4 flexible (KIP-482); epochs as of
     KIP-101 and KIP-279.
 
-    Many are told in slices. Ignored on purpose: the replica id (any reader is answered alike, as by Apache Kafka).
+    Ignored on purpose: the replica id (any reader is answered alike, as by Apache Kafka).
     """
-    return paced(_look_up_all(broker, context, request))
-
-
-def _look_up_all(
-    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> Sliced[OffsetForLeaderEpochResponse]:
     topics = []
-    pace = Pace()
     for topic in request.topics:
         is_allowed = context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.topic)
         partitions = []
         for asked in topic.partitions:
             partitions.append(_look_up(broker, is_allowed, topic.topic, asked))
-            if pace.is_slice_over():
-                yield
+            await context.pause()
         topics.append(OffsetForLeaderTopicResult(topic.topic, tuple(partitions)))
+        await context.pause()
     return OffsetForLeaderEpochResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 
 

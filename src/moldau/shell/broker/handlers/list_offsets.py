@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.core.coordination.slices import Sliced
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
-from moldau.shell.broker.handlers.slices import Later, Pace, in_turns, paced
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -78,42 +76,31 @@ class Search(msgspec.Struct, frozen=True):
         raise kafka_error("NOT_LEADER_OR_FOLLOWER", "the partition moves between log directories")
 
 
-def act_list_offsets(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Later[ListOffsetsResponse]:
+async def act_list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Versions 1-11. v2 isolation level (KIP-98), v4 leader epoch (KIP-320), v7 largest timestamp (KIP-734), v8 and v9
     local and tiered ends (KIP-405, KIP-1005), v10 timeout (KIP-1075), v11 earliest pending upload (KIP-1023).
 
-    Ignored on purpose: the timeout and the tiered ends (nothing is tiered: they find nothing, as in Kafka without
-    remote storage). Replica ids are not told apart.
+    A partition that stands twice is answered once, with 42. Ignored on purpose: the timeout and the tiered ends
+    (nothing is tiered: they find nothing, as in Kafka without remote storage). Replica ids are not told apart.
     """
-    return paced(_find_all(broker, context, request))
-
-
-def _find_all(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
-) -> Sliced[ListOffsetsResponse | Later[ListOffsetsResponse]]:
-    pace = Pace()
     counts: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for partition in topic.partitions:
             key = (topic.name, partition.partition_index)
             counts[key] = counts.get(key, 0) + 1
-            if pace.is_slice_over():
-                yield
-    found: list[Found | Search] = []
-    searches: list[tuple[int, Search]] = []
+            await context.pause()
+    topics = []
     for topic in request.topics:
-        for partition in topic.partitions:
-            item = _find(broker, context, request.isolation_level, counts, topic.name, partition)
-            if isinstance(item, Search):
-                searches.append((len(found), item))
-            found.append(item)
-            if pace.is_slice_over():
-                yield
-    if searches:
-        return _search(broker, context, request, found, searches)
-    return (yield from _tell(context, request, found))
+        rows: dict[int, ListOffsetsPartitionResponse] = {}
+        for asked in topic.partitions:
+            found = _find(broker, context, request.isolation_level, counts, topic.name, asked)
+            if isinstance(found, Search):
+                found = await _search(broker, request.isolation_level == READ_COMMITTED, found)
+            rows[asked.partition_index] = _row(context, asked, found)
+            await context.pause()
+        topics.append(ListOffsetsTopicResponse(topic.name, tuple(rows.values())))
+        await context.pause()
+    return ListOffsetsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 
 
 def _find(
@@ -132,51 +119,21 @@ def _find(
         return error.code, -1, -1, -1
 
 
-async def _search(
-    broker: Broker,
-    context: RequestContext,
-    request: ListOffsetsRequest,
-    found: list[Found | Search],
-    searches: list[tuple[int, Search]],
-) -> ListOffsetsResponse:
-    """The answer once the searches, told with their places in `found`, are done, off the loop."""
-    is_read_committed = request.isolation_level == READ_COMMITTED
-    for place, search in searches:
-        try:
-            record = await search.run(broker.workers)
-        except StorageFailedError:
-            broker.directory_failed()
-            found[place] = (KAFKA_STORAGE_ERROR, -1, -1, -1)
-            continue
-        except DamagedBatchError as error:
-            search.partition.log.health.found(error.path, f"position {error.position}: {error.reason}")
-            found[place] = (error.code, -1, -1, -1)
-            continue
-        except KafkaError as error:
-            found[place] = (error.code, -1, -1, -1)
-            continue
-        if record is None or record.offset >= search.partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
-            found[place] = (0, -1, -1, -1)
-        else:
-            found[place] = (0, record.timestamp_ms, record.offset, record.leader_epoch)
-    return await in_turns(_tell(context, request, found))
-
-
-def _tell(
-    context: RequestContext, request: ListOffsetsRequest, found: list[Found | Search]
-) -> Sliced[ListOffsetsResponse]:
-    """`found` in the order of the request, and no search is left; a partition that stands twice is answered once."""
-    pace = Pace()
-    answers = iter(cast("list[Found]", found))
-    topics = []
-    for topic in request.topics:
-        rows: dict[int, ListOffsetsPartitionResponse] = {}
-        for asked in topic.partitions:
-            rows[asked.partition_index] = _row(context, asked, next(answers))
-            if pace.is_slice_over():
-                yield
-        topics.append(ListOffsetsTopicResponse(topic.name, tuple(rows.values())))
-    return ListOffsetsResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
+async def _search(broker: Broker, is_read_committed: bool, search: Search) -> Found:
+    """What the search finds, off the loop."""
+    try:
+        record = await search.run(broker.workers)
+    except StorageFailedError:
+        broker.directory_failed()
+        return KAFKA_STORAGE_ERROR, -1, -1, -1
+    except DamagedBatchError as error:
+        search.partition.log.health.found(error.path, f"position {error.position}: {error.reason}")
+        return error.code, -1, -1, -1
+    except KafkaError as error:
+        return error.code, -1, -1, -1
+    if record is None or record.offset >= search.partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
+        return 0, -1, -1, -1
+    return 0, record.timestamp_ms, record.offset, record.leader_epoch
 
 
 def _row(context: RequestContext, asked: ListOffsetsPartition, found: Found) -> ListOffsetsPartitionResponse:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.broker.handlers.slices import in_slices, slices
 from moldau.shell.io.disk import space_of
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.log_dirs import (
@@ -35,14 +33,14 @@ Wanted = dict[str, dict[int, None]] | None
 """Partitions asked for, by topic; None: all."""
 
 
-def act_describe_log_dirs(
+async def act_describe_log_dirs(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse | Coroutine[object, object, DescribeLogDirsResponse]:
+) -> DescribeLogDirsResponse:
     """Versions 1-5. v1 throttling (KIP-219), v2 flexible (KIP-482), v3 error of the request (KIP-784), v4 total and
     usable bytes (KIP-827), v5 cordoned directories (KIP-1066).
 
     Every directory is told, also one without any of the partitions asked for; the metadata log is not, as in Apache
-    Kafka. Many partitions are told in slices. Ignored on purpose: nothing.
+    Kafka. Ignored on purpose: nothing.
     """
     if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), error_code=CLUSTER_AUTHORIZATION_FAILED)
@@ -51,10 +49,7 @@ def act_describe_log_dirs(
         wanted = {}
         for topic in request.topics:
             wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
-    return _describe(broker, context, wanted)
-
-
-async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> DescribeLogDirsResponse:
+            await context.pause(1 + len(topic.partitions))
     logs = broker.partitions.logs
     results = []
     # all at one instant: a partition that moves while the answer is made is told once
@@ -70,7 +65,7 @@ async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> 
             DescribeLogDirsResult(
                 log_dir=directory.path,
                 topics=await _topics(
-                    lying[directory.path], [entry for entry in moving if entry[1].target is directory], wanted
+                    context, lying[directory.path], [entry for entry in moving if entry[1].target is directory], wanted
                 ),
                 total_bytes=total_bytes,
                 usable_bytes=usable_bytes,
@@ -82,7 +77,10 @@ async def _describe(broker: Broker, context: RequestContext, wanted: Wanted) -> 
 
 
 async def _topics(
-    lying: list[tuple[TopicPartition, Log]], moving: list[tuple[TopicPartition, FutureLog]], wanted: Wanted
+    context: RequestContext,
+    lying: list[tuple[TopicPartition, Log]],
+    moving: list[tuple[TopicPartition, FutureLog]],
+    wanted: Wanted,
 ) -> tuple[DescribeLogDirsTopic, ...]:
     found: dict[str, list[DescribeLogDirsPartition]] = {}
 
@@ -92,16 +90,20 @@ async def _topics(
             partition = DescribeLogDirsPartition(index, size_bytes, offset_lag, is_future)
             found.setdefault(name, []).append(partition)
 
-    async for some in slices(lying):
-        for topic_partition, log in some:
-            # the leader is its own replica: it lags behind nobody
-            tell(topic_partition, log.size_bytes, 0, False)
+    for topic_partition, log in lying:
+        # the leader is its own replica: it lags behind nobody
+        tell(topic_partition, log.size_bytes, 0, False)
+        await context.pause()
     for topic_partition, future in moving:
         tell(topic_partition, future.size_bytes, future.offset_lag, True)
-    return tuple(await in_slices(found.items(), lambda one: DescribeLogDirsTopic(one[0], tuple(one[1]))))
+    topics = []
+    for name, partitions in found.items():
+        topics.append(DescribeLogDirsTopic(name, tuple(partitions)))
+        await context.pause()
+    return tuple(topics)
 
 
-def act_alter_replica_log_dirs(
+async def act_alter_replica_log_dirs(
     broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """Versions 1-2. All of KIP-113; v2 flexible (KIP-482).
@@ -115,6 +117,7 @@ def act_alter_replica_log_dirs(
         for topic in directory.topics:
             for index in topic.partitions:
                 targets.setdefault(topic.name, {})[index] = directory.path
+                await context.pause()
     results = []
     for name, asked in targets.items():
         partitions = []
@@ -123,6 +126,7 @@ def act_alter_replica_log_dirs(
             if is_allowed:
                 code = _move(broker, name, index, path)
             partitions.append(AlterReplicaLogDirPartitionResult(index, code))
+            await context.pause()
         results.append(AlterReplicaLogDirTopicResult(name, tuple(partitions)))
     return AlterReplicaLogDirsResponse(throttle_time_ms=context.throttle(), results=tuple(results))
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES
-from moldau.shell.broker.handlers.slices import SLICE, Pace
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
-from moldau.shell.network.turns import next_turn
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.messages.metadata import (
     MetadataRequest,
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 ALL_BY_NULL_FROM = 1
+ROWS_AT_ONCE = 100
 AUTO_CREATE_FLAG_FROM = 4
 LOOKUP_BY_ID_FROM = 12
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
@@ -33,90 +31,46 @@ TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 
-MANY_PARTITIONS = 2 * SLICE
 NO_OPERATIONS = -2147483648
 TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
 
 
-def act_metadata(
-    broker: Broker, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Coroutine[object, object, MetadataResponse]:
+async def act_metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Versions 0-13. v1 null for all topics, v2 cluster id (KIP-78), v3 throttle time, v4 auto-creation flag (KIP-204),
     v5 offline replicas (KIP-112), v7 leader epoch (KIP-320), v8 authorized operations (KIP-430), v10 topic ids and
     v12 lookup by them (KIP-516), v11 no cluster operations (KIP-700), v13 an error of the whole (KIP-1102).
 
-    An unknown topic that may be created gets 3, and is created: the client asks again. Many topics are told in slices.
-    Ignored on purpose: nothing.
+    An unknown topic that may be created gets 3, and is created: the client asks again. Ignored on purpose: nothing.
     """
     version, image = context.api_version, broker.image
+    topics: list[MetadataResponseTopic] = []
     if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
-        all_topics = [image.topics_by_name[name] for name in sorted(image.topics_by_name)]
-        if len(all_topics) > SLICE or sum(len(topic.partitions) for topic in all_topics) > MANY_PARTITIONS:
-            return _describe_in_slices(broker, context, request, all_topics)
-        topics = [_described(context, request, topic) for topic in all_topics if _may_describe(context, topic)]
+        for topic in [image.topics_by_name[name] for name in sorted(image.topics_by_name)]:
+            if context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+                topics.append(_described(context, request, topic, await _rows(context, topic)))
+            await context.pause()
     else:
-        if len(request.topics) > SLICE or _are_wide(image, request.topics):
-            return _answer_in_slices(broker, context, request, request.topics)
-        asked = dict.fromkeys(request.topics)
-        topics = [_answer(broker, context, request, topic) for topic in asked]
+        for asked in dict.fromkeys(request.topics):
+            named = _named(broker.image, asked)
+            rows = await _rows(context, named) if named is not None and len(named.partitions) > ROWS_AT_ONCE else None
+            if named is not _named(broker.image, asked):
+                rows = None  # it changed meanwhile
+            topics.append(_answer(broker, context, request, asked, rows))
+            await context.pause()
     return _response(broker, context, request, topics)
-
-
-def _are_wide(image: MetadataImage, topics: tuple[MetadataRequestTopic, ...]) -> bool:
-    """They have too many partitions to be told at once."""
-    partitions = 0
-    for asked in topics:
-        topic = _named(image, asked)
-        if topic is not None:
-            partitions += len(topic.partitions)
-    return partitions > MANY_PARTITIONS
 
 
 def _named(image: MetadataImage, asked: MetadataRequestTopic) -> TopicImage | None:
     return image.topics_by_id.get(asked.topic_id) if asked.name is None else image.topics_by_name.get(asked.name)
 
 
-async def _describe_in_slices(
-    broker: Broker, context: RequestContext, request: MetadataRequest, topics: list[TopicImage]
-) -> MetadataResponse:
-    told: list[MetadataResponseTopic] = []
-    pace = Pace()
-    for topic in topics:
-        if _may_describe(context, topic):
-            told.append(_described(context, request, topic, await _partitions_in_slices(topic, pace)))
-        if pace.is_slice_over():
-            await next_turn()
-    return _response(broker, context, request, told)
-
-
-def _may_describe(context: RequestContext, topic: TopicImage) -> bool:
-    return context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name)
-
-
-async def _answer_in_slices(
-    broker: Broker, context: RequestContext, request: MetadataRequest, topics: tuple[MetadataRequestTopic, ...]
-) -> MetadataResponse:
-    told: dict[MetadataRequestTopic, MetadataResponseTopic] = {}
-    pace = Pace()
-    for asked in topics:
-        if asked not in told:
-            topic = _named(broker.image, asked)
-            partitions = None if topic is None else await _partitions_in_slices(topic, pace)
-            if topic is not _named(broker.image, asked):
-                partitions = None  # it changed meanwhile
-            told[asked] = _answer(broker, context, request, asked, partitions)
-        if pace.is_slice_over():
-            await next_turn()
-    return _response(broker, context, request, list(told.values()))
-
-
-async def _partitions_in_slices(topic: TopicImage, pace: Pace) -> tuple[MetadataResponsePartition, ...]:
+async def _rows(context: RequestContext, topic: TopicImage) -> tuple[MetadataResponsePartition, ...]:
     rows = []
     for index, partition in topic.partitions.items():
         rows.append(_row(index, partition))
-        if pace.is_slice_over():
-            await next_turn()
+        if len(rows) % ROWS_AT_ONCE == 0:
+            await context.pause(ROWS_AT_ONCE)
     return tuple(rows)
 
 

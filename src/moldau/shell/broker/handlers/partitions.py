@@ -13,9 +13,7 @@ from moldau.core.controller.requests import metered
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.broker.handlers.slices import SLICE, in_slices
 from moldau.shell.network.context import CLUSTER_NAME, TOPIC_OPERATIONS, Operation, RequestContext, Resource
-from moldau.shell.network.turns import next_turn
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -35,8 +33,6 @@ from moldau.wire.protocol.messages.partitions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from moldau.shell.broker.role import Broker
 
 STRICT_FROM = 3
@@ -47,9 +43,9 @@ INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 
 
-def act_create_partitions(
+async def act_create_partitions(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
-) -> Coroutine[object, object, CreatePartitionsResponse]:
+) -> CreatePartitionsResponse:
     """Versions 0-3. KIP-195; v2 flexible (KIP-482), v3 may be answered 89 (KIP-599).
 
     Answered once the records are committed and this broker serves the partitions. More than 10,000 new ones get 44
@@ -62,21 +58,14 @@ def act_create_partitions(
             allowed.append(topic)
         else:
             refused[topic.name] = None
+        await context.pause()
     unauthorized = tuple(CreatePartitionsTopicResult(name, TOPIC_AUTHORIZATION_FAILED) for name in refused)
-    return _create(broker, context, msgspec.structs.replace(request, topics=tuple(allowed)), unauthorized)
-
-
-async def _create(
-    broker: Broker,
-    context: RequestContext,
-    request: CreatePartitionsRequest,
-    unauthorized: tuple[CreatePartitionsTopicResult, ...],
-) -> CreatePartitionsResponse:
     quota = context.mutation_quota(STRICT_FROM)
+    asked = msgspec.structs.replace(request, topics=tuple(allowed))
     try:
-        response: CreatePartitionsResponse = await broker.controller.submit(metered(request, quota))
+        response: CreatePartitionsResponse = await broker.controller.submit(metered(asked, quota))
     except KafkaError as error:
-        names = dict.fromkeys(topic.name for topic in request.topics)
+        names = dict.fromkeys(topic.name for topic in allowed)
         response = CreatePartitionsResponse(results=tuple(partitions.refused(name, error) for name in names))
     await broker.partitions.wait_settled()
     return msgspec.structs.replace(
@@ -84,20 +73,13 @@ async def _create(
     )
 
 
-def act_describe_topic_partitions(
-    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> Coroutine[object, object, DescribeTopicPartitionsResponse]:
-    """Versions 0-0. KIP-966: a page of partitions with their eligible leader replicas, and where the next one begins.
-
-    A page holds at most `max.request.partition.size.limit` partitions; it is made in slices, for what does not exist
-    has none and does not count. Ignored on purpose: nothing.
-    """
-    return _describe_page(broker, context, request)
-
-
-async def _describe_page(
+async def act_describe_topic_partitions(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
+    """Versions 0-0. KIP-966: a page of partitions with their eligible leader replicas, and where the next one begins.
+
+    A page holds at most `max.request.partition.size.limit` partitions. Ignored on purpose: nothing.
+    """
     cursor = request.cursor
     is_for_all = not request.topics
     names = sorted(broker.image.topics_by_name) if is_for_all else sorted({topic.name for topic in request.topics})
@@ -107,13 +89,16 @@ async def _describe_page(
         return DescribeTopicPartitionsResponse(throttle_time_ms=context.throttle(), topics=refused)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    rights = await in_slices(names, lambda name: context.authorize(Operation.DESCRIBE, Resource.TOPIC, name))
-    allowed = [name for name, is_allowed in zip(names, rights, strict=True) if is_allowed]
+    allowed: list[str] = []
     unauthorized: list[str] = []
-    if not is_for_all:
-        unauthorized = [name for name, is_allowed in zip(names, rights, strict=True) if not is_allowed]
+    for name in names:
+        is_allowed = context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
+        (allowed if is_allowed else unauthorized).append(name)
+        await context.pause()
+    if is_for_all:
+        unauthorized = []
     limit = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
-    topics, next_cursor = await _page(broker.image, context, allowed, cursor, limit)
+    topics, next_cursor = await _page(broker, context, allowed, cursor, limit)
     return DescribeTopicPartitionsResponse(
         throttle_time_ms=context.throttle(),
         topics=(*topics, *(_no_topic(name, TOPIC_AUTHORIZATION_FAILED) for name in unauthorized)),
@@ -122,17 +107,17 @@ async def _describe_page(
 
 
 async def _page(
-    image: MetadataImage,
+    broker: Broker,
     context: RequestContext,
     names: Sequence[str],
     cursor: DescribeTopicPartitionsCursor | None,
     limit: int,
 ) -> tuple[list[DescribeTopicPartitionsResponseTopic], DescribeTopicPartitionsCursor | None]:
     """The topics of one page, and where the next one begins; the cursor's partition counts for the cursor's topic."""
+    image = broker.image
     topics: list[DescribeTopicPartitionsResponseTopic] = []
-    for place, name in enumerate(names):
-        if place % SLICE == SLICE - 1:
-            await next_turn()
+    for name in names:
+        await context.pause()
         if limit == 0:
             return topics, DescribeTopicPartitionsCursor(name, 0)
         topic = image.topics_by_name.get(name)
@@ -185,9 +170,9 @@ def _operations(context: RequestContext, name: str) -> int:
     return sum(1 << code for code in TOPIC_OPERATIONS if context.authorize(code, Resource.TOPIC, name))
 
 
-def act_elect_leaders(
+async def act_elect_leaders(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
-) -> ElectLeadersResponse | Coroutine[object, object, ElectLeadersResponse]:
+) -> ElectLeadersResponse:
     """Versions 0-2. KIP-183; v1 unclean elections and the error of the whole (KIP-460), v2 flexible (KIP-482).
 
     Ignored on purpose: the timeout beyond its sign (one node decides at once).
@@ -196,19 +181,16 @@ def act_elect_leaders(
         refused = leader_elections.refused(request, _cluster_authorization_failed())
         return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
 
-    async def finish() -> ElectLeadersResponse:
-        try:
-            response: ElectLeadersResponse = await broker.controller.submit(request)
-        except KafkaError as error:
-            response = leader_elections.refused(request, error)
-        return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
-
-    return finish()
+    try:
+        response: ElectLeadersResponse = await broker.controller.submit(request)
+    except KafkaError as error:
+        response = leader_elections.refused(request, error)
+    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
-def act_alter_partition_reassignments(
+async def act_alter_partition_reassignments(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse | Coroutine[object, object, AlterPartitionReassignmentsResponse]:
+) -> AlterPartitionReassignmentsResponse:
     """Versions 0-1. KIP-455; v1 the replication factor may be held (KIP-860).
 
     With one node a reassignment to it is complete at once, and one to a broker that is registered and gone waits until
@@ -218,17 +200,14 @@ def act_alter_partition_reassignments(
         refused = reassignments.refused(request, _cluster_authorization_failed())
         return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
 
-    async def finish() -> AlterPartitionReassignmentsResponse:
-        try:
-            response: AlterPartitionReassignmentsResponse = await broker.controller.submit(request)
-        except KafkaError as error:
-            response = reassignments.refused(request, error)
-        return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
-
-    return finish()
+    try:
+        response: AlterPartitionReassignmentsResponse = await broker.controller.submit(request)
+    except KafkaError as error:
+        response = reassignments.refused(request, error)
+    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
-def act_list_partition_reassignments(
+async def act_list_partition_reassignments(
     broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Versions 0-0. KIP-455.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 from moldau.core.log.appending import Appended, check_batch_size
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
-from moldau.shell.broker.handlers.slices import Pace
 from moldau.shell.broker.traffic import (
     BYTES_REJECTED,
     FAILED_PRODUCE_REQUESTS,
@@ -21,7 +20,6 @@ from moldau.shell.broker.traffic import (
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.shell.network.turns import next_turn
 from moldau.types import Buffer, Offset
 from moldau.wire.protocol.codec import decode_in_slices
 from moldau.wire.protocol.fast_produce import (
@@ -31,6 +29,7 @@ from moldau.wire.protocol.fast_produce import (
     encode_produce_response,
 )
 from moldau.wire.protocol.messages.produce import ProduceRequest
+from moldau.wire.protocol.runtime import SLICE_ELEMENTS
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, BatchHeader, read_header
 from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.rewrite import BatchRewrite
@@ -152,8 +151,7 @@ async def _read_through(
         partition_name=str(partition.topic_partition),
     )
     await broker.workers.run(rewrite.expand)
-    for _ in rewrite.walk(now_ms):
-        await asyncio.sleep(0)
+    await broker.pauses.finish(rewrite.walk(now_ms), SLICE_RECORDS)
     return rewrite
 
 
@@ -251,22 +249,14 @@ def act_produce(
 async def _act_in_slices(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Act:
     """As `act_produce`, for a request of many partitions: the connection begins no other meanwhile."""
     version = context.api_version
-    pace = Pace()
     decoding = decode_in_slices(ProduceRequest, version, frame, position)
-    while True:
-        try:
-            next(decoding)
-        except StopIteration as end:
-            request: ProduceRequest = end.value
-            break
-        await next_turn()
+    request = await broker.pauses.finish(decoding, SLICE_ELEMENTS)
     entries: Entries = []
     for topic in request.topic_data:
         name = bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.name.encode()
         for row in topic.partition_data:
             entries.append((name, row.index, cast("memoryview | None", row.records)))
-            if pace.is_slice_over():
-                await next_turn()
+            await broker.pauses.pause()
     results: list[Result] = []
     waiting: list[tuple[int, Partition, Offset]] = []
     refusal = _refusal_of_all(context, request.acks, request.transactional_id)
@@ -276,14 +266,11 @@ async def _act_in_slices(broker: Broker, context: RequestContext, frame: memoryv
     prepared = await _rewrite_batches(broker, context, entries) if broker.partitions.rewritten else None
     repeated, now_ms = _repeated(entries), broker.clock.now_ms()
     refusals: _Refusals | None = None
-    slice_ms = broker.clock.monotonic_ms()
     for first in range(0, len(entries), ENTRIES_AT_ONCE):
         some = entries[first : first + ENTRIES_AT_ONCE]
         refusals = _append(broker, context, some, repeated, prepared, now_ms, results, waiting, refusals)
         # an append takes 6 us, and 100 times as long where files are opened for it
-        if pace.is_slice_over(len(some)) or broker.clock.monotonic_ms() != slice_ms:
-            await next_turn()
-            slice_ms = broker.clock.monotonic_ms()
+        await broker.pauses.pause(ENTRIES_AT_ONCE)
     if refusals is not None and refusals.unexplained:
         await refusals.explain(results, now_ms, lambda: None)
     throttle_ms = context.throttle(len(frame))

@@ -10,8 +10,6 @@ from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from moldau.shell.broker.role import Broker
 
 CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
@@ -19,9 +17,9 @@ INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 
 
-def act_init_producer_id(
+async def act_init_producer_id(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse | Coroutine[object, object, InitProducerIdResponse]:
+) -> InitProducerIdResponse:
     """Versions 0-5. v2 flexible (KIP-482), v3 known id and epoch (KIP-360), v4 PRODUCER_FENCED (KIP-588), v5
     transactions v2 (KIP-890).
 
@@ -46,11 +44,8 @@ def act_init_producer_id(
     if producer_id is not None:
         return InitProducerIdResponse(throttle_time_ms=throttle_time_ms, producer_id=producer_id, producer_epoch=0)
 
-    async def finish() -> InitProducerIdResponse:
-        try:
-            producer_id = await broker.producer_ids.allocate()
-        except KafkaError as error:
-            return refused(error.code)
-        return InitProducerIdResponse(throttle_time_ms=throttle_time_ms, producer_id=producer_id, producer_epoch=0)
-
-    return finish()
+    try:
+        producer_id = await broker.producer_ids.allocate()
+    except KafkaError as error:
+        return refused(error.code)
+    return InitProducerIdResponse(throttle_time_ms=throttle_time_ms, producer_id=producer_id, producer_epoch=0)

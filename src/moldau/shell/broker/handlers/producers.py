@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.errors import KafkaError, kafka_error
-from moldau.shell.broker.handlers.slices import in_slices, slices
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.producer_ids import (
     DescribeProducersPartitionResponse,
@@ -24,32 +22,26 @@ if TYPE_CHECKING:
 MAX_PRODUCERS_PER_RESPONSE = 50_000
 
 
-def act_describe_producers(
+async def act_describe_producers(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
-) -> Coroutine[object, object, DescribeProducersResponse]:
+) -> DescribeProducersResponse:
     """Versions 0-0. All of KIP-664.
 
     Better than Kafka: a response has a bound (44 for what is beyond it), however often a request names the same
-    partition; and a long one is made in slices. Ignored on purpose: nothing.
+    partition. Ignored on purpose: nothing.
     """
-    return _describe_each(broker, context, request)
-
-
-async def _describe_each(
-    broker: Broker, context: RequestContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse:
     topics = []
     producers = 0
-    async for some in slices(request.topics):
-        for topic in some:
-            refusal = _topic_refusal(broker, context, topic.name)
-            partitions = []
-            async for indexes in slices(topic.partition_indexes):
-                for index in indexes:
-                    described = await _describe(broker, refusal, topic.name, index, producers)
-                    producers += len(described.active_producers)
-                    partitions.append(described)
-            topics.append(DescribeProducersTopicResponse(topic.name, tuple(partitions)))
+    for topic in request.topics:
+        refusal = _topic_refusal(broker, context, topic.name)
+        partitions = []
+        for index in topic.partition_indexes:
+            described = await _describe(broker, context, refusal, topic.name, index, producers)
+            producers += len(described.active_producers)
+            partitions.append(described)
+            await context.pause()
+        topics.append(DescribeProducersTopicResponse(topic.name, tuple(partitions)))
+        await context.pause()
     return DescribeProducersResponse(throttle_time_ms=context.throttle(), topics=tuple(topics))
 
 
@@ -66,7 +58,7 @@ def _topic_refusal(broker: Broker, context: RequestContext, name: str) -> KafkaE
 
 
 async def _describe(
-    broker: Broker, refusal: KafkaError | None, topic: str, index: int, described: int
+    broker: Broker, context: RequestContext, refusal: KafkaError | None, topic: str, index: int, described: int
 ) -> DescribeProducersPartitionResponse:
     """`described`: how many producers the response holds already."""
     if refusal is not None:
@@ -80,12 +72,14 @@ async def _describe(
     if described and described + len(partition.log.producer_state.entries) > MAX_PRODUCERS_PER_RESPONSE:
         too_many = kafka_error("POLICY_VIOLATION", "Too many producers for one response: ask for fewer partitions.")
         return DescribeProducersPartitionResponse(index, too_many.code, too_many.message)
-    entries = list(partition.log.producer_state.entries.items())
-    return DescribeProducersPartitionResponse(index, active_producers=tuple(await in_slices(entries, _state)))
+    active = []
+    for producer_id, entry in list(partition.log.producer_state.entries.items()):
+        active.append(_state(producer_id, entry))
+        await context.pause()
+    return DescribeProducersPartitionResponse(index, active_producers=tuple(active))
 
 
-def _state(known: tuple[int, ProducerEntry]) -> ProducerState:
-    producer_id, entry = known
+def _state(producer_id: int, entry: ProducerEntry) -> ProducerState:
     return ProducerState(
         producer_id=producer_id,
         producer_epoch=entry.epoch,

@@ -17,14 +17,12 @@ from moldau.wire.protocol.messages.scram import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from moldau.shell.broker.role import Broker
 
 CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 
 
-def act_describe_user_scram_credentials(
+async def act_describe_user_scram_credentials(
     broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Versions 0-0. KIP-554. Credentials that Apache Kafka wrote are described as well. Ignored on purpose: nothing."""
@@ -36,9 +34,9 @@ def act_describe_user_scram_credentials(
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
-def act_alter_user_scram_credentials(
+async def act_alter_user_scram_credentials(
     broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
-) -> AlterUserScramCredentialsResponse | Coroutine[object, object, AlterUserScramCredentialsResponse]:
+) -> AlterUserScramCredentialsResponse:
     """Versions 0-0. KIP-554. Kept in the metadata log, and asked for by nobody until SASL is served.
 
     Ignored on purpose: nothing.
@@ -47,11 +45,8 @@ def act_alter_user_scram_credentials(
         error = kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
         return msgspec.structs.replace(scram.refused(request, error), throttle_time_ms=context.throttle())
 
-    async def finish() -> AlterUserScramCredentialsResponse:
-        try:
-            response: AlterUserScramCredentialsResponse = await broker.controller.submit(request)
-        except KafkaError as error:
-            response = scram.refused(request, error)
-        return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
-
-    return finish()
+    try:
+        response: AlterUserScramCredentialsResponse = await broker.controller.submit(request)
+    except KafkaError as error:
+        response = scram.refused(request, error)
+    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

@@ -10,6 +10,7 @@ from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.types import ZERO_UUID
 from moldau.wire.protocol.messages.topics import (
+    CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -20,8 +21,6 @@ from moldau.wire.protocol.messages.topics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 6
@@ -33,9 +32,9 @@ UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 TOPIC_DELETION_DISABLED = ERROR_CODES["TOPIC_DELETION_DISABLED"]
 
 
-def act_create_topics(
+async def act_create_topics(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
-) -> Coroutine[object, object, CreateTopicsResponse]:
+) -> CreateTopicsResponse:
     """Versions 2-7. v4 default counts (KIP-464), v5 configs in the answer (KIP-525), v6 throttling (KIP-599), v7 topic
     ids (KIP-516).
 
@@ -43,28 +42,24 @@ def act_create_topics(
     beyond its sign (one node decides at once), and configs hidden for want of DESCRIBE_CONFIGS (no ACLs yet).
     """
     may_create_any = context.authorize(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
-    refused = [
-        topic.name
-        for topic in request.topics
-        if not may_create_any and not context.authorize(Operation.CREATE, Resource.TOPIC, topic.name)
-    ]
-    return _create(broker, context, request, refused)
-
-
-async def _create(
-    broker: Broker, context: RequestContext, request: CreateTopicsRequest, refused: list[str]
-) -> CreateTopicsResponse:
-    allowed = tuple(topic for topic in request.topics if topic.name not in refused)
-    results = [
-        CreatableTopicResult(
-            name=name, error_code=TOPIC_AUTHORIZATION_FAILED, error_message="Authorization failed.", configs=None
-        )
-        for name in dict.fromkeys(refused)
-    ]
+    allowed: list[CreatableTopic] = []
+    refused: dict[str, CreatableTopicResult] = {}
+    for topic in request.topics:
+        if may_create_any or context.authorize(Operation.CREATE, Resource.TOPIC, topic.name):
+            allowed.append(topic)
+        else:
+            refused[topic.name] = CreatableTopicResult(
+                topic.name,
+                error_code=TOPIC_AUTHORIZATION_FAILED,
+                error_message="Authorization failed.",
+                configs=None,
+            )
+        await context.pause()
+    results = list(refused.values())
     quota = context.mutation_quota(STRICT_CREATION_FROM)
     if allowed:
         try:
-            answer = await broker.create_topics(msgspec.structs.replace(request, topics=allowed), quota)
+            answer = await broker.create_topics(msgspec.structs.replace(request, topics=tuple(allowed)), quota)
             results = [*answer.topics, *results]
         except KafkaError as error:
             names = dict.fromkeys(topic.name for topic in allowed)
@@ -75,9 +70,9 @@ async def _create(
     return CreateTopicsResponse(throttle_time_ms=context.throttle(mutation=quota), topics=tuple(results))
 
 
-def act_delete_topics(
+async def act_delete_topics(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
-) -> Coroutine[object, object, DeleteTopicsResponse]:
+) -> DeleteTopicsResponse:
     """Versions 1-6. v4 flexible (KIP-482), v5 error message (KIP-599), v6 by topic id (KIP-516).
 
     Ignored on purpose: the timeout beyond its sign (one node decides at once).
@@ -86,14 +81,28 @@ def act_delete_topics(
     if context.api_version < TOPIC_IDS_FROM:
         states = tuple(DeleteTopicState(name=name) for name in request.topic_names)
     allowed: list[DeleteTopicState] = []
-    refused: list[DeletableTopicResult] = []
+    results: list[DeletableTopicResult] = []
     for state in states:
         code = _refusal(broker, context, state)
         if code:
-            refused.append(_refused(state, code))
+            results.append(_refused(state, code))
         else:
             allowed.append(state)
-    return _delete(broker, context, request, allowed, refused)
+        await context.pause()
+    quota = context.mutation_quota(STRICT_DELETION_FROM)
+    if allowed:
+        names = tuple(state.name for state in allowed if state.name is not None)
+        try:
+            answer = await broker.delete_topics(
+                msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names), quota
+            )
+            results = [*answer.responses, *results]
+        except KafkaError as error:
+            results = [
+                *(DeletableTopicResult(state.name, state.topic_id, error.code, error.message) for state in allowed),
+                *results,
+            ]
+    return DeleteTopicsResponse(throttle_time_ms=context.throttle(mutation=quota), responses=tuple(results))
 
 
 def _refusal(broker: Broker, context: RequestContext, state: DeleteTopicState) -> int:
@@ -112,27 +121,3 @@ def _refusal(broker: Broker, context: RequestContext, state: DeleteTopicState) -
 
 def _refused(state: DeleteTopicState, code: int) -> DeletableTopicResult:
     return DeletableTopicResult(state.name, state.topic_id, code, kafka_error(code).message)
-
-
-async def _delete(
-    broker: Broker,
-    context: RequestContext,
-    request: DeleteTopicsRequest,
-    allowed: list[DeleteTopicState],
-    refused: list[DeletableTopicResult],
-) -> DeleteTopicsResponse:
-    results = list(refused)
-    quota = context.mutation_quota(STRICT_DELETION_FROM)
-    if allowed:
-        names = tuple(state.name for state in allowed if state.name is not None)
-        try:
-            answer = await broker.delete_topics(
-                msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names), quota
-            )
-            results = [*answer.responses, *results]
-        except KafkaError as error:
-            results = [
-                *(DeletableTopicResult(state.name, state.topic_id, error.code, error.message) for state in allowed),
-                *results,
-            ]
-    return DeleteTopicsResponse(throttle_time_ms=context.throttle(mutation=quota), responses=tuple(results))

@@ -1,0 +1,83 @@
+"""Where long work lets others have a turn: it shares one budget of time in each turn of the loop.
+
+A request that names thousands, a long decision, a long answer: each awaits `pause` behind each few things that it has
+done. That does nothing until the long work of this turn, whoever's it is, has taken its millisecond; then whoever
+pauses goes on in a later turn, in the order in which they came. So a short request waits for a millisecond at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+TURN_NS = 1_000_000
+TURN_THINGS = 100
+"""Where there is no timer: in the simulator, where no time passes within a turn."""
+LOOK_EVERY = 4
+"""Things done between two looks at the timer."""
+
+
+class Pauses:
+    """One for each node, on its loop. `timer_ns` reads a steady clock; None: things are counted instead."""
+
+    __slots__ = ("_ends_ns", "_is_turn_open", "_look_at", "_loop", "_things", "_timer_ns", "_waiting", "nothing")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timer_ns: Callable[[], int] | None) -> None:
+        self._loop = loop
+        self._timer_ns = timer_ns
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_turn_open = False
+        self._ends_ns = 0
+        self._things = 0
+        self._look_at = LOOK_EVERY
+        self.nothing: asyncio.Future[None] = loop.create_future()
+        """Done: to await it costs next to nothing."""
+        self.nothing.set_result(None)
+
+    async def pause(self, things: int = 1) -> None:
+        """To be awaited behind `things` that a long work has done: a few microseconds each. Not within what nobody else
+        may see half done."""
+        self._things += things
+        if self._things >= self._look_at and self._is_turn_over():
+            turn = self._loop.create_future()
+            self._waiting.append(turn)
+            await turn
+
+    async def finish(self, work: Generator[None, None, Result], things: int) -> Result:
+        """Does all of `work`, which yields behind each so many `things`, and gives its result."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            await self.pause(things)
+
+    def _is_turn_over(self) -> bool:
+        if not self._is_turn_open:
+            self._open_turn()
+        if self._timer_ns is None:
+            return self._things >= TURN_THINGS
+        self._look_at = self._things + LOOK_EVERY
+        return self._timer_ns() >= self._ends_ns
+
+    def _open_turn(self) -> None:
+        self._is_turn_open = True
+        if self._timer_ns is not None:
+            self._ends_ns = self._timer_ns() + TURN_NS
+        self._loop.call_soon(self._begin_next_turn)
+
+    def _begin_next_turn(self) -> None:
+        self._is_turn_open = False
+        self._things, self._look_at = 0, LOOK_EVERY
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # one that was cancelled has nothing left to do
+                turn.set_result(None)
+                break
+        if self._waiting:
+            self._open_turn()
