@@ -18,6 +18,7 @@ SHARES = {
     "late cleaning": 0.3,
     "quotas": 0.3,
     "questions": 0.3,
+    "refusals": 0.3,
     "retention by bytes": 0.4,
     "sessions": 0.5,
     "snapshots": 0.6,

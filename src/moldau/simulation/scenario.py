@@ -27,6 +27,7 @@ from moldau.simulation.workloads.questioner import Questioner
 from moldau.simulation.workloads.quota_admin import LimitedProducer, QuotaAdmin, QuotaAuditor
 from moldau.simulation.workloads.readers import Auditor, Consumer
 from moldau.simulation.workloads.record_deleter import RecordDeleter
+from moldau.simulation.workloads.refuser import Refuser
 from moldau.simulation.workloads.session_reader import SessionReader
 from moldau.simulation.workloads.settings_admin import SettingsAdmin, SettingsAuditor, SettingsLedger
 from moldau.simulation.workloads.simple_positions import ExpiryAuditor, SimplePositions
@@ -223,6 +224,8 @@ class Scenario:
             loops.append(EpochAsker(world, "epochs", topics))
         if has_kind(world.seed, "questions"):
             loops.append(Questioner(world, "questions", topics))
+        if has_kind(world.seed, "refusals"):
+            loops.append(Refuser(world, "refuser"))
         if has_kind(world.seed, "directories"):
             paths = tuple(directory_path(place) for place in range(len(world.disks)))
             loops.append(DirectoryMover(world, "mover", topics, paths))

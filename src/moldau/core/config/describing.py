@@ -120,6 +120,8 @@ def describe_broker(broker: BrokerSettings, layers: SettingLayers) -> list[Descr
     for name in sorted(names):
         if name in BROKER_ROWS:
             value = format_value(broker.get(name)) if name in was_set else BROKER_ROWS[name][2]
+            if name in layers.static and name not in broker.texts:
+                value = layers.static[name]  # `broker.id`, for which `node.id` stands
             if name in REPLICATION_RATES:
                 value = layers.broker.get(name, layers.cluster.get(name, value))
         else:

@@ -121,6 +121,14 @@ def test_a_broker_shows_everything_public_and_what_was_set() -> None:
     assert "leader.replication.throttled.rate" not in items
 
 
+def test_the_broker_id_is_the_node_id() -> None:
+    """Kafka's populateSynonyms: who sets one of them has set both."""
+    view, _ = made({}, {}, {"node.id": "7"})
+    layers = SettingLayers({}, {}, {"node.id": "7", "broker.id": "7"})
+    item = {item.name: item for item in describe_broker(view, layers)}["broker.id"]  # type: ignore[arg-type]
+    assert shown(item) == ("7", 4, [("broker.id", "7", 4), ("broker.id", "-1", 5)])
+
+
 def test_a_replication_rate_is_shown_once_it_is_set() -> None:
     view, layers = made({"leader.replication.throttled.rate": "100"}, {}, {})
     items = {item.name: item for item in describe_broker(view, layers)}  # type: ignore[arg-type]

@@ -1,0 +1,396 @@
+"""Asks for what must be refused, in every served version, and looks whether a refused request changed anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from moldau.errors import ERROR_CODES
+from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.kinds import directory_path
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.refusals.case import (
+    BATCH_RECORDS,
+    BATCHES,
+    COMPACTED,
+    GROUP,
+    PACKED,
+    PARTITIONS,
+    PLAIN,
+    POSITION,
+    Case,
+    FrameCase,
+    Ground,
+    refusals_in,
+    topics_to_create,
+)
+from moldau.simulation.workloads.refusals.cluster_cases import cluster_cases
+from moldau.simulation.workloads.refusals.frame_cases import frame_cases
+from moldau.simulation.workloads.refusals.group_cases import commit, group_cases
+from moldau.simulation.workloads.refusals.record_cases import produce, record_cases
+from moldau.simulation.workloads.refusals.settings_cases import BROKER, GROUPS, NODE, TOPIC, settings_cases
+from moldau.simulation.workloads.refusals.topic_cases import topic_cases
+from moldau.types import Uuid
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.client_quotas import DescribeClientQuotasRequest, QuotaFilterComponent
+from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, ListGroupsRequest
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from moldau.wire.protocol.messages.offsets import OffsetCommitRequestPartition, OffsetCommitResponse
+from moldau.wire.protocol.messages.produce import ProduceResponse
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from moldau.wire.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.wire.records.builder import build_batch
+
+if TYPE_CHECKING:
+    from moldau.simulation.network import End
+    from moldau.simulation.world import World
+
+KIND = "refusals"
+CASES_PER_SEED = 130
+LOOK_EVERY = 40
+"""Requests between two looks at what they might have changed."""
+FRAME_PATIENCE_S = 10.0
+CODE_RULE = "what cannot be is refused with its error code"
+STATE_RULE = "what is refused changes nothing"
+FRAME_RULE = "bytes that are no request close the connection"
+TRANSIENT = (
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
+    "REQUEST_TIMED_OUT",
+    "BROKER_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "NOT_CONTROLLER",
+    "KAFKA_STORAGE_ERROR",
+)
+"""What a node answers that starts, stops, or has lost its disk, whatever it is asked."""
+
+Shown = dict[str, object]
+
+
+class Refuser(ClientLoop):
+    """Makes topics, records, producers and a group of its own; then sends some of all cases, each until it is answered.
+
+    Nobody else touches what is its own, so that must always look the same.
+    """
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.random = Random(f"{world.seed}/{KIND}/{name}")
+        self.ground: Ground | None = None
+        self.producer_ids: list[int] = []
+        self.written = 0
+        """Batches that are acknowledged."""
+        self.cases: list[Case | FrameCase] = []
+        self.shown: Shown | None = None
+        self.since_look = 0
+        self.prepared_for: BrokerClient | None = None
+        """The connection on which the group was made sure of."""
+        self.is_finished = False
+
+    def is_done(self) -> bool:
+        return self.is_finished
+
+    async def step(self) -> None:
+        client = await self.client()
+        if self.ground is None:
+            await self.prepare(client)
+        elif client is not self.prepared_for:
+            # a loss of power may have taken the group away, as its positions are not flushed
+            if await self.take_position(client):
+                self.prepared_for = client
+        elif self.shown is None or self.since_look >= LOOK_EVERY or not self.cases:
+            await self.look(client)
+            self.is_finished = not self.cases
+        else:
+            await self.try_case(client, self.cases[-1])
+        if not self.world.is_draining:
+            await asyncio.sleep(self.random.choice((0.01, 0.05, 0.1)))
+
+    # -- the ground
+
+    async def prepare(self, client: BrokerClient) -> None:
+        """Makes what the cases are aimed at; begins again where it was not answered."""
+        client.versions[ApiKey.CREATE_TOPICS] = 7
+        client.versions[ApiKey.PRODUCE] = 12
+        client.versions[ApiKey.METADATA] = 12
+        created = await client.request(
+            ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics_to_create()), CreateTopicsResponse
+        )
+        for row in created.topics:
+            if row.error_code not in (0, ERROR_CODES["TOPIC_ALREADY_EXISTS"]):
+                self.must_be_retriable(row.error_code, f"CreateTopics of {row.name}")
+                return
+        while len(self.producer_ids) < 2:
+            begun = await client.request(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(None), InitProducerIdResponse)
+            if begun.error_code:
+                self.must_be_retriable(begun.error_code, "InitProducerId")
+                return
+            self.world.producer_id_given(begun.producer_id, begun.producer_epoch)
+            self.producer_ids.append(begun.producer_id)
+        if await self.write(client):
+            await self.learn(client)
+
+    async def write(self, client: BrokerClient) -> bool:
+        """Whether all records are there."""
+        first, second = self.producer_ids
+        now_ms = self.world.clock.now_ms()
+        lives = [(first, 0, number * BATCH_RECORDS, BATCH_RECORDS) for number in range(BATCHES)]
+        lives += [(second, 0, 0, 1), (second, 1, 0, 1)]
+        while self.written < len(lives):
+            producer_id, epoch, sequence, count = lives[self.written]
+            batch = build_batch(
+                [(b"key", b"record %d" % number, now_ms, ()) for number in range(count)],
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+            )
+            request = produce(PLAIN, Uuid(bytes(16)), (0, batch))
+            answer = await client.request(ApiKey.PRODUCE, request, ProduceResponse)
+            error_code = answer.responses[0].partition_responses[0].error_code
+            if error_code:
+                self.must_be_retriable(error_code, f"Produce to {PLAIN}")
+                return False
+            self.written += 1
+        return True
+
+    async def take_position(self, client: BrokerClient) -> bool:
+        """Whether the group has a position."""
+        row = OffsetCommitRequestPartition(0, POSITION)
+        client.versions[ApiKey.OFFSET_COMMIT] = 9
+        request = commit(GROUP, PLAIN, Uuid(bytes(16)), row)
+        answer = await client.request(ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse)
+        error_code = answer.topics[0].partitions[0].error_code
+        if error_code:
+            self.must_be_retriable(error_code, f"OffsetCommit of {GROUP}")
+        return not error_code
+
+    async def learn(self, client: BrokerClient) -> None:
+        """The ids of the topics; then all cases are known."""
+        metadata = await client.request(ApiKey.METADATA, MetadataRequest(None), MetadataResponse)
+        ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
+        first, second = self.producer_ids
+        now_ms = self.world.clock.now_ms()
+        ground = self.ground = Ground(
+            {name: ids[name] for name in (PLAIN, COMPACTED, PACKED)}, (first, second), now_ms, directory_path(0)
+        )
+        cases: list[Case | FrameCase] = [
+            *topic_cases(ground),
+            *settings_cases(),
+            *record_cases(ground),
+            *group_cases(ground),
+            *cluster_cases(),
+            *frame_cases(self.random),
+        ]
+        self.cases = self.random.sample(cases, min(CASES_PER_SEED, len(cases)))
+
+    # -- the cases
+
+    async def try_case(self, client: BrokerClient, case: Case | FrameCase) -> None:
+        """Sends one; it is done with if the answer says more than that the node cannot answer now."""
+        if isinstance(case, FrameCase):
+            await self.try_frame(case)
+        elif not await self.try_request(client, case):
+            return
+        self.cases.pop()
+        self.since_look += 1
+
+    async def try_request(self, client: BrokerClient, case: Case) -> bool:
+        row = API_VERSIONS[case.api_key]
+        low, high = max(case.versions[0], row.min_version), min(case.versions[1], row.max_version)
+        version = client.versions[case.api_key] = self.random.randint(low, high)
+        self.world.trace.note("case", case.name, version)
+        answer: Any = await client.request(case.api_key, case.request, row.response)
+        found = refusals_in(answer)
+        if found != case.refusals and any(name in TRANSIENT for name in found):
+            self.world.trace.note("not now", case.name, found)
+            await asyncio.sleep(self.random.uniform(0.02, 0.3))
+            return False
+        if found != case.refusals:
+            raise ViolationError(
+                CODE_RULE, f"{case.name}, v{version}: expected {_short(case.refusals)}, got {_short(found)}"
+            )
+        fault = case.fault(answer)
+        if fault:
+            raise ViolationError(CODE_RULE, f"{case.name}, v{version}: {fault}")
+        return True
+
+    async def try_frame(self, case: FrameCase) -> None:
+        """Sends the bytes on a connection of their own. Raises UnansweredError where trouble may have kept them."""
+        self.world.trace.note("case", case.name)
+        was_up = self.world.boots
+        sender = BytesSender()
+        try:
+            sender.end = await self.world.network.connect(self.name, self.world.port, sender)
+        except ConnectionRefusedError as error:
+            raise UnansweredError(str(error)) from error
+        sender.end.write(case.data)
+        try:
+            async with asyncio.timeout(FRAME_PATIENCE_S):
+                await sender.until(
+                    lambda: sender.is_lost or (not case.is_closed and len(sender.data) >= len(case.answer))
+                )
+        except TimeoutError as error:
+            if self.world.is_draining and self.world.boots == was_up:
+                raise ViolationError(FRAME_RULE, f"{case.name}: it stays open after {bytes(sender.data)!r}") from error
+            raise UnansweredError(f"{case.name}: neither closed nor answered") from error
+        finally:
+            sender.close()
+        if bytes(sender.data) != case.answer and (sender.data or self.world.is_draining):
+            raise ViolationError(FRAME_RULE, f"{case.name}: answered {bytes(sender.data)!r}, expected {case.answer!r}")
+
+    # -- what must not change
+
+    async def look(self, client: BrokerClient) -> None:
+        """Compares what is shown with what was shown at first."""
+        shown = await self.show(client)
+        if shown is None:
+            return
+        self.since_look = 0
+        if self.shown is None:
+            self.shown = shown
+            return
+        for name, before in self.shown.items():
+            if shown[name] != before:
+                raise ViolationError(STATE_RULE, f"{name} was {before}, and is {shown[name]}")
+
+    async def show(self, client: BrokerClient) -> Shown | None:
+        """Everything that a refused request might have changed; None where the node cannot answer now."""
+        shown: Shown = {}
+        for name, api_key, version, request, look in _LOOKS:
+            client.versions[api_key] = version
+            answer: Any = await client.request(api_key, request, API_VERSIONS[api_key].response)
+            if refusals_in(answer):
+                self.world.trace.note("not now", name, refusals_in(answer))
+                for refusal in refusals_in(answer):
+                    self.must_be_retriable(ERROR_CODES[refusal], name)
+                await asyncio.sleep(self.random.uniform(0.02, 0.3))
+                return None
+            shown[name] = look(answer)
+        return shown
+
+
+class BytesSender(asyncio.Protocol):
+    """A connection that sends what no client sends."""
+
+    def __init__(self) -> None:
+        self.end: End
+        self.data = bytearray()
+        self.is_lost = False
+        self._changed = asyncio.Event()
+
+    async def until(self, is_reached: Callable[[], bool]) -> None:
+        while not is_reached():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        self._changed.set()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        self._changed.set()
+
+    def close(self) -> None:
+        if not self.end.is_closing():
+            self.end.abort()
+
+
+def _short(names: tuple[str, ...]) -> str:
+    counts = {name: names.count(name) for name in dict.fromkeys(names)}
+    return ", ".join(f"{count} x {name}" for name, count in counts.items()) or "none"
+
+
+def _topics(answer: Any) -> object:
+    return sorted(
+        (topic.name, topic.topic_id, [(row.partition_index, row.replica_nodes) for row in topic.partitions])
+        for topic in answer.topics
+        if topic.name.startswith("refused")
+    )
+
+
+def _configs(answer: Any) -> object:
+    return [[(row.name, row.value, row.config_source) for row in result.configs] for result in answer.results]
+
+
+def _ends(answer: Any) -> object:
+    return [(topic.name, row.partition_index, row.offset) for topic in answer.topics for row in topic.partitions]
+
+
+_LOOKS: tuple[tuple[str, ApiKey, int, Any, Callable[[Any], object]], ...] = (
+    ("the topics", ApiKey.METADATA, 12, MetadataRequest(None), _topics),
+    (
+        "the settings",
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        DescribeConfigsRequest(
+            tuple(
+                DescribeConfigsResource(kind, name, None)
+                for kind, name in (
+                    *((TOPIC, topic) for topic in (PLAIN, COMPACTED, PACKED)),
+                    (BROKER, NODE),
+                    (BROKER, ""),
+                    (GROUPS, GROUP),
+                )
+            )
+        ),
+        _configs,
+    ),
+    (
+        "the log ends",
+        ApiKey.LIST_OFFSETS,
+        5,
+        ListOffsetsRequest(
+            -1,
+            topics=tuple(
+                ListOffsetsTopic(
+                    name,
+                    tuple(
+                        ListOffsetsPartition(index, timestamp=-1) for index in range(PARTITIONS if name == PLAIN else 1)
+                    ),
+                )
+                for name in (PLAIN, COMPACTED, PACKED)
+            ),
+        ),
+        _ends,
+    ),
+    (
+        "the quotas",
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        1,
+        DescribeClientQuotasRequest((QuotaFilterComponent("user", 2, None),)),
+        lambda answer: answer.entries,
+    ),
+    (
+        "the groups",
+        ApiKey.LIST_GROUPS,
+        5,
+        ListGroupsRequest(),
+        lambda answer: sorted(group.group_id for group in answer.groups if group.group_id.startswith("refused")),
+    ),
+    (
+        "the group",
+        ApiKey.DESCRIBE_GROUPS,
+        6,
+        DescribeGroupsRequest((GROUP,)),
+        lambda answer: [(group.group_state, group.members) for group in answer.groups],
+    ),
+    (
+        "the features",
+        ApiKey.API_VERSIONS,
+        4,
+        ApiVersionsRequest("simulator", "1.0"),
+        lambda answer: answer.finalized_features,
+    ),
+)
