@@ -130,6 +130,8 @@ class LogDirectories:
                     kept, loser = (directory, later) if is_first else (later, directory)
                     start_offset = max(first.log_start_offset, second.log_start_offset)
                     kept.keep_start_offset(topic_partition, start_offset)
+                    if first.topic_id == second.topic_id:
+                        kept.keep_leader_epochs(topic_partition, loser.logs[topic_partition].leader_epochs)
                     loser.delete_log(topic_partition, delete_id=random_uuid(random), now_ms=now_ms)
                     dropped.append(f"{loser.path}/{topic_partition}")
         return dropped

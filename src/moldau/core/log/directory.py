@@ -16,6 +16,7 @@ from moldau.core.log.checkpoint import (
     CLEAN_SHUTDOWN_MARK,
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
@@ -28,6 +29,7 @@ from moldau.core.log.checkpoint import (
 )
 from moldau.core.log.cut import is_cut_name
 from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.log import Log
 from moldau.core.log.segment import LOG_SUFFIX, IndexCache, write_whole_file
 from moldau.core.log.settings import LogSettings
@@ -323,6 +325,14 @@ class LogDirectory:
             self.checkpointed(plan)
         log.truncate_to(offset, now_ms)
         log.recovery_point = min(flushed_offset, log.log_end_offset)
+
+    def keep_leader_epochs(self, topic_partition: TopicPartition, known: LeaderEpochs) -> None:
+        """The log knows what `known`, of another copy of it, says, also after the next crash. Waits. Raises as a disk."""
+        log = self.logs[topic_partition]
+        if log.leader_epochs.learn(known):
+            log.leader_epochs.truncate_from_start(log.log_start_offset)
+            with self.health.watched():
+                self.disk.replace_file(f"{topic_partition}/{LEADER_EPOCH_CHECKPOINT}", log.leader_epochs.encode())
 
     def detach(self, topic_partition: TopicPartition) -> None:
         """The partition lies elsewhere now: its log is closed, its files and its checkpoints stay until `discard`."""

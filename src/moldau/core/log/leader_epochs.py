@@ -73,6 +73,13 @@ class LeaderEpochs:
             self.entries = kept
             self._changed()
 
+    def keep_before(self, offset: int, epoch: int) -> None:
+        """At `offset` there is a batch of `epoch`: only what is older than it stays."""
+        kept = [entry for entry in self.entries if entry[1] < offset and entry[0] <= epoch]
+        if len(kept) != len(self.entries):
+            self.entries = kept
+            self._changed()
+
     def truncate_from_start(self, start_offset: int) -> None:
         """The log now begins at `start_offset`; the epoch that holds it begins there too."""
         behind = [entry for entry in self.entries if entry[1] <= start_offset]
@@ -80,6 +87,18 @@ class LeaderEpochs:
             ahead = self.entries[len(behind) :]
             self.entries = [(behind[-1][0], start_offset), *ahead]
             self._changed()
+
+    def learn(self, known: LeaderEpochs) -> bool:
+        """Takes from another copy of the log where epochs began that compaction hides here. Whether that was news."""
+        begun = dict(known.entries)
+        for epoch, start_offset in self.entries:
+            begun[epoch] = min(start_offset, begun.get(epoch, start_offset))
+        entries = sorted(entry for entry in begun.items() if entry[0] <= self.latest_epoch)
+        if entries == self.entries:
+            return False
+        self.entries = entries
+        self._changed()
+        return True
 
     def clear(self) -> None:
         if self.entries:

@@ -218,8 +218,13 @@ def _load_segments(
             segments[0].disk.remove(disk_path)
     for segment in segments[first_unflushed:]:
         segment.remove_index_files()
-    # the checkpoint file may be older than a truncation
-    loaded.leader_epochs.truncate_from_end(start)
+    # the checkpoint file may be older than a truncation; of epochs whose batches compaction took it alone knows
+    first = segments[first_unflushed].file.read(0, HEADER_SIZE)
+    if len(first) < HEADER_SIZE:
+        loaded.leader_epochs.truncate_from_end(start)
+    else:
+        base_offset, _, epoch, *_ = _unpack_header(first)
+        loaded.leader_epochs.keep_before(max(start, base_offset), epoch)
     limit = CrashLimit(loaded.recovery_point, is_clean) if refuses_damage else CrashLimit(0, False)
     _recover(loaded, first_unflushed, settings, now_ms, limit)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.moving import FutureLog
 from moldau.core.log.settings import LogSettings
 from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
 
@@ -51,3 +53,28 @@ def test_a_first_batch_that_no_index_could_reach_from_the_start_names_the_segmen
     moved, disk = _move(1 << 32)
     assert moved.log_end_offset == (1 << 32) + 1
     assert _start_after_a_crash(disk).log_end_offset == (1 << 32) + 1
+
+
+def test_epochs_whose_batches_are_compacted_end_where_they_did_after_a_crash_before_the_old_directory_is_gone() -> None:
+    disks = (MemoryDisk(), MemoryDisk())
+    old, new = (LogDirectory.open(disk) for disk in disks)
+    source = old.create_log(PARTITION, TOPIC_ID, SETTINGS, now_ms=NOW_MS)
+    for epoch in (1, 3, 3):
+        batch = bytearray(build_batch([(b"key", b"value", NOW_MS, ())]))
+        source.append(batch, leader_epoch=epoch, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    assert source.leader_epochs.entries == [(1, 0), (3, 1)]
+    last = bytes(source.read(2, max_bytes=1 << 20, end_offset=3, may_wait=True).records or b"")
+    future = FutureLog(source, TOPIC_ID, new, MOVE_ID)
+    future.begin()
+    future.append(last, NOW_MS)
+    future.take_over(NOW_MS)
+    # the cleaner had left the last batch only
+    disks[0].replace_file("table-0/00000000000000000000.log", last)
+    disks[0].replace_file("table-0/leader-epoch-checkpoint", source.leader_epochs.encode())
+    for _ in range(2):  # a crash of the process, and another one right after the start
+        logs = LogDirectories([LogDirectory.open(disk) for disk in disks])
+        list(logs.open_all(lambda topic: SETTINGS, NOW_MS))
+        new_id = logs.directories[1].directory_id
+        logs.drop_duplicates(lambda key: new_id, lambda topic: TOPIC_ID, SeededRandom(1), NOW_MS)
+        (moved,) = logs.directories[1].logs.values()
+        assert moved.leader_epochs.entries == [(1, 0), (3, 1)]
