@@ -327,7 +327,7 @@ class LogDirectory:
         log.recovery_point = min(flushed_offset, log.log_end_offset)
 
     def keep_leader_epochs(self, topic_partition: TopicPartition, known: LeaderEpochs) -> None:
-        """The log knows what `known`, of another copy of it, says, also after the next crash. Waits. Raises as a disk."""
+        """The log knows what another copy of it does, also after the next crash. Waits. Raises as a disk."""
         log = self.logs[topic_partition]
         if log.leader_epochs.learn(known):
             log.leader_epochs.truncate_from_start(log.log_start_offset)
