@@ -18,7 +18,7 @@ SHARES = {
     "late cleaning": 0.3,
     "quotas": 0.3,
     "questions": 0.3,
-    "refusals": 0.3,
+    "refusals": 0.1,
     "retention by bytes": 0.4,
     "sessions": 0.5,
     "snapshots": 0.6,
@@ -88,6 +88,11 @@ def kind_settings(seed: int) -> dict[str, str]:
     if has_kind(seed, "sessions"):
         random = kind_random(seed, "sessions")
         settings["max.incremental.fetch.session.cache.slots"] = str(random.choice((1, 3, 1_000)))
+    if has_kind(seed, "refusals"):
+        settings["auto.create.topics.enable"] = "true"
+        settings["max.connections.per.ip.overrides"] = f"{CROWD}:{CROWD_LIMIT}"
+        # less than this may be given to no running broker, whatever else is changed
+        settings["log.cleaner.dedupe.buffer.size"] = str(2 << 20)
     if has_kind(seed, "quotas"):
         random = kind_random(seed, "quotas")
         settings["quota.window.num"] = str(random.choice((2, 11)))
@@ -95,5 +100,7 @@ def kind_settings(seed: int) -> dict[str, str]:
     return settings
 
 
+CROWD, CROWD_LIMIT = "crowd", 2
+"""An address, and how many of its connections are served."""
 OFFSETS_RETENTION_MINUTES = 5
 """Longer than any story lasts, so that nothing expires before its end."""

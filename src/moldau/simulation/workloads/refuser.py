@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.client import BrokerClient, UnansweredError
-from moldau.simulation.kinds import directory_path
+from moldau.simulation.kinds import CROWD, CROWD_LIMIT, directory_path
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.refusals.case import (
@@ -28,9 +28,10 @@ from moldau.simulation.workloads.refusals.case import (
     topics_to_create,
 )
 from moldau.simulation.workloads.refusals.cluster_cases import cluster_cases
-from moldau.simulation.workloads.refusals.frame_cases import frame_cases
+from moldau.simulation.workloads.refusals.frame_cases import CrowdCase, frame_cases
 from moldau.simulation.workloads.refusals.group_cases import commit, group_cases
 from moldau.simulation.workloads.refusals.record_cases import produce, record_cases
+from moldau.simulation.workloads.refusals.scenes import Scene, all_scenes
 from moldau.simulation.workloads.refusals.settings_cases import BROKER, GROUPS, NODE, TOPIC, settings_cases
 from moldau.simulation.workloads.refusals.topic_cases import topic_cases
 from moldau.types import Uuid
@@ -52,12 +53,14 @@ if TYPE_CHECKING:
     from moldau.simulation.world import World
 
 KIND = "refusals"
-CASES_PER_SEED = 130
+CASES_PER_SEED = 250
+SCENE_SHARE = 0.6
 LOOK_EVERY = 40
 """Requests between two looks at what they might have changed."""
 FRAME_PATIENCE_S = 10.0
 CODE_RULE = "what cannot be is refused with its error code"
 STATE_RULE = "what is refused changes nothing"
+CROWD_RULE = "an address has only as many connections as it may have"
 FRAME_RULE = "bytes that are no request close the connection"
 TRANSIENT = (
     "LEADER_NOT_AVAILABLE",
@@ -73,6 +76,7 @@ TRANSIENT = (
 """What a node answers that starts, stops, or has lost its disk, whatever it is asked."""
 
 Shown = dict[str, object]
+AnyCase = Case | FrameCase | CrowdCase | Scene
 
 
 class Refuser(ClientLoop):
@@ -88,8 +92,10 @@ class Refuser(ClientLoop):
         self.producer_ids: list[int] = []
         self.written = 0
         """Batches that are acknowledged."""
-        self.cases: list[Case | FrameCase] = []
+        self.cases: list[AnyCase] = []
         self.shown: Shown | None = None
+        self.attempts = 0
+        """At scenes: each has names of its own."""
         self.since_look = 0
         self.prepared_for: BrokerClient | None = None
         """The connection on which the group was made sure of."""
@@ -181,7 +187,7 @@ class Refuser(ClientLoop):
         ground = self.ground = Ground(
             {name: ids[name] for name in (PLAIN, COMPACTED, PACKED)}, (first, second), now_ms, directory_path(0)
         )
-        cases: list[Case | FrameCase] = [
+        cases: list[AnyCase] = [
             *topic_cases(ground),
             *settings_cases(),
             *record_cases(ground),
@@ -190,48 +196,71 @@ class Refuser(ClientLoop):
             *frame_cases(self.random),
         ]
         self.cases = self.random.sample(cases, min(CASES_PER_SEED, len(cases)))
+        longer: list[AnyCase] = [CrowdCase(), *all_scenes()]
+        for case in longer:
+            if self.random.random() < SCENE_SHARE:
+                self.cases.insert(self.random.randrange(len(self.cases) + 1), case)
 
     # -- the cases
 
-    async def try_case(self, client: BrokerClient, case: Case | FrameCase) -> None:
+    async def try_case(self, client: BrokerClient, case: AnyCase) -> None:
         """Sends one; it is done with if the answer says more than that the node cannot answer now."""
         if isinstance(case, FrameCase):
             await self.try_frame(case)
-        elif not await self.try_request(client, case):
+        elif isinstance(case, CrowdCase):
+            await self.try_crowd(case)
+        elif isinstance(case, Scene):
+            await self.play(client, case)
+        elif await self.ask(client, case) is None:
             return
         self.cases.pop()
         self.since_look += 1
 
-    async def try_request(self, client: BrokerClient, case: Case) -> bool:
+    async def play(self, client: BrokerClient, scene: Scene) -> None:
+        """All steps of it. Raises UnansweredError, and it is begun again."""
+        assert self.ground is not None
+        self.attempts += 1
+        self.world.trace.note("scene", scene.name, self.attempts)
+        steps = scene.begin(self.ground, self.attempts)
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration:
+                return
+            answer = None
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+                continue
+            while answer is None:
+                answer = await self.ask(client, step)
+
+    async def ask(self, client: BrokerClient, case: Case) -> Any:
+        """The answer, which is as it must be; None where the node cannot answer now."""
         row = API_VERSIONS[case.api_key]
         low, high = max(case.versions[0], row.min_version), min(case.versions[1], row.max_version)
         version = client.versions[case.api_key] = self.random.randint(low, high)
         self.world.trace.note("case", case.name, version)
         answer: Any = await client.request(case.api_key, case.request, row.response)
         found = refusals_in(answer)
-        if found != case.refusals and any(name in TRANSIENT for name in found):
+        is_expected = found in (case.refusals, case.otherwise)
+        if not is_expected and any(name in TRANSIENT for name in found):
             self.world.trace.note("not now", case.name, found)
             await asyncio.sleep(self.random.uniform(0.02, 0.3))
-            return False
-        if found != case.refusals:
-            raise ViolationError(
-                CODE_RULE, f"{case.name}, v{version}: expected {_short(case.refusals)}, got {_short(found)}"
-            )
+            return None
+        if not is_expected:
+            expected = f"expected {_short(case.refusals)}, got {_short(found)}"
+            raise ViolationError(CODE_RULE, f"{case.name}, v{version}: {expected}")
         fault = case.fault(answer)
         if fault:
             raise ViolationError(CODE_RULE, f"{case.name}, v{version}: {fault}")
-        return True
+        return answer
 
     async def try_frame(self, case: FrameCase) -> None:
         """Sends the bytes on a connection of their own. Raises UnansweredError where trouble may have kept them."""
         self.world.trace.note("case", case.name)
         was_up = self.world.boots
-        sender = BytesSender()
-        try:
-            sender.end = await self.world.network.connect(self.name, self.world.port, sender)
-        except ConnectionRefusedError as error:
-            raise UnansweredError(str(error)) from error
-        sender.end.write(case.data)
+        sender = await self.send_bytes(self.name, case.data)
         try:
             async with asyncio.timeout(FRAME_PATIENCE_S):
                 await sender.until(
@@ -245,6 +274,36 @@ class Refuser(ClientLoop):
             sender.close()
         if bytes(sender.data) != case.answer and (sender.data or self.world.is_draining):
             raise ViolationError(FRAME_RULE, f"{case.name}: answered {bytes(sender.data)!r}, expected {case.answer!r}")
+
+    async def try_crowd(self, case: CrowdCase) -> None:
+        """One connection after the other. Raises UnansweredError where trouble may have closed one that is served."""
+        self.world.trace.note("case", CROWD)
+        senders: list[BytesSender] = []
+        try:
+            async with asyncio.timeout(FRAME_PATIENCE_S):
+                for _ in range(CROWD_LIMIT + 1):
+                    sender = await self.send_bytes(CROWD, case.data)
+                    senders.append(sender)
+                    await sender.until(lambda sender=sender: sender.is_lost or bool(sender.data))  # type: ignore[misc]
+            if any(sender.is_lost for sender in senders[:CROWD_LIMIT]):
+                raise UnansweredError("a connection of the crowd was closed")
+        except TimeoutError as error:
+            raise UnansweredError("a connection of the crowd is neither closed nor served") from error
+        finally:
+            for sender in senders:
+                sender.close()
+        if senders[CROWD_LIMIT].data:
+            raise ViolationError(CROWD_RULE, f"{len(senders)} of {CROWD} are served, allowed are {CROWD_LIMIT}")
+
+    async def send_bytes(self, address: str, data: bytes) -> BytesSender:
+        """A connection of its own that has sent `data`. Raises UnansweredError if nobody listens."""
+        sender = BytesSender()
+        try:
+            sender.end = await self.world.network.connect(address, self.world.port, sender)
+        except ConnectionRefusedError as error:
+            raise UnansweredError(str(error)) from error
+        sender.end.write(data)
+        return sender
 
     # -- what must not change
 
@@ -370,7 +429,7 @@ _LOOKS: tuple[tuple[str, ApiKey, int, Any, Callable[[Any], object]], ...] = (
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
         1,
         DescribeClientQuotasRequest((QuotaFilterComponent("user", 2, None),)),
-        lambda answer: answer.entries,
+        lambda answer: [entry for entry in answer.entries if (entry.entity[0].entity_name or "").startswith("refused")],
     ),
     (
         "the groups",

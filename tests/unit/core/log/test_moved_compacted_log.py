@@ -74,7 +74,6 @@ def test_epochs_whose_batches_are_compacted_end_where_they_did_after_a_crash_bef
     for _ in range(2):  # a crash of the process, and another one right after the start
         logs = LogDirectories([LogDirectory.open(disk) for disk in disks])
         list(logs.open_all(lambda topic: SETTINGS, NOW_MS))
-        new_id = logs.directories[1].directory_id
-        logs.drop_duplicates(lambda key: new_id, lambda topic: TOPIC_ID, SeededRandom(1), NOW_MS)
+        logs.drop_duplicates(lambda key: new.directory_id, lambda topic: TOPIC_ID, SeededRandom(1), NOW_MS)
         (moved,) = logs.directories[1].logs.values()
         assert moved.leader_epochs.entries == [(1, 0), (3, 1)]

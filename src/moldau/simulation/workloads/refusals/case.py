@@ -60,6 +60,8 @@ class Case(msgspec.Struct, frozen=True):
     refusals: tuple[str, ...] = ()
     """The names of the error codes in the answer, in its order; what was not refused is left out."""
     versions: tuple[int, int] = (0, 1 << 15)
+    otherwise: tuple[str, ...] | None = None
+    """What `refusals` may be just as well."""
     fault: Callable[[Any], str] = nothing_wrong
     """What is wrong with the rest of the answer, or ""."""
 

@@ -25,6 +25,12 @@ TAGGED = 9
 """A version of Metadata whose header has tagged fields."""
 
 
+class CrowdCase(msgspec.Struct, frozen=True):
+    """One connection more than an address may have: it is closed, and those before it are served."""
+
+    data: bytes = frame(struct.pack(">hhih", 18, 0, CORRELATION_ID, 0))
+
+
 def frame_cases(random: Random) -> Iterator[FrameCase]:
     """All of them; of each API one request that is cut off somewhere, as `random` says."""
     for length in (-1, -(1 << 31), 104_857_601, 0x16030100, 0x47455420):

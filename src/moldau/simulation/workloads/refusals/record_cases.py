@@ -145,7 +145,7 @@ def _produce(
                 return f"refused, and base offset {row.base_offset}"
         return ""
 
-    return Case(f"Produce {name}", ApiKey.PRODUCE, request, refusals, versions, fault)
+    return Case(f"Produce {name}", ApiKey.PRODUCE, request, refusals, versions, fault=fault)
 
 
 def _batch(ground: Ground, count: int = 1, **fields: Any) -> bytes:

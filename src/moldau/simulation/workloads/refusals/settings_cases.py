@@ -41,8 +41,6 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 NODE = "1"
 """`node.id` in every story."""
 MANY = 450
-ROOMY_CLEANER = ("log.cleaner.dedupe.buffer.size", SET, "2097152")
-"""The cleaner of a story has less than a running broker may be given."""
 
 Change = tuple[str, int, str | None]
 
@@ -90,13 +88,12 @@ UNALTERED: tuple[tuple[int, str, tuple[Change, ...], str], ...] = (
         "INVALID_REQUEST",
     ),
     (BROKER, "", (("listener.name.plain.ssl.keystore.location", SET, "/k"),), "INVALID_REQUEST"),
-    (BROKER, "", (ROOMY_CLEANER, ("max.connections", SET, "0")), "INVALID_REQUEST"),
-    (BROKER, "", (ROOMY_CLEANER, ("max.connection.creation.rate", SET, "0")), "INVALID_REQUEST"),
-    (BROKER, "", (ROOMY_CLEANER, ("max.connections.per.ip", SET, "0")), "INVALID_REQUEST"),
-    (BROKER, "", (ROOMY_CLEANER, ("log.local.retention.ms", SET, "-1")), "INVALID_REQUEST"),
-    (BROKER, "", (ROOMY_CLEANER, ("log.local.retention.ms", SET, "999999999999")), "INVALID_REQUEST"),
+    (BROKER, "", (("max.connections", SET, "0"),), "INVALID_REQUEST"),
+    (BROKER, "", (("max.connection.creation.rate", SET, "0"),), "INVALID_REQUEST"),
+    (BROKER, "", (("log.local.retention.ms", SET, "-1"),), "INVALID_REQUEST"),
+    (BROKER, "", (("log.local.retention.ms", SET, "999999999999"),), "INVALID_REQUEST"),
     (BROKER, "", (("log.cleaner.dedupe.buffer.size", SET, "1000"),), "INVALID_REQUEST"),
-    (BROKER, "", (ROOMY_CLEANER, ("log.cleaner.min.compaction.lag.ms", SET, "-1")), "INVALID_REQUEST"),
+    (BROKER, "", (("log.cleaner.min.compaction.lag.ms", SET, "-1"),), "INVALID_REQUEST"),
     (GROUPS, "", (("consumer.session.timeout.ms", SET, "45000"),), "INVALID_REQUEST"),
     (GROUPS, GROUP, (("no.such.setting", SET, "45000"),), "INVALID_CONFIG"),
     (GROUPS, GROUP, (("consumer.session.timeout.ms", SET, "1"),), "INVALID_CONFIG"),
@@ -132,9 +129,9 @@ ONLY_JUDGED: tuple[tuple[int, str, tuple[Change, ...]], ...] = (
     (GROUPS, GROUP, (("consumer.session.timeout.ms", SET, "50000"), ("share.auto.offset.reset", SET, "earliest"))),
     (GROUPS, GROUP, (("share.auto.offset.reset", SET, "by_duration:PT1H"),)),
     (CLIENT_METRICS, "refused", (("interval.ms", SET, "5000"), ("match", SET, "client_id=a.*,client_source_port=1"))),
-    (BROKER, "", (ROOMY_CLEANER, ("message.max.bytes", SET, "2000000"))),
-    (BROKER, "", (ROOMY_CLEANER, ("log.retention.ms", SET, "604800000"))),
-    (BROKER, NODE, (ROOMY_CLEANER, ("num.io.threads", SET, "10"))),
+    (BROKER, "", (("message.max.bytes", SET, "2000000"),)),
+    (BROKER, "", (("log.retention.ms", SET, "604800000"),)),
+    (BROKER, NODE, (("num.io.threads", SET, "10"),)),
     (LOGGER, NODE, (("root", SET, "WARN"),)),
 )
 
@@ -255,6 +252,11 @@ def _alterations() -> Iterator[Case]:
     yield _alter("of one logger twice", root, root, refusals=("INVALID_REQUEST",) * 2, judge=False)
     unknown = tuple(_resource(TOPIC, f"refused.{number}", (("retention.ms", SET, "5"),)) for number in range(MANY))
     yield _alter("of many", *unknown, refusals=("UNKNOWN_TOPIC_OR_PARTITION",) * MANY, judge=False)
+
+
+def alteration(name: str, kind: int, resource: str, changes: tuple[Change, ...]) -> Case:
+    """An IncrementalAlterConfigs that is granted."""
+    return _alter(name, _resource(kind, resource, changes), refusals=(), judge=False)
 
 
 def _replace(name: str, *resources: AlterConfigsResource, refusals: tuple[str, ...], judge: bool = False) -> Case:
