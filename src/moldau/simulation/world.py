@@ -22,6 +22,7 @@ from moldau.errors import InvariantError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.simulation.checkers.group_ledger import GroupLedger
@@ -410,4 +411,5 @@ class World:
 
 def incomplete_frame_of(protocol: asyncio.BufferedProtocol) -> object:
     """The private buffer of a ServerConnection in the middle of a long frame; the shared one is always free."""
-    return getattr(protocol, "_frame", None)
+    frame = protocol._frame if isinstance(protocol, ServerConnection) else None
+    return None if frame is None else frame.buffer
