@@ -138,6 +138,7 @@ class TopicAdmin(ClientLoop):
         )
         if not request.validate_only:
             topic.may_exist = True
+            topic.configs = None  # those of an older topic of the name say nothing, nor does its number of partitions
         doubt_before, topic.doubt_until = topic.doubt_until, self.world.loop.time() + DOUBT_S
         answer = await client.request(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse)
         topic.doubt_until = doubt_before
