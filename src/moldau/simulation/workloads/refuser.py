@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.client import BrokerClient, UnansweredError
@@ -218,10 +218,9 @@ class Refuser(ClientLoop):
 
     async def play(self, client: BrokerClient, scene: Scene) -> None:
         """All steps of it. Raises UnansweredError, and it is begun again."""
-        assert self.ground is not None
         self.attempts += 1
         self.world.trace.note("scene", scene.name, self.attempts)
-        steps = scene.begin(self.ground, self.attempts)
+        steps = scene.begin(cast(Ground, self.ground), self.attempts)
         answer: Any = None
         while True:
             try:
