@@ -73,6 +73,8 @@ class Flusher:
             has_failed = False
             for partition, log, plan in plans:
                 if log.health.is_offline:
+                    # other work found that, and the loop may not have heard yet: this log was not flushed
+                    has_failed = True
                     continue
                 try:
                     plan.run()
