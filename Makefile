@@ -102,6 +102,7 @@ COVERED := 1..100
 SIMULATED := src/moldau/core,src/moldau/shell/broker,src/moldau/shell/network,src/moldau/shell/quorum
 sim-coverage: .venv/.test
 	$(BIN)/coverage run --source $(SIMULATED) -m moldau.simulation --seeds $(COVERED)
+	$(BIN)/coverage run --append --source $(SIMULATED) -m moldau.simulation.replication --seeds $(COVERED)
 	$(BIN)/coverage report --skip-covered --sort cover
 
 oracle: .venv/.test
