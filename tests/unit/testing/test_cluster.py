@@ -136,12 +136,18 @@ def test_a_forked_child_does_not_hold_the_port() -> None:
     with Cluster() as cluster:
         host, _, port = cluster.bootstrap_servers.partition(":")
         read_end, write_end = os.pipe()
+        is_up_read, is_up_write = os.pipe()
         child = os.fork()
         if child == 0:
+            os.write(is_up_write, b"!")
             os.close(write_end)
             os.read(read_end, 1)
             os._exit(0)
         os.close(read_end)
+        # A child gives the port up when it first runs, which may be late on a busy machine.
+        assert os.read(is_up_read, 1) == b"!"
+        os.close(is_up_read)
+        os.close(is_up_write)
     # The parent's broker is stopped and the child lives: nobody may answer any more.
     with socket.socket() as probe:
         assert probe.connect_ex((host, int(port))) != 0

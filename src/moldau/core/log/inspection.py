@@ -240,3 +240,16 @@ def load_leader_epochs(disk: Disk, directory: str, flushed: Sequence[Segment], h
     if epochs.entries:
         health.found(path, f"{reason}; the leader epochs were read from the log")
     return epochs
+
+
+def first_whole_batch(segment: Segment) -> tuple[int, int] | None:
+    """(base offset, leader epoch) of the batch that the file begins with; None if none begins there whole. Waits."""
+    head = segment.file.read(0, HEADER_SIZE)
+    if len(head) < HEADER_SIZE:
+        return None
+    base_offset, length, epoch, magic, crc, *_ = _unpack_header(head)
+    size = length + LENGTH_OVERHEAD
+    if magic != MAGIC or not HEADER_SIZE <= size <= segment.file.size() or base_offset < segment.base_offset:
+        return None
+    batch = segment.file.read(0, size)
+    return (base_offset, epoch) if crc32c(batch[ATTRIBUTES_POSITION:]) == crc else None

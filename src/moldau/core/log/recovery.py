@@ -16,7 +16,7 @@ import msgspec
 
 from moldau.core.log.cut import CrashLimit, Cut, cut_tail, set_aside
 from moldau.core.log.health import DirectoryHealth
-from moldau.core.log.inspection import is_end_sound, load_leader_epochs, repair_indexes
+from moldau.core.log.inspection import first_whole_batch, is_end_sound, load_leader_epochs, repair_indexes
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
@@ -219,12 +219,11 @@ def _load_segments(
     for segment in segments[first_unflushed:]:
         segment.remove_index_files()
     # the checkpoint file may be older than a truncation; of epochs whose batches compaction took it alone knows
-    first = segments[first_unflushed].file.read(0, HEADER_SIZE)
-    if len(first) < HEADER_SIZE:
+    first = first_whole_batch(segments[first_unflushed])
+    if first is None:
         loaded.leader_epochs.truncate_from_end(start)
     else:
-        base_offset, _, epoch, *_ = _unpack_header(first)
-        loaded.leader_epochs.keep_before(max(start, base_offset), epoch)
+        loaded.leader_epochs.keep_before(max(start, first[0]), first[1])
     limit = CrashLimit(loaded.recovery_point, is_clean) if refuses_damage else CrashLimit(0, False)
     _recover(loaded, first_unflushed, settings, now_ms, limit)
 

@@ -26,6 +26,19 @@ def test_after_kill_9_nothing_is_missing(make_harness) -> None:
     assert not harness.append(2, producer_id=1, producer_epoch=0, base_sequence=40).is_duplicate
 
 
+@pytest.mark.parametrize("torn", [b"\0" * 100, b"\xff" * 100, b""], ids=["zeros", "ones", "empty"])
+def test_a_torn_first_batch_behind_a_flushed_segment_leaves_the_leader_epochs_before_it(make_harness, torn) -> None:
+    harness = make_harness()
+    harness.epoch = 3
+    harness.append(2)
+    harness.log.roll(harness.now_ms)
+    harness.flush()
+    harness.append(1)
+    harness.disk.replace_file("t-0/00000000000000000002.log", torn)
+    log = harness.open(recovery_point=2)
+    assert (log.log_end_offset, log.end_offset_for_epoch(3)) == (2, (3, 2))
+
+
 def _three_batches(harness):
     for count in (1, 2, 3):
         harness.append(count)
