@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.network.context import (
+    CLUSTER_NAME,
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    Operation,
+    RequestContext,
+    Resource,
+)
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.messages.metadata import (
     MetadataRequest,
@@ -32,8 +39,6 @@ INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 
 NO_OPERATIONS = -2147483648
-TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
-CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
 
 
 async def act_metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
