@@ -27,11 +27,7 @@ async def act_join_group(broker: Broker, context: RequestContext, request: JoinG
 
     Answered when the join phase is over. Ignored on purpose: the reason, which Kafka only logs.
     """
-    throttle_time_ms = context.throttle()
-    asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
-    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
-        return throttled(refusal(asked, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
-    return throttled(await broker.coordinators.ask(request.group_id, asked), throttle_time_ms)
+    return await _asked(broker, context, request)
 
 
 async def act_sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> GroupResponse:
@@ -39,11 +35,7 @@ async def act_sync_group(broker: Broker, context: RequestContext, request: SyncG
 
     Answered when the leader has sent the assignment. Ignored on purpose: nothing.
     """
-    throttle_time_ms = context.throttle()
-    asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
-    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
-        return throttled(refusal(asked, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
-    return throttled(await broker.coordinators.ask(request.group_id, asked), throttle_time_ms)
+    return await _asked(broker, context, request)
 
 
 async def act_heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> GroupResponse:
@@ -51,11 +43,7 @@ async def act_heartbeat(broker: Broker, context: RequestContext, request: Heartb
 
     Ignored on purpose: nothing.
     """
-    throttle_time_ms = context.throttle()
-    asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
-    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
-        return throttled(refusal(asked, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
-    return throttled(await broker.coordinators.ask(request.group_id, asked), throttle_time_ms)
+    return await _asked(broker, context, request)
 
 
 async def act_leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> GroupResponse:
@@ -63,6 +51,15 @@ async def act_leave_group(broker: Broker, context: RequestContext, request: Leav
 
     Ignored on purpose: the reason, which Kafka only logs.
     """
+    return await _asked(broker, context, request)
+
+
+async def _asked(
+    broker: Broker,
+    context: RequestContext,
+    request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
+) -> GroupResponse:
+    """The answer of the group's coordinator, if the client may read the group."""
     throttle_time_ms = context.throttle()
     asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
     if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):

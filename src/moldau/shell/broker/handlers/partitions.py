@@ -177,11 +177,9 @@ async def act_elect_leaders(
 
     Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
-    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-        refused = leader_elections.refused(request, _cluster_authorization_failed())
-        return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
-
     try:
+        if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+            raise _cluster_authorization_failed()
         response: ElectLeadersResponse = await broker.controller.submit(request)
     except KafkaError as error:
         response = leader_elections.refused(request, error)
@@ -196,11 +194,9 @@ async def act_alter_partition_reassignments(
     With one node a reassignment to it is complete at once, and one to a broker that is registered and gone waits until
     it is taken back. Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
-    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-        refused = reassignments.refused(request, _cluster_authorization_failed())
-        return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
-
     try:
+        if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+            raise _cluster_authorization_failed()
         response: AlterPartitionReassignmentsResponse = await broker.controller.submit(request)
     except KafkaError as error:
         response = reassignments.refused(request, error)
