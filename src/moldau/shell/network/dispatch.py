@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from struct import Struct, pack
@@ -359,39 +359,35 @@ class Dispatcher:
         """The framed response, or what gives it where it is long; None where there is none."""
         if response is None:
             return None
-        encoding = encode_in_slices(response, context.api_version)
         try:
-            first = next(encoding)
-        except StopIteration as end:
-            self._count_errors(context, response)
-            return self._framed(context, end.value)
+            body, rest = encode_in_slices(response, context.api_version)
         except ProtocolError as error:
             raise ResponseError(str(error)) from error
-        return self._encoded_long(context, response, encoding, first)
+        if rest is not None:
+            return self._encoded_long(context, response, body, rest)
+        self._count_errors(context, response)
+        return self._framed(context, body)
 
     async def _encoded_long(
-        self, context: RequestContext, response: msgspec.Struct, encoding: Generator[bytes, None, bytes], first: bytes
+        self, context: RequestContext, response: msgspec.Struct, first: bytes, rest: Iterator[bytes]
     ) -> Answer | None:
         """None where the peer left meanwhile."""
-        parts: list[Buffer] = [b"", first]
-        while True:
-            await self.pauses.pause(SLICE_ELEMENTS)
-            if context.connection.is_closed:
-                return None
-            try:
-                parts.append(next(encoding))
-            except ProtocolError as error:
-                raise ResponseError(str(error)) from error
-            except StopIteration as end:
-                parts.append(end.value)
-                parts[0] = self._head(context, sum(map(len, parts)))
-                break
+        pieces: list[Buffer] = [first]
+        await self.pauses.pause(SLICE_ELEMENTS)
+        try:
+            for piece in rest:
+                pieces.append(piece)
+                await self.pauses.pause(SLICE_ELEMENTS)
+                if context.connection.is_closed:
+                    return None
+        except ProtocolError as error:
+            raise ResponseError(str(error)) from error
         if self.timer is not None:
             codes = each_error_code(response)
             while some := list(islice(codes, SLICE_ELEMENTS)):
                 self._entries[context.api_key].stats.count_codes(some)
                 await self.pauses.pause(SLICE_ELEMENTS)
-        return parts
+        return [self._head(context, sum(map(len, pieces))), *pieces]
 
     def prepare(
         self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]], held_bytes: int = 0

@@ -4,14 +4,14 @@ Every reader of bytes here fails in one way: ProtocolError. What a decoder alloc
 length of an array is checked against the bytes that remain before the array is made (at most 64 bytes for each byte of
 input, and 64 KiB more).
 
-`decode_in_slices` and `encode_in_slices` do the same as generators, for messages that may be long: they pause behind
+`decode_in_slices` and `encode_in_slices` do the same in pieces, for messages that may be long: they pause behind
 every few hundred elements of arrays, so that others are served meanwhile.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Literal, TypeVar, cast
 
 import msgspec
@@ -34,6 +34,8 @@ _encoders: dict[tuple[type[msgspec.Struct], int], Encoder] = {}
 SlicedDecoder = Callable[[memoryview, int], Generator[None, None, tuple[msgspec.Struct, int]]]
 SlicedEncoder = Callable[[msgspec.Struct, Callable[[bytes], None]], Generator[None, None, None]]
 
+_UNENCODABLE = (struct.error, AttributeError, TypeError, ValueError)
+
 _sliced_decoders: dict[tuple[type[msgspec.Struct], int], SlicedDecoder] = {}
 _sliced_encoders: dict[tuple[type[msgspec.Struct], int], SlicedEncoder] = {}
 
@@ -54,7 +56,7 @@ def encode_into(message: msgspec.Struct, version: int, parts: list[bytes]) -> No
     encode = _encoders.get((type(message), version)) or _make_encoder(type(message), version)
     try:
         encode(message, parts.append)
-    except (struct.error, AttributeError, TypeError, ValueError) as error:
+    except _UNENCODABLE as error:
         raise ProtocolError(f"{type(message).__name__} v{version}: {error}") from error
 
 
@@ -98,18 +100,35 @@ def decode_in_slices(
     return cast(MessageType, message)
 
 
-def encode_in_slices(message: msgspec.Struct, version: int) -> Generator[bytes, None, bytes]:
-    """As `encode_message`, pausing: gives a piece of the body at each pause, and the last piece when it ends."""
+def encode_in_slices(message: msgspec.Struct, version: int) -> tuple[bytes, Iterator[bytes] | None]:
+    """As `encode_message`, pausing: the first piece of the body, and what gives the others one by one; None where the
+    first piece is all of the body. That is a short message, which costs no generator and no exception more."""
     encode = _sliced_encoders.get((type(message), version)) or _make_sliced_encoder(type(message), version)
     parts: list[bytes] = []
+    encoding = encode(message, parts.append)
+    rest = None
     try:
-        for _ in encode(message, parts.append):
+        for _ in encoding:
+            rest = _other_pieces(message, version, encoding, parts)
+            break
+    except _UNENCODABLE as error:
+        raise ProtocolError(f"{type(message).__name__} v{version}: {error}") from error
+    first = b"".join(parts)
+    parts.clear()
+    return first, rest
+
+
+def _other_pieces(
+    message: msgspec.Struct, version: int, encoding: Generator[None, None, None], parts: list[bytes]
+) -> Iterator[bytes]:
+    try:
+        for _ in encoding:
             piece = b"".join(parts)
             parts.clear()
             yield piece
-    except (struct.error, AttributeError, TypeError, ValueError) as error:
+    except _UNENCODABLE as error:
         raise ProtocolError(f"{type(message).__name__} v{version}: {error}") from error
-    return b"".join(parts)
+    yield b"".join(parts)
 
 
 def generated_source(cls: type[msgspec.Struct], version: int) -> str:

@@ -27,6 +27,12 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _api_keys = tuple(
     ApiVersion(int(key), row.advertised_min_version, row.max_version) for key, row in API_VERSIONS.items()
 )
+_supported_features = tuple(
+    SupportedFeatureKey(feature.name, feature.min_level, feature.max_level)
+    for feature in SUPPORTED_FEATURES
+    if feature.name in SERVED_FEATURES
+)
+_supported_features_from_level_1 = tuple(row for row in _supported_features if row.min_version >= 1)
 
 
 async def act_api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -43,16 +49,12 @@ async def act_api_versions(broker: Broker, context: RequestContext, request: Api
                 error_code=kafka_error("INVALID_REQUEST").code, throttle_time_ms=throttle_time_ms
             )
         context.connection.software = f"{name} {version}"
-    min_level = 0 if context.api_version >= ALL_FEATURES_FROM else 1
+    has_all_features = context.api_version >= ALL_FEATURES_FROM
     image = broker.image
     return ApiVersionsResponse(
         api_keys=_api_keys,
         throttle_time_ms=throttle_time_ms,
-        supported_features=tuple(
-            SupportedFeatureKey(feature.name, feature.min_level, feature.max_level)
-            for feature in SUPPORTED_FEATURES
-            if feature.name in SERVED_FEATURES and feature.min_level >= min_level
-        ),
+        supported_features=_supported_features if has_all_features else _supported_features_from_level_1,
         finalized_features_epoch=image.end_offset - 1,
         finalized_features=tuple(
             FinalizedFeatureKey(name, level, level) for name, level in served_features(image.features).items()

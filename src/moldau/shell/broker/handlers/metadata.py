@@ -57,12 +57,15 @@ async def act_metadata(broker: Broker, context: RequestContext, request: Metadat
             await context.pause()
     else:
         for asked in dict.fromkeys(request.topics):
+            if topics:
+                await context.pause()
+            rows = None
             named = _named(broker.image, asked)
-            rows = await _rows(context, named) if named is not None and len(named.partitions) > ROWS_AT_ONCE else None
-            if named is not _named(broker.image, asked):
-                rows = None  # it changed meanwhile
+            if named is not None and len(named.partitions) > ROWS_AT_ONCE:
+                rows = await _rows(context, named)
+                if named is not _named(broker.image, asked):
+                    rows = None  # the topic has changed meanwhile
             topics.append(_answer(broker, context, request, asked, rows))
-            await context.pause()
     return _response(broker, context, request, topics)
 
 
