@@ -8,6 +8,7 @@ for those whose name holds TEXT.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -15,11 +16,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import tomllib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeGuard
 
 import msgspec
 
@@ -33,11 +36,68 @@ RUN_TIMEOUT_S = 3_600
 
 
 class Change(msgspec.Struct, frozen=True):
-    """`old` stands once in `file` of the package; `new` takes its place."""
+    """`old`, an expression or statements, stands once in the syntax tree of `file` of the package (of the function or
+    class `within`, where it is named); `new` takes its place."""
 
     file: str
     old: str
     new: str
+    within: str = ""
+
+    def applied(self, source: str) -> str:
+        """`source` with the change in it. Raises ValueError where `old` does not stand there once."""
+        module = ast.parse(source)
+        old, new = (ast.parse(textwrap.dedent(text)).body for text in (self.old, self.new))
+        place = module if not self.within else _named(module, self.within)
+        if _is_expression(old) and _is_expression(new):
+            replacing: _ReplaceExpression | _ReplaceStatements = _ReplaceExpression(old[0].value, new[0].value)
+        else:
+            replacing = _ReplaceStatements(old, new)
+        replacing.visit(place)
+        if replacing.count != 1:
+            raise ValueError(f"{self.file}: what the bug replaces stands there {replacing.count} times: {self.old}")
+        return ast.unparse(ast.fix_missing_locations(module))
+
+
+def _is_expression(statements: list[ast.stmt]) -> TypeGuard[list[ast.Expr]]:
+    return len(statements) == 1 and isinstance(statements[0], ast.Expr)
+
+
+def _named(module: ast.Module, name: str) -> ast.AST:
+    """The function or class of that name, `Class.method` for a method."""
+    place: ast.AST = module
+    for part in name.split("."):
+        place = next(node for node in ast.walk(place) if getattr(node, "name", None) == part)
+    return place
+
+
+class _ReplaceExpression(ast.NodeTransformer):
+    def __init__(self, old: ast.expr, new: ast.expr) -> None:
+        self.old, self.new, self.count = ast.dump(old), new, 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.expr) and ast.dump(node) == self.old:
+            self.count += 1
+            return self.new
+        return self.generic_visit(node)
+
+
+class _ReplaceStatements(ast.NodeTransformer):
+    def __init__(self, old: list[ast.stmt], new: list[ast.stmt]) -> None:
+        self.old, self.new, self.count = [ast.dump(each) for each in old], new, 0
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)  # first: what takes the place may hold what stood there
+        for _, block in ast.iter_fields(node):
+            if not (isinstance(block, list) and block and isinstance(block[0], ast.stmt)):
+                continue
+            dumps = [ast.dump(each) for each in block]
+            size = len(self.old)
+            for at in range(len(dumps) - size, -1, -1):
+                if dumps[at : at + size] == self.old:
+                    self.count += 1
+                    block[at : at + size] = self.new
+        return node
 
 
 class Bug(msgspec.Struct, frozen=True):
@@ -75,7 +135,7 @@ def plant(bug: Bug, directory: Path) -> Path:
     shutil.copytree(PACKAGE, directory / "moldau")
     for change in bug.change:
         path = directory / "moldau" / change.file
-        path.write_text(path.read_text().replace(change.old, change.new))
+        path.write_text(change.applied(path.read_text()))
     return directory
 
 
