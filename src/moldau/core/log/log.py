@@ -39,6 +39,7 @@ from moldau.core.log.segments import RECENT_BATCHES, Segments, base_offset_of
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.timestamp_search import (
     FoundOffset,
+    MaxTimestampSearch,
     TimestampSearch,
     plan_max_timestamp_search,
     plan_timestamp_search,
@@ -510,7 +511,7 @@ class Log:
         self.health.check()
         return plan_timestamp_search(self.segments, timestamp_ms, self.log_start_offset, self._repair)
 
-    def plan_max_timestamp_search(self) -> TimestampSearch:
+    def plan_max_timestamp_search(self) -> MaxTimestampSearch:
         """`run()` it in Workers: the first record with the largest timestamp (KIP-734), or None."""
         self.health.check()
         return plan_max_timestamp_search(self.segments, self.log_start_offset, self._repair)

@@ -6,6 +6,7 @@ run it in Workers. A search holds what it needs; a segment that is deleted meanw
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -16,7 +17,7 @@ from moldau.core.log.segment import Segment, load_offset_index, load_time_index
 from moldau.errors import ProtocolError
 from moldau.ports import File
 from moldau.wire.records.batch import LENGTH_OVERHEAD
-from moldau.wire.records.record import read_records
+from moldau.wire.records.record import Record, read_records
 
 
 class FoundOffset(msgspec.Struct, frozen=True):
@@ -27,10 +28,72 @@ class FoundOffset(msgspec.Struct, frozen=True):
     leader_epoch: int
 
 
-class TimestampSearch:
+class _Search(ABC):
+    """What both searches share: segments that end, and segments that are damaged, while the search runs."""
+
+    __slots__ = ("_log_start_offset", "_repair", "_searched", "_segments")
+
+    def __init__(
+        self, segments: list[tuple[Segment, int]], log_start_offset: int, repair: Callable[[Segment], bool]
+    ) -> None:
+        self._segments = segments
+        """With the size each had when the search was planned: later appends are not looked at."""
+        self._log_start_offset = log_start_offset
+        self._repair = repair
+        """Looks for what can still be read in a segment that is damaged; False if that was done before."""
+        self._searched: Segment | None = None
+
+    @abstractmethod
+    def _look(self, segment: Segment, size: int) -> FoundOffset | None:
+        """What is searched, in the first `size` bytes of one segment."""
+
+    def _search(self, planned: Segment, planned_size: int) -> FoundOffset | None:
+        segment: Segment | None = planned
+        size = planned_size
+        while segment is not None and segment is not self._searched:
+            try:
+                found = self._look_at_damaged(segment, size)
+            except ValueError:
+                # closed since the search was planned: deleted, or replaced by a cleaned one
+                segment = segment.replacement
+                size = segment.size if segment is not None else 0
+                continue
+            if found is not None:
+                return found
+            self._searched = segment
+        return None
+
+    def _look_at_damaged(self, segment: Segment, size: int) -> FoundOffset | None:
+        try:
+            return self._look(segment, size)
+        except (DamagedBatchError, ProtocolError):
+            if not self._repair(segment):
+                raise
+            return self._look(segment, size)
+
+    def _first(self, segment: Segment, size: int, timestamp_ms: int) -> FoundOffset | None:
+        """The first record of the segment, at or after the log start, that is at least so late."""
+        for position, fields in follow_batches(segment.file, self._position(segment, timestamp_ms), size):
+            leader_epoch, max_timestamp_ms = fields[2], fields[8]
+            if max_timestamp_ms < timestamp_ms or fields[0] + fields[6] < self._log_start_offset:
+                continue
+            for record in _records_at(segment.file, position, fields[1]):
+                if record.timestamp >= timestamp_ms and record.offset >= self._log_start_offset:
+                    return FoundOffset(record.offset, record.timestamp, leader_epoch)
+        return None
+
+    def _position(self, segment: Segment, timestamp_ms: int) -> int:
+        """A position before which no record is so late and at or after the log start."""
+        relative_offset = load_time_index(segment).lookup(timestamp_ms)
+        relative_offset = max(relative_offset, self._log_start_offset - segment.base_offset)
+        index: OffsetIndex = load_offset_index(segment)
+        return index.lookup(relative_offset)
+
+
+class TimestampSearch(_Search):
     """`run()` gives the first record at or after `log_start_offset` with a timestamp of at least `timestamp_ms`."""
 
-    __slots__ = ("_log_start_offset", "_repair", "_segments", "_timestamp_ms")
+    __slots__ = ("_timestamp_ms",)
 
     def __init__(
         self,
@@ -39,60 +102,71 @@ class TimestampSearch:
         log_start_offset: int,
         repair: Callable[[Segment], bool],
     ) -> None:
-        self._segments = segments
-        """With the size each had when the search was planned: later appends are not looked at."""
+        super().__init__(segments, log_start_offset, repair)
         self._timestamp_ms = timestamp_ms
-        self._log_start_offset = log_start_offset
-        self._repair = repair
-        """Looks for what can still be read in a segment that is damaged; False if that was done before."""
 
     def run(self) -> FoundOffset | None:
         """None if no record is that late. Raises DamagedBatchError where no batch can be read, StorageFailedError."""
-        searched: Segment | None = None
-        for planned, planned_size in self._segments:
-            segment: Segment | None = planned
-            size = planned_size
-            while segment is not None and segment is not searched:
-                try:
-                    found = self._search(segment, size)
-                except ValueError:
-                    # closed since the search was planned: deleted, or replaced by a cleaned one
-                    segment = segment.replacement
-                    size = segment.size if segment is not None else 0
-                    continue
-                if found is not None:
-                    return found
-                searched = segment
+        for segment, size in self._segments:
+            found = self._search(segment, size)
+            if found is not None:
+                return found
         return None
 
-    def _start_position(self, segment: Segment) -> int:
-        relative_offset = load_time_index(segment).lookup(self._timestamp_ms)
-        relative_offset = max(relative_offset, self._log_start_offset - segment.base_offset)
-        index: OffsetIndex = load_offset_index(segment)
-        return index.lookup(relative_offset)
+    def _look(self, segment: Segment, size: int) -> FoundOffset | None:
+        return self._first(segment, size, self._timestamp_ms)
 
-    def _search(self, segment: Segment, size: int) -> FoundOffset | None:
-        try:
-            return self._search_from(segment.file, self._start_position(segment), size)
-        except (DamagedBatchError, ProtocolError):
-            if not self._repair(segment):
-                raise
-            return self._search_from(segment.file, self._start_position(segment), size)
 
-    def _search_from(self, file: File, start: int, size: int) -> FoundOffset | None:
-        for position, fields in follow_batches(file, start, size):
-            leader_epoch, max_timestamp_ms = fields[2], fields[8]
-            if max_timestamp_ms < self._timestamp_ms or fields[0] + fields[6] < self._log_start_offset:
+class MaxTimestampSearch(_Search):
+    """`run()` gives the first record with the largest timestamp of all at or after `log_start_offset`.
+
+    `segments`: those with the largest timestamps first, of equal ones the oldest.
+
+    A segment's largest timestamp may be that of a record that a client has deleted: then the record with the largest of
+    what is left counts. (Apache Kafka finds the deleted one, whose offset nobody can read.)
+    """
+
+    __slots__ = ()
+
+    def run(self) -> FoundOffset | None:
+        """None if no record has a timestamp. Raises as TimestampSearch."""
+        latest: FoundOffset | None = None
+        for segment, size in self._segments:
+            if latest is not None and segment.load_max_timestamp() <= latest.timestamp_ms:
+                break
+            found = self._search(segment, size)
+            if found is not None and (latest is None or found.timestamp_ms > latest.timestamp_ms):
+                latest = found
+        return latest
+
+    def _look(self, segment: Segment, size: int) -> FoundOffset | None:
+        found = self._first(segment, size, segment.load_max_timestamp())
+        if found is not None:
+            return found
+        left_ms = self._largest_left(segment, size)
+        return self._first(segment, size, left_ms) if left_ms >= 0 else None
+
+    def _largest_left(self, segment: Segment, size: int) -> int:
+        """The largest timestamp at or after the log start, -1 for none: only the batch around that is decoded."""
+        largest_ms = -1
+        for position, fields in follow_batches(segment.file, self._position(segment, 0), size):
+            if fields[0] + fields[6] < self._log_start_offset:
                 continue
-            batch = file.read(position, fields[1] + LENGTH_OVERHEAD)
-            try:
-                records = read_records(batch)
-            except ProtocolError as error:
-                raise DamagedBatchError(file.path, position, str(error)) from None
-            for record in records:
-                if record.timestamp >= self._timestamp_ms and record.offset >= self._log_start_offset:
-                    return FoundOffset(record.offset, record.timestamp, leader_epoch)
-        return None
+            if fields[0] >= self._log_start_offset:
+                largest_ms = max(largest_ms, fields[8])
+                continue
+            for record in _records_at(segment.file, position, fields[1]):
+                if record.offset >= self._log_start_offset:
+                    largest_ms = max(largest_ms, record.timestamp)
+        return largest_ms
+
+
+def _records_at(file: File, position: int, batch_length: int) -> Sequence[Record]:
+    """Of the batch there. Raises DamagedBatchError."""
+    try:
+        return read_records(file.read(position, batch_length + LENGTH_OVERHEAD))
+    except ProtocolError as error:
+        raise DamagedBatchError(file.path, position, str(error)) from None
 
 
 def plan_timestamp_search(
@@ -108,12 +182,8 @@ def plan_timestamp_search(
 
 def plan_max_timestamp_search(
     segments: Sequence[Segment], log_start_offset: int, repair: Callable[[Segment], bool]
-) -> TimestampSearch:
+) -> MaxTimestampSearch:
     """The search for the first record with the largest timestamp of all."""
-    best: Segment | None = None
-    for segment in segments:
-        if segment.size and (best is None or segment.load_max_timestamp() > best.load_max_timestamp()):
-            best = segment
-    if best is None or best.load_max_timestamp() < 0:
-        return TimestampSearch([], 0, 0, repair)
-    return TimestampSearch([(best, best.size)], best.load_max_timestamp(), log_start_offset, repair)
+    candidates = [(segment, segment.size) for segment in segments if segment.size and segment.load_max_timestamp() >= 0]
+    candidates.sort(key=lambda candidate: -candidate[0].load_max_timestamp())
+    return MaxTimestampSearch(candidates, log_start_offset, repair)

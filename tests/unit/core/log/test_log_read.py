@@ -171,6 +171,33 @@ def test_inside_a_batch_the_record_is_found(harness) -> None:
     assert _found(harness.log.plan_max_timestamp_search().run()) == (3, 1009)
 
 
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 400])
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_the_latest_time_is_that_of_a_record_that_was_not_deleted(make_harness, segment_bytes, is_reopened) -> None:
+    """Seed 288 of the simulator: DeleteRecords took the latest record, and nothing was found."""
+    harness = make_harness(segment_bytes=segment_bytes, index_interval_bytes=100)
+    times = [1000, 1090, 1005, 1050, 1020, 1050, 1040, 1041, 1010, 1010]
+    _append_at(harness, *times)
+    if is_reopened:
+        harness.flush()
+        harness.log.close(harness.now_ms)
+        harness.open(is_clean=True)
+    for log_start_offset in range(len(times)):
+        harness.log.advance_log_start_offset(log_start_offset)
+        latest = max(times[log_start_offset:])
+        found = _found(harness.log.plan_max_timestamp_search().run())
+        assert found == (times.index(latest, log_start_offset), latest)
+    harness.log.advance_log_start_offset(len(times))
+    assert harness.log.plan_max_timestamp_search().run() is None
+
+
+def test_the_latest_time_behind_a_log_start_inside_a_batch(harness) -> None:
+    rows = [(None, b"v", 1000 + step, ()) for step in (0, 9, 3, 7, 5)]
+    harness.append_bytes(build_batch(rows, compression="gzip"))
+    harness.log.advance_log_start_offset(2)
+    assert _found(harness.log.plan_max_timestamp_search().run()) == (3, 1007)
+
+
 def test_an_empty_log_has_no_timestamps(harness) -> None:
     assert harness.log.plan_timestamp_search(0).run() is None
     assert harness.log.plan_max_timestamp_search().run() is None

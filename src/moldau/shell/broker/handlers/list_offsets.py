@@ -20,7 +20,7 @@ from moldau.wire.protocol.messages.list_offsets import (
 
 if TYPE_CHECKING:
     from moldau.core.log.log import Log
-    from moldau.core.log.timestamp_search import FoundOffset, TimestampSearch
+    from moldau.core.log.timestamp_search import FoundOffset, MaxTimestampSearch, TimestampSearch
     from moldau.ports import Workers
     from moldau.shell.broker.role import Broker
 
@@ -54,15 +54,15 @@ class Search(msgspec.Struct, frozen=True):
     partition: Partition
     timestamp_ms: int
     log: Log
-    planned: TimestampSearch
+    planned: TimestampSearch | MaxTimestampSearch
 
     @classmethod
     def plan(cls, partition: Partition, timestamp_ms: int) -> Search:
         """Raises StorageFailedError."""
         log = partition.log
-        is_max = timestamp_ms == MAX_TIMESTAMP
-        planned = log.plan_max_timestamp_search() if is_max else log.plan_timestamp_search(timestamp_ms)
-        return cls(partition, timestamp_ms, log, planned)
+        if timestamp_ms == MAX_TIMESTAMP:
+            return cls(partition, timestamp_ms, log, log.plan_max_timestamp_search())
+        return cls(partition, timestamp_ms, log, log.plan_timestamp_search(timestamp_ms))
 
     async def run(self, workers: Workers) -> FoundOffset | None:
         """Raises KafkaError, StorageFailedError, DamagedBatchError."""
