@@ -6,13 +6,14 @@ Exit code 0 if no rule was broken, else 1.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from collections.abc import Iterator
 from functools import partial
 
 from moldau.simulation.kinds import SHARES, has_kind
-from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_seed
+from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_and_freeze
 from moldau.simulation.seeds import add_seed_options, broken_lines, chosen_seeds, outcomes
 
 
@@ -32,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(_summary(outcome, options), flush=True)
         if failed >= options.max_failures:
             break
+    gc.unfreeze()
     elapsed = time.perf_counter() - began
     if options.digests:
         print(f"{failed} broken")
@@ -54,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_all(seeds: list[int], options: argparse.Namespace) -> Iterator[Outcome]:
-    run = partial(run_seed, seconds=options.seconds_virtual)
+    run = partial(run_and_freeze, seconds=options.seconds_virtual)
     is_told = options.verbose or options.events
     run_told = partial(run, write_line=print if is_told else None, is_every_event_told=options.events)
     return outcomes(seeds, options.jobs, run, run_told)

@@ -12,12 +12,12 @@ collector's choosing.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import traceback
 from asyncio import base_events, events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
+from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -25,6 +25,12 @@ Ts = TypeVarTuple("Ts")
 
 MAX_TURNS_AT_ONE_INSTANT = 200_000
 """Loop turns without progress of the clock after which the code under test is called a busy loop."""
+
+
+CLOCK_RESOLUTION = 1e-9
+"""In seconds: timers that are closer together are of one instant."""
+MIN_TIMERS = 100
+"""Only above it cancelled timers are dropped before their time."""
 
 
 class ProcessKilledError(BaseException):
@@ -78,26 +84,33 @@ class _VirtualSelector:
 
 
 class _Timer(events.TimerHandle):
-    """Compared by its time alone: the queue of timers holds nothing else, and compares twenty times for each event."""
+    """Waits in the loop's queue behind its time, so that only timers of one instant are compared: none is the first."""
 
     __slots__ = ()
+    _cancelled: bool
+    _run: Callable[[], None]
     _when: float
 
-    def __lt__(self, other: events.TimerHandle) -> bool:
-        return self._when < other._when  # type: ignore[attr-defined, no-any-return]
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+    def __lt__(self, other: object) -> bool:
+        return False
 
 
 class VirtualLoop(base_events.BaseEventLoop):
     """The loop. `time()` is seconds of virtual time since the world began."""
 
-    # the two queues of BaseEventLoop, which every subclass outside of asyncio itself must touch to drop a dead process
+    # of BaseEventLoop, which every subclass outside of asyncio itself must touch to drop a dead process
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
+        self._timers: list[tuple[float, _Timer]] = []
+        """A heap in place of the one of BaseEventLoop, which compares handles, not numbers, twenty times an event."""
+        self._cancelled_timers = 0
         self._selector = _VirtualSelector()
-        self._clock_resolution = 1e-9
         self.graveyard: list[object] = []
         self.on_unhandled: Callable[[str, BaseException | None], None] = lambda story, error: None
         """Told what nobody took: the world calls it a violation."""
@@ -133,9 +146,38 @@ class VirtualLoop(base_events.BaseEventLoop):
         if process is not None and process.is_dead:
             timer.cancel()
         else:
-            heapq.heappush(self._scheduled, timer)
+            heappush(self._timers, (when, timer))
             timer._scheduled = True  # type: ignore[attr-defined]
         return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._cancelled_timers += handle._scheduled  # type: ignore[attr-defined]
+
+    def _run_once(self) -> None:
+        """One turn: what is ready now runs, in order. Where nothing is, the clock jumps to the next timer first."""
+        timers, ready, selector = self._timers, self._ready, self._selector
+        if len(timers) > MIN_TIMERS and self._cancelled_timers > len(timers) // 2:
+            self._timers = timers = [entry for entry in timers if not entry[1]._cancelled]
+            heapify(timers)
+            self._cancelled_timers = 0
+        while timers and timers[0][1]._cancelled:
+            self._cancelled_timers -= 1
+            heappop(timers)
+        timeout = None
+        if ready or self._stopping:
+            timeout = 0.0
+        elif timers:
+            timeout = max(0.0, timers[0][0] - selector.now)
+        selector.select(timeout)
+        end = selector.now + CLOCK_RESOLUTION
+        while timers and timers[0][0] < end:
+            timer = heappop(timers)[1]
+            timer._scheduled = False  # type: ignore[attr-defined]
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
     def run_in_process(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task of `process`; what it starts belongs to the process as well."""
@@ -146,16 +188,13 @@ class VirtualLoop(base_events.BaseEventLoop):
     def kill(self, process: SimulatedProcess) -> None:
         """Nothing of `process` runs from here on; who waits for one of its tasks waits for ever."""
         process.is_dead = True
-        for handle in [*self._ready, *self._scheduled]:
+        for handle in [*self._ready, *(timer for _, timer in self._timers)]:
             context = handle._context  # type: ignore[attr-defined]
             if context is not None and context.get(CURRENT_PROCESS) is process:
                 handle.cancel()
         self.graveyard.append(process)
 
     # -- what a loop without descriptors and threads must answer
-
-    def _process_events(self, event_list: list[object]) -> None:
-        pass
 
     def _write_to_self(self) -> None:
         pass

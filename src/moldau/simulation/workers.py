@@ -1,17 +1,17 @@
 """Workers that take virtual time: a piece of work stops at its calls of the disk, and other events happen meanwhile.
 
-Each such piece has a thread of its own, which runs only while the loop stands still and waits for it: at any moment one
-of the two runs, so that a seed gives the same order of events on every machine. Where a real thread could lose the
+Each such piece runs in a thread, and only while the loop stands still and waits for it: at any moment one of the two
+runs, so that a seed gives the same order of events on every machine. Where a real thread could lose the
 processor for a while (any call of the disk), the work draws whether it stops there and for how long.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from random import Random
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from moldau.simulation.loop import ProcessKilledError, SimulatedProcess, VirtualLoop
@@ -48,6 +48,8 @@ class SimulatedWorkers:
         self._drained: list[asyncio.Future[None]] = []
         self._running: _InterruptedWork | None = None
         self._resting: dict[_InterruptedWork, None] = {}
+        self._idle: list[_Thread] = []
+        """Threads whose work has ended: the next piece needs no new one."""
 
     async def run(self, work: Callable[[], T]) -> T:
         self._process.check_alive()
@@ -69,6 +71,9 @@ class SimulatedWorkers:
             self._running, outer = work, self._running
             work.kill()
             self._running = outer
+            self._idle.append(work.thread)
+        while self._idle:
+            self._idle.pop().end()
 
     def rest(self) -> None:
         """Called by work before each call of the disk: other events may happen before this returns."""
@@ -87,7 +92,8 @@ class SimulatedWorkers:
 
     def _begin(self, work: Callable[[], T], done: asyncio.Future[T]) -> None:
         if self._random.random() < self._weather.interrupted_share:
-            self._resume(_InterruptedWork(work), done)
+            thread = self._idle.pop() if self._idle else _Thread()
+            self._resume(_InterruptedWork(work, thread), done)
             return
         try:
             result = work()
@@ -101,14 +107,15 @@ class SimulatedWorkers:
         self._running, outer = work, self._running
         work.resume()
         self._running = outer
+        if work.is_ended:
+            self._idle.append(work.thread)
+        else:
+            self._resting[work] = None
         if self._process.is_dead:
-            if not work.is_ended:
-                self._resting[work] = None
-                self.close()
+            self.close()
         elif work.is_ended:
             self._loop.call_later(self._delay(), self._finish, done, work.result, work.error)
         else:
-            self._resting[work] = None
             self._loop.call_later(self._delay(), self._resume, work, done)
 
     def _finish(self, done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
@@ -127,41 +134,36 @@ class SimulatedWorkers:
 
 
 class _InterruptedWork:
-    """Work in a thread that runs between `resume` and the next `rest`, while its caller stands still."""
+    """Work that runs between `resume` and the next `rest`, while the caller of `resume` stands still."""
 
-    __slots__ = ("_goes_on", "_stands", "_thread", "error", "is_ended", "is_killed", "result")
+    __slots__ = ("_context", "_work", "error", "is_ended", "is_killed", "result", "thread")
 
-    def __init__(self, work: Callable[[], object]) -> None:
+    def __init__(self, work: Callable[[], object], thread: _Thread) -> None:
         self.result: object = None
         self.error: Exception | None = None
         self.is_ended = False
         self.is_killed = False
-        self._goes_on = threading.Semaphore(0)
-        self._stands = threading.Semaphore(0)
-        self._thread = threading.Thread(target=copy_context().run, args=(self._run, work), daemon=True)
-        self._thread.start()
+        self.thread = thread
+        self._work = work
+        self._context = copy_context()
 
     def resume(self) -> None:
-        """Lets the work go on; returns when it rests again or has ended."""
-        self._goes_on.release()
-        self._stands.acquire()
-        if self.is_ended:
-            self._thread.join()
+        """Lets the work begin or go on; returns when it rests or has ended."""
+        self.thread.run(self)
 
     def rest(self) -> None:
         """Called by the work: lets the caller of `resume` go on, until it calls that again."""
-        self._stands.release()
-        self._goes_on.acquire()
+        self.thread.rest()
 
     def kill(self) -> None:
         """Ends the work where it rests."""
         self.is_killed = True
         self.resume()
 
-    def _run(self, work: Callable[[], object]) -> None:
-        self._goes_on.acquire()
+    def run(self) -> None:
+        """All of it, in the thread."""
         try:
-            self.result = work()
+            self.result = self._context.run(self._work)
         except Exception as error:
             self.error = error
         except ProcessKilledError:
@@ -169,4 +171,45 @@ class _InterruptedWork:
             self.is_killed = True
         finally:
             self.is_ended = True
-            self._stands.release()
+
+
+class _Thread:
+    """Runs one piece of work after the other, each only while the caller of `run` stands still."""
+
+    __slots__ = ("_goes_on", "_stands", "_thread", "_work")
+
+    def __init__(self) -> None:
+        # locks, for a semaphore is Python code that takes ten times as long, and a seed has a thousand turns
+        self._goes_on = Lock()
+        self._stands = Lock()
+        self._goes_on.acquire()
+        self._stands.acquire()
+        self._work: _InterruptedWork | None = None
+        self._thread = Thread(target=self._run_all, daemon=True)
+        self._thread.start()
+
+    def run(self, work: _InterruptedWork | None) -> None:
+        """Returns when `work` rests or has ended; the thread itself ends with None."""
+        self._work = work
+        self._goes_on.release()
+        self._stands.acquire()
+
+    def rest(self) -> None:
+        """Called in the thread: it goes on with the next call of `run`."""
+        self._stands.release()
+        self._goes_on.acquire()
+
+    def end(self) -> None:
+        self.run(None)
+        self._thread.join()
+
+    def _run_all(self) -> None:
+        self._goes_on.acquire()
+        while self._work is not None:
+            try:
+                self._work.run()
+            except BaseException:
+                self._stands.release()
+                raise
+            self.rest()
+        self._stands.release()

@@ -8,6 +8,7 @@ and told by `notices()`, as is every setting that has no effect here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import msgspec
 
@@ -247,16 +248,25 @@ def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
     """
     for name, text in texts.items():
         check_text(name, text)
-    values: dict[str, object] = {"texts": dict(texts)}
-    for name, kind, default, _, _, served, _ in BROKER_SETTING_ROWS:
-        if served == HONOURED:
-            text_or_none = texts.get(name, default)
-            field = name.replace(".", "_")
-            values[field] = None if text_or_none is None else parse_value(name, kind, text_or_none)
+    values: dict[str, object] = {**_default_values(), "texts": dict(texts)}
+    for name, text in texts.items():
+        row = ROWS_BY_NAME.get(name)
+        if row is not None and row[5] == HONOURED:
+            values[name.replace(".", "_")] = parse_value(name, row[1], text)
     values["listeners"], values["advertised_listeners"] = _listeners(values)
     settings = msgspec.convert(values, BrokerSettings)
     _check_together(settings)
     return settings
+
+
+@cache
+def _default_values() -> dict[str, object]:
+    """By field: there are hundreds, and a broker works its settings out anew at each change."""
+    return {
+        name.replace(".", "_"): None if default is None else parse_value(name, kind, default)
+        for name, kind, default, _, _, served, _ in BROKER_SETTING_ROWS
+        if served == HONOURED
+    }
 
 
 def check_text(name: str, text: str) -> None:

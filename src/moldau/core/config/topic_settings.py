@@ -133,15 +133,15 @@ def _number(name: str, requested: Mapping[str, str | None], broker: BrokerSettin
 
 def inherited_text(name: str, broker: BrokerSettings) -> str | None:
     """What the broker says for the topic setting `name`, as text; None if its own default counts."""
+    synonyms = ROWS_BY_NAME[name][4]
+    if broker.texts.keys().isdisjoint(synonyms):
+        return None
     converted = {
         "retention.ms": broker.retention_ms,
         "segment.ms": broker.roll_ms,
         "segment.jitter.ms": broker.roll_jitter_ms,
         "flush.ms": broker.flush_interval_ms,
     }
-    synonyms = ROWS_BY_NAME[name][4]
-    if not any(synonym in broker.texts for synonym in synonyms):
-        return None
     if name in converted:
         return str(converted[name])
     return broker.texts[synonyms[0]]

@@ -293,7 +293,7 @@ class Broker:
         await self.workers.drain()
 
     def check(self) -> None:
-        """The cheap invariants, for the simulator: after every event."""
+        """The cheap invariants, for tests."""
         for partition in self.partitions:
             if not partition.last_stable_offset <= partition.high_watermark <= partition.log.log_end_offset:
                 raise InvariantError(f"{partition.topic_partition}: offsets out of order")

@@ -296,14 +296,16 @@ class PartitionLedger:
 
     def _check_compaction(self, seen: dict[int, Value], log_end_offset: int) -> list[int]:
         last_of_key = self._last_records(seen)
+        retention_ms = self.rules.delete_retention_ms
+        explained = {key for key, (offset, _) in last_of_key.items() if offset in seen}
         for offset, value in self.values.items():
+            if offset in seen or value.key in explained:
+                continue
             last_offset, last = last_of_key[value.key]
-            if offset in seen or last_offset in seen:
-                continue
-            retention_ms = self.rules.delete_retention_ms
-            if last.is_tombstone and self.sent.may_be_forgotten(last, retention_ms):
-                continue
-            if not self.sent.may_be_deleted(last, self.offsets, retention_ms):
+            is_forgotten = last.is_tombstone and self.sent.may_be_forgotten(last, retention_ms)
+            if is_forgotten or self.sent.may_be_deleted(last, self.offsets, retention_ms):
+                explained.add(value.key)
+            else:
                 raise ViolationError(
                     "acknowledged records are readable",
                     f"{self.name}: {value} at {offset} is missing, and so is the last of its key, {last} at "
