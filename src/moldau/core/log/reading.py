@@ -22,6 +22,8 @@ _unpack_header = HEADER.unpack_from
 COLD_READ_BYTES = 2 << 20
 """The least that is fetched at a time: a reader of old records comes back for what follows."""
 
+FIRST_READ_BYTES = 512
+"""The least that is read where a batch may be larger than what was asked for: a small one costs no second read."""
 HOLD_ANY = 1 << 31
 
 
@@ -198,7 +200,7 @@ class SegmentReader:
             raise DamagedBatchError(
                 self._file.path, start, f"the index names a batch at byte {boundary} inside another"
             )
-        length = min(max(max_bytes, HEADER_SIZE), end - start)
+        length = min(max(max_bytes, FIRST_READ_BYTES), end - start)
         data = self._bytes(start, length)
         whole = _whole_batches(data, max_bytes)
         if whole:
@@ -210,7 +212,7 @@ class SegmentReader:
             raise DamagedBatchError(self._file.path, start, f"a record batch of {first_size} bytes cannot be here")
         if first_size > held_bytes:
             return Read(b"", later=BatchInFile(self._file, start, bytes(data[:HEADER_SIZE]), first_size))
-        return Read(self._bytes(start, first_size))
+        return Read(data[:first_size] if first_size <= len(data) else self._bytes(start, first_size))
 
     def _locate(self, offset: int) -> int:
         segment = self._segment
