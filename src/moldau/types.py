@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import NewType
+from collections.abc import Generator
+from typing import NewType, TypeVar
 
 import msgspec
 
@@ -28,6 +29,21 @@ NO_PRODUCER_ID = ProducerId(-1)
 NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 
 Buffer = bytes | bytearray | memoryview
+
+Result = TypeVar("Result")
+Pausing = Generator[None, None, Result]
+"""Long work that yields behind every few microseconds, where it may be left for a while, and gives its result when it
+ends. Nothing that others see is half done where it yields."""
+
+
+def whole(work: Pausing[Result]) -> Result:
+    """Does `work` without a pause."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
 
 def uuid_to_text(uuid: Uuid) -> str:

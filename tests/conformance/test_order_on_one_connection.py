@@ -36,6 +36,7 @@ from tests.conformance.bad_input.wire import RawConnection, request_bytes
 
 TOPIC, BROKER = 2, 4
 SET = 0
+NODE = 1
 SASL_PASSWORD = b"p" * 32
 NOW_MS = 1_700_000_000_000
 MAX_QUESTIONS = 200
@@ -63,8 +64,11 @@ VERSIONS: dict[type, int] = {
     metadata.MetadataRequest: 12,
     offsets.OffsetCommitRequest: 8,
     offsets.OffsetFetchRequest: 8,
+    partitions.AlterPartitionReassignmentsRequest: 0,
     partitions.CreatePartitionsRequest: 3,
     partitions.DescribeTopicPartitionsRequest: 0,
+    partitions.ElectLeadersRequest: 2,
+    partitions.ListPartitionReassignmentsRequest: 0,
     produce.ProduceRequest: 9,
     producer_ids.DescribeProducersRequest: 0,
     scram.AlterUserScramCredentialsRequest: 0,
@@ -96,6 +100,20 @@ def grow(name: str) -> Any:
     return partitions.CreatePartitionsRequest((partitions.CreatePartitionsTopic(name, 3, None),), 10_000)
 
 
+def elect(name: str) -> Any:
+    return partitions.ElectLeadersRequest(0, (partitions.ElectionTopicPartitions(name, (0,)),), 10_000)
+
+
+def reassign(name: str) -> Any:
+    row = partitions.ReassignablePartition(0, (NODE,))
+    return partitions.AlterPartitionReassignmentsRequest(10_000, topics=(partitions.ReassignableTopic(name, (row,)),))
+
+
+def reassignments(name: str) -> Any:
+    topic = partitions.ListPartitionReassignmentsTopics(name, (0,))
+    return partitions.ListPartitionReassignmentsRequest(10_000, (topic,))
+
+
 def describe(name: str) -> Any:
     return metadata.MetadataRequest((metadata.MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
 
@@ -123,10 +141,18 @@ def list_resources(name: str) -> Any:
     return configs.ListConfigResourcesRequest((TOPIC,))
 
 
-def write(name: str, **batch: Any) -> Any:
+def write(name: str, acks: int = -1, **batch: Any) -> Any:
     records = build_batch([(None, b"v" * 100, NOW_MS, ())], **batch)
     data = (produce.TopicProduceData(name=name, partition_data=(produce.PartitionProduceData(0, records),)),)
-    return produce.ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=data)
+    return produce.ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=data)
+
+
+def write_acks_1(name: str) -> Any:
+    return write(name, acks=1)
+
+
+def write_acks_0(name: str) -> Any:
+    return write(name, acks=0)
 
 
 def write_idempotent(name: str) -> Any:
@@ -235,6 +261,14 @@ def topic_row(answer: Any) -> tuple[int, int]:
     return topic.error_code, len(topic.partitions)
 
 
+def leader(answer: Any) -> int:
+    return answer.topics[0].partitions[0].leader_id
+
+
+def under_way(answer: Any) -> tuple[int, int]:
+    return answer.error_code, len(answer.topics)
+
+
 def setting(answer: Any) -> str | None:
     (result,) = answer.results
     return result.configs[0].value if result.configs else None
@@ -341,6 +375,18 @@ PAIRS = (
     Pair((create,), configure, describe_configs, setting, "150"),
     Pair((create,), configure, write, written, (10, -1)),
     Pair((create,), replace_configs, describe_configs, setting, "150"),
+    Pair((create,), elect, describe, leader, NODE),
+    Pair((create,), reassign, reassignments, under_way, (0, 0)),
+    Pair((create,), reassign, describe, leader, NODE),
+    *(
+        pair
+        for acknowledged in (write_acks_0, write_acks_1)
+        for pair in (
+            Pair((create,), acknowledged, end_offset, offset, 1),
+            Pair((create,), acknowledged, read, fetched, (0, True)),
+            Pair((create,), acknowledged, write, written, (0, 1)),
+        )
+    ),
     *(
         pair
         for made in (create, create_flushing)
@@ -400,6 +446,17 @@ def test_the_second_of_two_requests_sees_the_first(
     for prepare in pair.before:
         ask(connection, prepare(name))
     change, question = pair.change(name), pair.question(name)
+    said = pair.said(ask_together(connection, change, question))
+    if request.config.getoption("--against") != "moldau":
+        for _ in range(MAX_QUESTIONS):
+            if is_said(said, pair.expected, name):
+                break
+            said = pair.said(ask(connection, question))
+    assert is_said(said, pair.expected, name), said
+
+
+def ask_together(connection: RawConnection, change: Any, question: Any) -> Any:
+    """Sends both in one segment; gives the answer of the second."""
     together = ((change, 1_001), (question, 1_002))
     versions = [VERSIONS[type(message)] for message, _ in together]
     connection.send(
@@ -408,11 +465,19 @@ def test_the_second_of_two_requests_sees_the_first(
             for (message, number), version in zip(together, versions, strict=True)
         )
     )
-    connection.finish(change, versions[0], 1_001)
-    said = pair.said(connection.finish(question, versions[1], 1_002))
-    if request.config.getoption("--against") != "moldau":
-        for _ in range(MAX_QUESTIONS):
-            if is_said(said, pair.expected, name):
-                break
-            said = pair.said(ask(connection, question))
-    assert is_said(said, pair.expected, name), said
+    if getattr(change, "acks", None) != 0:
+        connection.finish(change, versions[0], 1_001)
+    return connection.finish(question, versions[1], 1_002)
+
+
+def test_a_question_behind_a_sync_group_sees_a_stable_group(
+    connection: RawConnection, new_name: Callable[[str], str]
+) -> None:
+    name = new_name("order")
+    ask(connection, coordinators.FindCoordinatorRequest(coordinator_keys=(name,)))
+    joined = ask(connection, join(name))
+    own = groups_classic.SyncGroupRequestAssignment(joined.member_id, b"all")
+    sync = groups_classic.SyncGroupRequest(name, joined.generation_id, joined.member_id, assignments=(own,))
+    assert group(ask_together(connection, sync, describe_group(name))) == ("Stable", 1)
+    leave = groups_classic.LeaveGroupRequest(group_id=name, members=(groups_classic.MemberIdentity(joined.member_id),))
+    assert group(ask_together(connection, leave, describe_group(name))) == ("Empty", 0)

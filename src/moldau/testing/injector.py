@@ -83,17 +83,8 @@ class FaultInjector:
         place = connection.reserve()
 
         def go_on() -> None:
-            if connection.is_closed:
-                return
-            try:
-                answer = self._dispatcher.handle(connection, memoryview(request.frame))
-            except ProtocolError as error:
-                connection.close_for(error)
-                return
-            if isinstance(answer, PendingResponse):
-                connection.response_replaced(place, answer)
-            else:
-                place.complete(answer)
+            if not connection.is_closed:
+                self._work(connection, request, place, place.complete)
 
         connection.group.loop.call_later(delay_s, go_on)
         return place
@@ -239,10 +230,6 @@ class _CapturedConnection:
     def response_completed(self, response: PendingResponse) -> None:
         if response is self._final:
             self._answered(response.answer)
-
-    def response_replaced(self, placeholder: PendingResponse, response: PendingResponse) -> None:
-        if placeholder is self._final:
-            self.handled(response)
 
     def abandoned(self) -> None:
         """The client has gone before the answer was there."""

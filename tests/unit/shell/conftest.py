@@ -170,11 +170,17 @@ class Client:
         return await self.answer()
 
     async def answer(self) -> Any:
+        (found,) = await self.next_answers(1)
+        return found
+
+    async def next_answers(self, count: int) -> list[Any]:
+        """Waits (turns of the loop, no time) for so many answers, no more of which may come with them."""
+        found: list[Any] = []
         for _ in range(500):
-            found = self.answers()
-            if found:
-                assert len(found) == 1
-                return found[0]
+            found += self.answers()
+            if len(found) >= count:
+                assert len(found) == count
+                return found
             await turns(1)
         raise AssertionError("no answer")
 

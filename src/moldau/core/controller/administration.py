@@ -16,10 +16,10 @@ from moldau.core.controller.reassignments import alter_partition_reassignments
 from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse, CoreResponse, MeteredRequest
 from moldau.core.controller.scram import alter_user_scram_credentials
 from moldau.core.controller.topics import create_topics, delete_topics
-from moldau.core.coordination.slices import Sliced
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.errors import InvariantError
 from moldau.ports import Random
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.client_quotas import AlterClientQuotasRequest
 from moldau.wire.protocol.messages.cluster import UnregisterBrokerRequest, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
@@ -39,7 +39,7 @@ def administer(
     kraft_version: int,
     request: AdministrationRequest,
     now_ms: int,
-) -> Sliced[tuple[list[MetadataRecord], AdministrationResponse | CoreResponse]]:
+) -> Pausing[tuple[list[MetadataRecord], AdministrationResponse | CoreResponse]]:
     """The records and the answer of one request. Raises KafkaError where the answer has no place for it."""
     image = state.image
     charge: Charge = free_of_charge
@@ -57,15 +57,15 @@ def administer(
         case AlterConfigsRequest():
             return (yield from alter_configs(image, settings, asked))
         case AlterClientQuotasRequest():
-            return alter_client_quotas(image, asked)
+            return (yield from alter_client_quotas(image, asked))
         case AlterUserScramCredentialsRequest():
-            return alter_user_scram_credentials(state.unserved, asked)
+            return (yield from alter_user_scram_credentials(state.unserved, asked))
         case CreatePartitionsRequest():
             return (yield from create_partitions(image, random, asked, charge))
         case ElectLeadersRequest():
-            return elect_leaders(image, asked)
+            return (yield from elect_leaders(image, asked))
         case AlterPartitionReassignmentsRequest():
-            return alter_partition_reassignments(image, asked)
+            return (yield from alter_partition_reassignments(image, asked))
         case UpdateFeaturesRequest():
             return update_features(image, settings, kraft_version, asked)
         case UnregisterBrokerRequest():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import KafkaError, kafka_error
-from moldau.types import Uuid
+from moldau.types import Pausing, Uuid
 from moldau.wire.protocol.messages.metadata_records import PartitionRecord
 
 Charge = Callable[[int], None]
@@ -75,12 +74,11 @@ def add_partitions(
     first: int,
     placements: Sequence[tuple[int, ...]],
     records: list[MetadataRecord],
-) -> Sliced[None]:
+) -> Pausing[None]:
     """Appends to `records` those of the partitions from `first` on, pausing."""
     for index, replicas in enumerate(placements):
         records.append(new_partition(image, topic_id, first + index, replicas))
-        if index % SLICE == SLICE - 1:
-            yield
+        yield
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> Uuid:

@@ -21,6 +21,7 @@ from moldau.core.quotas.limits import (
     quota_entity,
 )
 from moldau.errors import KafkaError, kafka_error
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -59,12 +60,13 @@ MATCH_SPECIFIED = 2
 
 def alter_client_quotas(
     image: MetadataImage, request: AlterClientQuotasRequest
-) -> tuple[list[MetadataRecord], AlterClientQuotasResponse]:
+) -> Pausing[tuple[list[MetadataRecord], AlterClientQuotasResponse]]:
     """The records of what changes (none if only validating), and the answer for each entity."""
     entities: dict[QuotaEntity, dict[str, str | None]] = {}
     operations: dict[QuotaEntity, list[AlterQuotaOperation]] = {}
     repeated: dict[QuotaEntity, None] = {}
     for entry in request.entries:
+        yield
         parts = _parts(entry)
         entity = quota_entity(parts)
         names = [operation.key for operation in entry.ops]
@@ -75,6 +77,7 @@ def alter_client_quotas(
     records: list[MetadataRecord] = []
     results: list[AlterQuotaEntryResult] = []
     for entity, parts in entities.items():
+        yield
         try:
             if entity in repeated:
                 named = ", ".join(f"{kind}={name}" for kind, name in entity)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from typing import TypeVar
 
 import msgspec
 
@@ -28,11 +29,11 @@ from moldau.core.config.topic_settings import ROWS_BY_NAME as TOPIC_ROWS
 from moldau.core.config.topic_settings import validate_topic_settings
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
-from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS, ConfigResource, MetadataImage, ResourceType
 from moldau.errors import KafkaError, kafka_error
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -45,8 +46,6 @@ from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 
 MAX_RECORDS_PER_REQUEST = 10_000
 MAX_MESSAGE_LENGTH = 1_000
-SLICE_OUTCOMES = 5 * SLICE
-"""Entries that are only read or told, between two pauses."""
 
 
 class ConfigOperation:
@@ -74,15 +73,14 @@ class Alteration(msgspec.Struct, frozen=True):
     is_whole: bool = False
 
 
-Outcome = tuple[ConfigResource, int, str | None]
-"""What was asked for, error code and message."""
+Row = TypeVar("Row", AlterConfigsResourceResponse, IncrementalAlterConfigsResourceResponse)
 View = Callable[[], BrokerSettings]
 """The settings in force, by which those of topics, groups and brokers are judged: worked out once for a request."""
 
 
 def incremental_alter_configs(
     image: MetadataImage, static: BrokerSettings, request: IncrementalAlterConfigsRequest
-) -> Sliced[tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]]:
+) -> Pausing[tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]]:
     """The records that change the settings named, and the answer for each resource."""
     alterations = (
         Alteration(
@@ -91,19 +89,13 @@ def incremental_alter_configs(
         )
         for resource in request.resources
     )
-    records, outcomes = yield from _alter(image, static, alterations)
-    responses: list[IncrementalAlterConfigsResourceResponse] = []
-    for resource, code, message in outcomes:
-        told = IncrementalAlterConfigsResourceResponse(code, message, resource.resource_type, resource.name)
-        responses.append(told)
-        if len(responses) % SLICE_OUTCOMES == 0:
-            yield
-    return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=tuple(responses))
+    records, rows = yield from _alter(image, static, alterations, IncrementalAlterConfigsResourceResponse)
+    return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=rows)
 
 
 def alter_configs(
     image: MetadataImage, static: BrokerSettings, request: AlterConfigsRequest
-) -> Sliced[tuple[list[MetadataRecord], AlterConfigsResponse]]:
+) -> Pausing[tuple[list[MetadataRecord], AlterConfigsResponse]]:
     """The records that give each resource the settings named and no others, and the answer for each."""
     alterations = (
         Alteration(
@@ -113,13 +105,8 @@ def alter_configs(
         )
         for resource in request.resources
     )
-    records, outcomes = yield from _alter(image, static, alterations)
-    responses: list[AlterConfigsResourceResponse] = []
-    for resource, code, message in outcomes:
-        responses.append(AlterConfigsResourceResponse(code, message, resource.resource_type, resource.name))
-        if len(responses) % SLICE_OUTCOMES == 0:
-            yield
-    return [] if request.validate_only else records, AlterConfigsResponse(responses=tuple(responses))
+    records, rows = yield from _alter(image, static, alterations, AlterConfigsResourceResponse)
+    return [] if request.validate_only else records, AlterConfigsResponse(responses=rows)
 
 
 def _code_and_message(error: KafkaError) -> tuple[int, str | None]:
@@ -128,33 +115,32 @@ def _code_and_message(error: KafkaError) -> tuple[int, str | None]:
 
 
 def _alter(
-    image: MetadataImage, static: BrokerSettings, asked: Iterable[Alteration]
-) -> Sliced[tuple[list[MetadataRecord], list[Outcome]]]:
+    image: MetadataImage, static: BrokerSettings, asked: Iterable[Alteration], row: type[Row]
+) -> Pausing[tuple[list[MetadataRecord], tuple[Row, ...]]]:
     alterations: list[Alteration] = []
     counts: dict[ConfigResource, int] = {}
     for alteration in asked:
         alterations.append(alteration)
         counts[alteration.resource] = counts.get(alteration.resource, 0) + 1
-        if len(alterations) % SLICE_OUTCOMES == 0:
-            yield
+        yield
     records: list[MetadataRecord] = []
-    outcomes: list[Outcome] = []
+    rows: list[Row] = []
     view = cache(lambda: _view(image, static))
     for alteration in alterations:
-        code, message = 0, None
+        resource, code, message = alteration.resource, 0, None
         try:
-            if counts[alteration.resource] > 1:
+            if counts[resource] > 1:
                 raise invalid_request("Each resource must appear at most once.")
             records += _records_of(image, static, view, alteration)
         except KafkaError as refused:
             code, message = _code_and_message(refused)
-        outcomes.append((alteration.resource, code, message))
-        if len(outcomes) % SLICE == 0:
-            yield
+        rows.append(row(code, message, resource.resource_type, resource.name))
+        yield
     if len(records) > MAX_RECORDS_PER_REQUEST:
         too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
-        return [], [(alteration.resource, *_code_and_message(too_large)) for alteration in alterations]
-    return records, outcomes
+        refused_as = _code_and_message(too_large)
+        return [], tuple([row(*refused_as, each.resource.resource_type, each.resource.name) for each in alterations])
+    return records, tuple(rows)
 
 
 def _records_of(image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration) -> list[ConfigRecord]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 from moldau.core.controller.partitions import MAX_PARTITIONS_PER_REQUEST
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, MetadataImage, PartitionImage
 from moldau.errors import KafkaError, kafka_error
-from moldau.types import Uuid
+from moldau.types import Pausing, Uuid
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 from moldau.wire.protocol.messages.partitions import (
     ElectionPartitionResult,
@@ -25,17 +26,18 @@ class ElectionType(enum.IntEnum):
 
 def elect_leaders(
     image: MetadataImage, request: ElectLeadersRequest
-) -> tuple[list[MetadataRecord], ElectLeadersResponse]:
+) -> Pausing[tuple[list[MetadataRecord], ElectLeadersResponse]]:
     """The records of the elections that take place, and the answer for each partition. Asked of all topics, only what
     is not "not needed" is told."""
     if request.timeout_ms <= 0:
         return [], refused(request, kafka_error("REQUEST_TIMED_OUT"))
     if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
         return [], refused(request, kafka_error("INVALID_REQUEST", f"Unknown election type {request.election_type}"))
+    asked: Iterable[tuple[str, tuple[int, ...]]]
     if request.topic_partitions is None:
-        asked = [(name, tuple(topic.partitions)) for name, topic in sorted(image.topics_by_name.items())]
+        asked = ((name, tuple(image.topics_by_name[name].partitions)) for name in sorted(image.topics_by_name))
     else:
-        asked = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+        asked = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
     records: list[MetadataRecord] = []
     results: list[ReplicaElectionResult] = []
     elected: dict[tuple[str, int], None] = {}
@@ -43,6 +45,7 @@ def elect_leaders(
     for name, partitions in asked:
         answers: list[ElectionPartitionResult] = []
         for partition_id in partitions:
+            yield
             try:
                 if (name, partition_id) in elected:
                     raise not_needed

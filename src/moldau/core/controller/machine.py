@@ -26,12 +26,11 @@ from moldau.core.controller.requests import (
 )
 from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.coordination.machine import Decision
-from moldau.core.coordination.slices import Sliced, whole
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS
 from moldau.ports import Random
-from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId, whole
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -61,18 +60,18 @@ class ControllerMachine:
         self, state: MetadataFold, request_id: int, request: ControllerRequest, now_ms: int
     ) -> ControllerDecision:
         """One request: its records and its answer. Raises KafkaError where the answer has no place for it."""
-        return whole(self.decide_in_slices(state, request_id, request, now_ms))
+        return whole(self.deciding(state, request_id, request, now_ms))
 
-    def decide_in_slices(
+    def deciding(
         self, state: MetadataFold, request_id: int, request: ControllerRequest, now_ms: int
-    ) -> Sliced[ControllerDecision]:
+    ) -> Pausing[ControllerDecision]:
         """As `decide`, pausing where a request names many; `state` must stay as it is until the end."""
         records, response = yield from self._answer(state, request, now_ms)
         return Decision(tuple(records), ((request_id, response),))
 
     def _answer(
         self, state: MetadataFold, request: ControllerRequest, now_ms: int
-    ) -> Sliced[tuple[list[MetadataRecord], ControllerResponse]]:
+    ) -> Pausing[tuple[list[MetadataRecord], ControllerResponse]]:
         image = state.image
         match request:
             case CreateTopicsRequest():

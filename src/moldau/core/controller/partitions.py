@@ -12,12 +12,11 @@ from moldau.core.controller.assignments import (
     free_of_charge,
 )
 from moldau.core.controller.placement import place_replicas
-from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Random
-from moldau.types import Uuid
+from moldau.types import Pausing, Uuid
 from moldau.wire.protocol.messages.partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -30,7 +29,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 
 def create_partitions(
     image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
-) -> Sliced[tuple[list[MetadataRecord], CreatePartitionsResponse]]:
+) -> Pausing[tuple[list[MetadataRecord], CreatePartitionsResponse]]:
     """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
     counts: dict[str, int] = {}
     for topic in request.topics:
@@ -51,8 +50,7 @@ def create_partitions(
         else:
             results.append(CreatePartitionsTopicResult(topic.name))
             yield from add_partitions(image, topic_id, first, placements, records)
-        if len(results) % SLICE == 0:
-            yield
+        yield
     return [] if request.validate_only else records, CreatePartitionsResponse(results=tuple(results))
 
 

@@ -6,12 +6,15 @@ join the in-sync set when they have caught up, which needs replication between b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from moldau.core.controller.assignments import check_assignment, default_directory
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -31,7 +34,7 @@ MAX_RECORDS_PER_REQUEST = 10_000
 
 def alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest
-) -> tuple[list[MetadataRecord], AlterPartitionReassignmentsResponse]:
+) -> Pausing[tuple[list[MetadataRecord], AlterPartitionReassignmentsResponse]]:
     """The records of what begins, ends or is taken back, and the answer for each partition."""
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -45,6 +48,7 @@ def alter_partition_reassignments(
     for topic in request.topics:
         partitions: list[ReassignablePartitionResponse] = []
         for asked in topic.partitions:
+            yield
             key = (topic.name, asked.partition_index)
             try:
                 record = _change(image, topic.name, asked, request.allow_replication_factor_change)
@@ -149,23 +153,24 @@ def _written(
 
 def list_partition_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+) -> Pausing[ListPartitionReassignmentsResponse]:
     """What is under way, of all topics or of those asked; what does not exist is left out, as in Kafka."""
+    asked: Iterable[tuple[str, tuple[int, ...] | None]]
     if request.topics is None:
-        asked = [(topic, tuple(topic.partitions)) for _, topic in sorted(image.topics_by_name.items())]
+        asked = ((name, None) for name in sorted(image.topics_by_name))
     else:
-        asked = [
-            (topic, row.partition_indexes)
-            for row in request.topics
-            if (topic := image.topics_by_name.get(row.name)) is not None
-        ]
+        asked = ((row.name, row.partition_indexes) for row in request.topics)
     topics: list[OngoingTopicReassignment] = []
-    for topic, indexes in asked:
+    for name, indexes in asked:
+        yield
+        topic = image.topics_by_name.get(name)
+        if topic is None:
+            continue
         moving = tuple(
             OngoingPartitionReassignment(
                 index, partition.replicas, partition.adding_replicas, partition.removing_replicas
             )
-            for index in indexes
+            for index in (topic.partitions if indexes is None else indexes)
             if (partition := topic.partitions.get(index)) is not None and _is_moving(partition)
         )
         if moving:

@@ -13,6 +13,7 @@ from typing import Any
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.unserved import UnservedRecords
 from moldau.errors import KafkaError, kafka_error
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.metadata_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
@@ -39,10 +40,11 @@ _HASHES: dict[int, Callable[..., Any]] = {1: hashlib.sha256, 2: hashlib.sha512}
 
 def alter_user_scram_credentials(
     kept: UnservedRecords, request: AlterUserScramCredentialsRequest
-) -> tuple[list[MetadataRecord], AlterUserScramCredentialsResponse]:
+) -> Pausing[tuple[list[MetadataRecord], AlterUserScramCredentialsResponse]]:
     """The records of what changes, and the answer for each user. A user that stands twice is not changed at all."""
     changes: dict[str, MetadataRecord | KafkaError] = {}
     for change in _changes(request):
+        yield
         present = changes.get(change.name)
         if isinstance(present, KafkaError):
             continue
@@ -59,7 +61,10 @@ def alter_user_scram_credentials(
     if len(records) > MAX_RECORDS_PER_REQUEST:
         too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
         return [], refused(request, too_large)
-    results = (_result(name, one if isinstance(one, KafkaError) else None) for name, one in changes.items())
+    results: list[AlterUserScramCredentialsResult] = []
+    for name, one in changes.items():
+        results.append(_result(name, one if isinstance(one, KafkaError) else None))
+        yield
     return records, AlterUserScramCredentialsResponse(results=tuple(results))
 
 
@@ -111,7 +116,7 @@ def _record(kept: UnservedRecords, change: Change) -> RemoveUserScramCredentialR
 
 def describe_user_scram_credentials(
     kept: Iterable[UserScramCredentialRecord], request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> Pausing[DescribeUserScramCredentialsResponse]:
     """Mechanisms and iterations of the users asked for, or of all; no secrets."""
     by_user: dict[str, list[CredentialInfo]] = {}
     for record in kept:
@@ -119,7 +124,11 @@ def describe_user_scram_credentials(
     times: dict[str, int] = {}
     for user in request.users or ():
         times[user.name] = times.get(user.name, 0) + 1
-    results = [_described(name, times.get(name, 1), by_user.get(name)) for name in times or by_user]
+        yield
+    results: list[DescribeUserScramCredentialsResult] = []
+    for name in times or by_user:
+        results.append(_described(name, times.get(name, 1), by_user.get(name)))
+        yield
     return DescribeUserScramCredentialsResponse(results=tuple(results))
 
 

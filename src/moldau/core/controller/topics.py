@@ -33,13 +33,12 @@ from moldau.core.controller.assignments import (
 from moldau.core.controller.configs import setting_layers, topic_config_records
 from moldau.core.controller.placement import place_replicas
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
-from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Random
-from moldau.types import ZERO_UUID, Uuid
+from moldau.types import ZERO_UUID, Pausing, Uuid
 from moldau.wire.protocol.messages.metadata_records import RemoveTopicRecord, TopicRecord
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
@@ -55,8 +54,6 @@ from moldau.wire.protocol.messages.topics import (
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
-SLICE_SPLIT = 10 * SLICE
-"""Topics that are only looked through, between two pauses."""
 USE_DEFAULT = -1
 
 Item = TypeVar("Item")
@@ -76,7 +73,7 @@ def create_topics(
     random: Random,
     request: CreateTopicsRequest,
     charge: Charge = free_of_charge,
-) -> Sliced[tuple[list[MetadataRecord], CreateTopicsResponse]]:
+) -> Pausing[tuple[list[MetadataRecord], CreateTopicsResponse]]:
     """The records of all topics that may be created (none if only validating), and the answer for each topic."""
     image = state.image
     asked, repeated = yield from _split_repeated(request.topics, lambda topic: topic.name)
@@ -96,37 +93,33 @@ def create_topics(
                 records += (TopicRecord(topic.name, topic_id), *topic_config_records(topic.name, new_topic.configs))
                 yield from add_partitions(image, topic_id, 0, new_topic.placements, records)
                 results.append(_created(new_topic, topic_id, describe(tuple(new_topic.configs.items()))))
-            if len(results) % SLICE == 0:
-                yield
+            yield
         if len(records) > MAX_RECORDS_PER_REQUEST:
             raise _too_large()
     except KafkaError as error:
         records, results = [], []
         for topic in asked:
             results.append(_refused(topic.name, error))
-            if len(results) % SLICE == 0:
-                yield
+            yield
     duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
     results += [_refused(topic.name, duplicate) for topic in repeated]
     return [] if request.validate_only else records, CreateTopicsResponse(topics=tuple(results))
 
 
-def _split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Sliced[tuple[list[Item], list[Item]]]:
+def _split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Pausing[tuple[list[Item], list[Item]]]:
     """(items whose key comes once, one item for each key that comes more often), in the order given."""
     counts: dict[object, int] = {}
-    for number, item in enumerate(items):
+    for item in items:
         counts[key(item)] = counts.get(key(item), 0) + 1
-        if number % SLICE_SPLIT == SLICE_SPLIT - 1:
-            yield
+        yield
     single: list[Item] = []
     repeated: dict[object, Item] = {}
-    for number, item in enumerate(items):
+    for item in items:
         if counts[key(item)] == 1:
             single.append(item)
         else:
             repeated[key(item)] = item
-        if number % SLICE_SPLIT == SLICE_SPLIT - 1:
-            yield
+        yield
     return single, list(repeated.values())
 
 
@@ -277,7 +270,7 @@ def _created(topic: NewTopic, topic_id: Uuid, configs: tuple[CreatableTopicConfi
 
 def delete_topics(
     image: MetadataImage, settings: BrokerSettings, request: DeleteTopicsRequest, charge: Charge = free_of_charge
-) -> Sliced[tuple[list[MetadataRecord], DeleteTopicsResponse]]:
+) -> Pausing[tuple[list[MetadataRecord], DeleteTopicsResponse]]:
     """The records that remove the topics named, and the answer for each."""
     states = request.topics or tuple(DeleteTopicState(name) for name in request.topic_names)
     asked, repeated = yield from _split_repeated(states, _deletion_key)
@@ -297,8 +290,7 @@ def delete_topics(
             removed[topic.topic_id] = None
             records.append(RemoveTopicRecord(topic.topic_id))
             results.append(DeletableTopicResult(topic.name, topic.topic_id))
-        if len(results) % SLICE == 0:
-            yield
+        yield
     if len(records) > MAX_RECORDS_PER_REQUEST:
         records, results = [], [_deletion_refused(state, _too_large()) for state in asked]
     results += [_repeated_deletion(state) for state in repeated]

@@ -30,9 +30,17 @@ from moldau.core.coordination.machine import (
     State,
     Timer,
 )
-from moldau.core.coordination.slices import SLICE, Sliced, whole
 from moldau.errors import KafkaError, MoldauError, invariant, kafka_error
-from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
+from moldau.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Offset,
+    Pausing,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    whole,
+)
 
 TIMER_RETRY_MS = 500
 """When a firing's records cannot be appended, it is tried again after this long (as CoordinatorRuntime's timers)."""
@@ -147,7 +155,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
     def decided(
         self, request_id: int, decision: Decision[Request, Response, Record], now_ms: int
     ) -> HostOutput[Response, Record]:
-        """As `submit`, for what the owner has had decided in slices; nothing else was decided meanwhile."""
+        """As `submit`, for what the owner has had decided with pauses; nothing else was decided meanwhile."""
         if self.stopped is not None:
             return HostOutput(replies=((request_id, self._stopped_error()),))
         return self._take(request_id, decision, now_ms)
@@ -180,9 +188,9 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
 
         Gives replies only if the shard stops here; the decision's own come from `committed`.
         """
-        return whole(self.appended_in_slices(last_offset))
+        return whole(self.applying(last_offset))
 
-    def appended_in_slices(self, last_offset: int) -> Sliced[tuple[tuple[int, MoldauError], ...]]:
+    def applying(self, last_offset: int) -> Pausing[tuple[tuple[int, MoldauError], ...]]:
         """As `appended`, pausing; nothing may be decided before it ends."""
         decision = self._pending
         invariant(decision is not None, "appended without records to append")
@@ -199,8 +207,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
                 return (*_failed(decision.replies, self._stopped_error()), *self.drop(self._stopped_error()))
             offset += 1
             self.end_offset = offset
-            if offset % SLICE == 0:
-                yield
+            yield
         self._cancel_timers(decision)
         self._park(decision)
         return ()

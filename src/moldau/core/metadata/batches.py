@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord, UnknownRecord
 from moldau.errors import ProtocolError
-from moldau.types import Buffer
+from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
@@ -53,14 +52,13 @@ def build_metadata_batch(
     now_ms: int,
     leader_epoch: int,
     base_offset: int = 0,
-) -> Sliced[bytes]:
+) -> Pausing[bytes]:
     """One batch of `records`. Raises ProtocolError for a value that its field cannot hold."""
     versions = RecordVersions.for_levels(levels)
     pieces: list[bytes] = []
     for delta, record in enumerate(records):
         pieces.append(builder.encode_record((None, encode_record(record, versions), now_ms, ()), delta, now_ms))
-        if delta % SLICE == SLICE - 1:
-            yield
+        yield
     return builder.assemble_batch(
         b"".join(pieces),
         base_offset=base_offset,

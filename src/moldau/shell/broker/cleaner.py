@@ -13,7 +13,6 @@ again until a restart; it serves on.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from moldau.shell.broker.cleaner_process import CleanerProcess
     from moldau.shell.broker.role import Broker
 
-SLICE_PARTITIONS = 50
 MAX_FAILURES = 3
 UNCLEANABLE_COUNT = "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count"
 MAX_DIRTY_PERCENT = "kafka.log:type=LogCleanerManager,name=max-dirty-percent"
@@ -103,7 +101,7 @@ class Cleaner:
         if self._process is None:
             from moldau.shell.broker.cleaner_process import CleanerProcess
 
-            self._process = CleanerProcess(self._broker.clock, self._broker.workers)
+            self._process = CleanerProcess(self._broker.clock, self._broker.workers, self._broker.pauses.pause_long)
         return self._process
 
     def _is_gone(self, partition: Partition, log: Log) -> bool:
@@ -117,9 +115,8 @@ class Cleaner:
         now_ms = broker.clock.now_ms()
         best: tuple[Partition, Log, Cleanable] | None = None
         dirtiest, longest_ms = 0.0, 0
-        for index, partition in enumerate(list(self._compacted())):
-            if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
-                await asyncio.sleep(0)
+        for partition in list(self._compacted()):
+            await broker.pauses.pause()
             log = partition.log
             if self._is_gone(partition, log):
                 continue
@@ -164,7 +161,7 @@ class Cleaner:
         for segment in result.segments:
             if self._is_gone(partition, log) or not log.replace_segments(plan, segment, broker.clock.now_ms()):
                 return False
-            await asyncio.sleep(0)
+            await broker.pauses.pause_long()
         try:
             await broker.workers.run(lambda: disk.flush_directory(plan.directory))
         except FileNotFoundError:  # set aside since then

@@ -1,4 +1,4 @@
-"""One round of compaction outside the event loop: in a child process over a real directory, in slices over any other.
+"""One round of compaction outside the event loop: in a child process over a real directory, with pauses over any other.
 
 A round holds Python's lock for seconds, so a thread would stall every connection. In memory there is nothing that a
 child could open, and the logs are small: there the loop turns between two pieces of about 1 ms.
@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -27,9 +28,10 @@ from moldau.shell.io.workers import ThreadWorkers
 class CleanerProcess:
     """Used from the broker's loop; one round at a time."""
 
-    def __init__(self, clock: Clock, workers: Workers) -> None:
+    def __init__(self, clock: Clock, workers: Workers, pause_long: Callable[[], Awaitable[None]]) -> None:
         self._clock = clock
         self._workers = workers
+        self._pause_long = pause_long
         self._waiting: ThreadWorkers | None = None
         """One thread that does nothing but wait for the child."""
         self._lock = threading.Lock()
@@ -39,17 +41,17 @@ class CleanerProcess:
     async def run(self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float) -> CleaningOutcome:
         """The cleaned files are there and durable, or the outcome says why not and some may be left over."""
         if not isinstance(disk, OsDisk):
-            return await self._run_in_slices(disk, plan, max_bytes_per_second)
+            return await self._run_here(disk, plan, max_bytes_per_second)
         if self._waiting is None:
             self._waiting = ThreadWorkers(threads=1)
         job = CleaningJob(disk.root, plan, max_bytes_per_second, os.getpid())
         return await self._waiting.run(lambda: self._run_child(job))
 
-    async def _run_in_slices(self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float) -> CleaningOutcome:
+    async def _run_here(self, disk: Disk, plan: CompactionPlan, max_bytes_per_second: float) -> CleaningOutcome:
         paced = PacedRound(disk, plan, max_bytes_per_second, lambda: self._clock.monotonic_ms() / 1000)
         try:
             for pause_s in paced:
-                await asyncio.sleep(pause_s)
+                await (asyncio.sleep(pause_s) if pause_s else self._pause_long())
             await self._workers.run(lambda: flush_cleaned(disk, plan, paced.result))
         except ROUND_ERRORS as error:
             return outcome_of(error)

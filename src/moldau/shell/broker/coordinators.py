@@ -1,6 +1,6 @@
 """The group coordinators of this broker: one host and one machine per partition of `__consumer_offsets`.
 
-A shard is loaded from its log at its first use, in slices that let other work through; requests wait for it. What a
+A shard is loaded from its log at its first use, with pauses that let other work through; requests wait for it. What a
 request leads to is appended as one batch; replies leave when the high watermark has passed what they rest on, which is
 at once unless `flush.messages=1`.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
@@ -59,11 +58,7 @@ from moldau.wire.records.record import Record, read_records
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-LOAD_SLICE_BYTES = 1 << 20
-LOAD_SLICE_RECORDS = 200
-"""Decoded and folded between two turns of the loop: 1 to 2 ms."""
-LOAD_SLICE_SEEN = 500
-"""Read between two turns of the loop."""
+LOAD_BYTES = 1 << 20
 MAX_COLD_READS = 8
 CREATE_TIMEOUT_S = 15.0
 
@@ -106,7 +101,7 @@ class GroupShard:
         """Folds the log, then decides what loading itself leads to (sessions of the members that were recorded)."""
         loading, host = self.loading, self.host
         try:
-            # one shard at a time: fifty slices in one turn of the loop would hold everybody up for fifty times as long
+            # one shard at a time: each holds a part of its log
             async with self._broker.coordinators.load_turn:
                 await self._fold_log_or_stop()
             if self.is_closed:
@@ -138,9 +133,8 @@ class GroupShard:
         there: groups commit the same few positions again and again."""
         log, host = self.partition.log, self.host
         offset = log.log_start_offset
-        seen = 0
         while offset < log.log_end_offset and host.stopped is None and not self.is_closed:
-            data = await self._read_slice(offset)
+            data = await self._read_part(offset)
             if not data:
                 break  # compaction left nothing up to the end
             latest: dict[bytes | None, Record] = {}
@@ -157,18 +151,15 @@ class GroupShard:
                         latest.pop(record.key, None)
                         latest[record.key] = record
                 offset = header.next_offset
-                seen += len(records)
-                if seen >= LOAD_SLICE_SEEN:
-                    seen = 0
-                    await asyncio.sleep(0)
+                await self._broker.pauses.pause(len(records))
             await self._fold(_decode(latest.values()))
             if offset == begin:
                 raise ProtocolError(f"{log.directory}: no whole record batch at offset {offset}")
 
     async def _fold(self, items: Iterator[Loaded]) -> None:
-        while some := list(islice(items, LOAD_SLICE_RECORDS)):
-            self.host.load(some)
-            await asyncio.sleep(0)
+        for item in items:
+            self.host.load((item,))
+            await self._broker.pauses.pause()
 
     def start_empty(self) -> None:
         """Instead of `load`, where the log holds nothing."""
@@ -194,12 +185,12 @@ class GroupShard:
             self._perform(self.host.submit(NO_REQUEST_ID, ForgetTopics(names), self._now_ms()))
             self._arm_timer()
 
-    async def _read_slice(self, offset: int) -> bytes:
+    async def _read_part(self, offset: int) -> bytes:
         log = self.partition.log
         for attempt in range(MAX_COLD_READS + 1):
             read = log.read(
                 offset,
-                max_bytes=LOAD_SLICE_BYTES,
+                max_bytes=LOAD_BYTES,
                 end_offset=log.log_end_offset,
                 may_wait=attempt == MAX_COLD_READS,
             )

@@ -35,15 +35,16 @@ class Flusher:
             self._is_running = True
             self._broker.spawn(self._run())
 
-    async def wait(self, partition: Partition, end_offset: Offset) -> None:
-        """Until `partition` is on the disk up to `end_offset`. Raises 56 if that will not happen."""
-        if partition.log.recovery_point >= end_offset:
-            return
-        if partition.is_offline:
-            raise kafka_error("KAFKA_STORAGE_ERROR")
+    def wait(self, partition: Partition, end_offset: Offset) -> asyncio.Future[None]:
+        """Done when `partition` is on the disk up to `end_offset`. Raises 56, now or then, if that will not happen."""
         waiter: asyncio.Future[None] = self._broker.loop.create_future()
-        self._waiters.setdefault(partition.number, deque()).append((end_offset, waiter))
-        await waiter
+        if partition.log.recovery_point >= end_offset:
+            waiter.set_result(None)
+        elif partition.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+        else:
+            self._waiters.setdefault(partition.number, deque()).append((end_offset, waiter))
+        return waiter
 
     async def _run(self) -> None:
         # one turn of patience: requests of the same read event join this flush instead of waiting for the next

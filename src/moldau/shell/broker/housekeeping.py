@@ -1,7 +1,7 @@
 """What a broker does by the clock: retention, flushes that are due, checkpoints, removal of what was deleted.
 
-Each task looks at many partitions, so it works in slices of SLICE_PARTITIONS and lets the loop turn between them.
-Intervals are Kafka's settings; flushes are looked at once a second, and only where something was appended.
+Each task looks at many partitions, and pauses. Intervals are Kafka's settings; flushes are looked at once a second, and
+only where something was appended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 FLUSH_CHECK_MS = 1_000
 PURGE_INTERVAL_MS = 10_000
-SLICE_PARTITIONS = 50
 
 
 class Housekeeping:
@@ -104,9 +103,8 @@ class Housekeeping:
         broker = self._broker
         producer_ids = 0
         await self._forget_idle_producers()
-        for index, partition in enumerate(list(broker.partitions)):
-            if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
-                await asyncio.sleep(0)
+        for partition in list(broker.partitions):
+            await broker.pauses.pause()
             if partition.is_offline or partition.is_deleted:
                 continue
             producer_ids += len(partition.log.producer_state.entries)
@@ -123,12 +121,10 @@ class Housekeeping:
 
     async def _forget_idle_producers(self) -> None:
         now_ms = self._broker.clock.now_ms()
-        remaining = list(self._broker.partitions)
-        while remaining:
-            for _ in range(SLICE_PARTITIONS):
-                if remaining and not remaining[-1].log.forget_idle_producers(now_ms):
-                    remaining.pop()
-            await asyncio.sleep(0)
+        for partition in list(self._broker.partitions):
+            while partition.log.forget_idle_producers(now_ms):
+                await self._broker.pauses.pause_long()
+            await self._broker.pauses.pause()
 
     async def flush_what_is_due(self) -> None:
         """`flush.ms`, `flush.messages` above 1, and sealed segments."""
@@ -136,9 +132,8 @@ class Housekeeping:
         if not broker.touched:
             return
         now_ms = broker.clock.now_ms()
-        for index, partition in enumerate(list(broker.touched.values())):
-            if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
-                await asyncio.sleep(0)
+        for partition in list(broker.touched.values()):
+            await broker.pauses.pause()
             if partition.is_offline or partition.is_deleted:
                 broker.touched.pop(partition.number, None)
                 continue
@@ -195,9 +190,8 @@ class Housekeeping:
                 continue
             for name in directory.take_purgeable(now_ms):
                 await self._remove(directory.health, partial(directory.disk.remove_tree, name))
-        for index, partition in enumerate(list(broker.partitions)):
-            if index % SLICE_PARTITIONS == SLICE_PARTITIONS - 1:
-                await asyncio.sleep(0)
+        for partition in list(broker.partitions):
+            await broker.pauses.pause()
             if not partition.is_offline and not partition.is_deleted:
                 log = partition.log
                 paths = log.take_purgeable(now_ms)

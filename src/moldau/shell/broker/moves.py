@@ -1,7 +1,7 @@
 """Moving partitions from one log directory to another (KIP-113), one after the other, while they are served.
 
-Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, between which the event loop turns; as fast
-as `replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
+Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, with a pause behind each; as fast as
+ `replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
 happen in one turn, so that no append can come between. The old directory goes once the new one is durable; a crash
 before that leaves both (see core/log/duplicates).
 """
@@ -31,12 +31,12 @@ THROTTLE_LOOK_MS = 100
 
 
 class ReplicaMoves:
-    """Used from the broker's loop only. `futures`: the moves under way, for who describes them."""
+    """Used from the broker's loop only. `futures`: the moves asked for and not done, for who describes them."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.futures: dict[TopicPartition, FutureLog] = {}
-        self._waiting: deque[tuple[Partition, LogDirectory]] = deque()
+        self._waiting: deque[tuple[Partition, FutureLog]] = deque()
         self._is_running = False
         self._settling: dict[int, None] = {}
 
@@ -56,7 +56,10 @@ class ReplicaMoves:
             del self.futures[topic_partition]
         if self._broker.partitions.logs.directory_of(topic_partition) is target:
             return
-        self._waiting.append((partition, target))
+        source_id = self._broker.partitions.logs.id_of(topic_partition)
+        future = FutureLog(partition.log, source_id, target, random_uuid(self._broker.random))
+        self.futures[topic_partition] = future
+        self._waiting.append((partition, future))
         self._begin()
 
     def _begin(self) -> None:
@@ -67,9 +70,11 @@ class ReplicaMoves:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                partition, target = self._waiting.popleft()
-                if not partition.is_deleted and not partition.is_offline and not target.health.is_offline:
-                    await self._move(partition, target)
+                partition, future = self._waiting.popleft()
+                if self._is_wanted(partition, future):
+                    await self._move(partition, future)
+                else:
+                    self._forget(future)
         except asyncio.CancelledError:
             self._waiting.clear()
             raise
@@ -78,11 +83,12 @@ class ReplicaMoves:
             self._is_running = False
             self._begin()
 
-    async def _move(self, partition: Partition, target: LogDirectory) -> None:
-        broker, topic_partition = self._broker, partition.topic_partition
-        future = self.futures[topic_partition] = FutureLog(
-            partition.log, broker.partitions.logs.id_of(topic_partition), target, random_uuid(broker.random)
-        )
+    def _forget(self, future: FutureLog) -> None:
+        if self.futures.get(future.topic_partition) is future:
+            del self.futures[future.topic_partition]
+
+    async def _move(self, partition: Partition, future: FutureLog) -> None:
+        broker, topic_partition, target = self._broker, partition.topic_partition, future.target
         is_done = False
         self._settling[partition.number] = None
         try:
@@ -96,8 +102,7 @@ class ReplicaMoves:
             if isinstance(error, StorageFailedError):
                 broker.directory_failed()
         finally:
-            if self.futures.get(topic_partition) is future:
-                del self.futures[topic_partition]
+            self._forget(future)
             if not is_done:
                 del self._settling[partition.number]
                 future.abandon()
@@ -133,7 +138,7 @@ class ReplicaMoves:
         if read.records:
             future.append(read.records, now_ms)
         if read.records and future.offset_lag > 0:
-            await asyncio.sleep(0)
+            await broker.pauses.pause_long()
             await self._wait_for_rate(partition, future, begin_ms, len(read.records))
             return False
         self._swap(partition, future, now_ms)

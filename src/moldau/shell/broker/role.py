@@ -34,7 +34,6 @@ from moldau.shell.network.bounds import ResponseMemory
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.network.pending_response import PendingResponse
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.messages.topics import (
@@ -56,14 +55,6 @@ if TYPE_CHECKING:
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
     )
-
-
-class Prepare(Protocol):
-    """See Dispatcher.prepare."""
-
-    def __call__(
-        self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]], held_bytes: int = 0
-    ) -> PendingResponse: ...
 
 
 MAX_REWRITES = 2
@@ -123,8 +114,6 @@ class Broker:
         self.rewrites = asyncio.Semaphore(MAX_REWRITES)
         """Taken by each batch that is expanded to be read or compressed anew."""
         self.response_memory = ResponseMemory(settings.moldau_response_memory_bytes)
-        self.prepare: Prepare
-        """For a handler that must wait before it acts: the dispatcher's, once clients are served."""
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots,
             settings.moldau_fetch_session_memory_bytes,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 import msgspec
+
+from moldau.errors import kafka_error
+from moldau.shell.network.pauses import SHORT_WORK_THINGS
+from moldau.types import Pausing
 
 if TYPE_CHECKING:
     from moldau.core.quotas.usage import MutationQuota
     from moldau.shell.network.pauses import Pauses
+    from moldau.shell.network.pending_response import Answer, PendingResponse
     from moldau.shell.network.server_connection import ServerConnection
 
 
@@ -37,8 +43,6 @@ class Resource:
     TRANSACTIONAL_ID = 5
 
 
-SHORT_REQUEST_THINGS = 50
-"""A request that names no more does not pause: it would wait behind all the long ones."""
 CLUSTER_NAME = "kafka-cluster"
 TOPIC_OPERATIONS = (3, 4, 5, 6, 7, 8, 10, 11)
 """What a principal may do to a topic: bits of an answer's authorized operations (KIP-430)."""
@@ -70,8 +74,14 @@ class ForAllRequests(Protocol):
     quotas: Quotas | None
     pauses: Pauses
 
+    def answer_later(
+        self, context: RequestContext, work: Work, *, may_produce_begin: bool = False
+    ) -> PendingResponse: ...
 
+
+Work = Callable[[], "Awaitable[Answer | None]"]
 Response = TypeVar("Response", bound=msgspec.Struct)
+Result = TypeVar("Result")
 
 
 def throttled(response: Response, throttle_time_ms: int) -> Response:
@@ -81,10 +91,32 @@ def throttled(response: Response, throttle_time_ms: int) -> Response:
     return msgspec.structs.replace(response, throttle_time_ms=throttle_time_ms)
 
 
+async def _in_time(condition: asyncio.Future[Result], deadline_s: float) -> Result:
+    timer = asyncio.get_running_loop().call_at(deadline_s, _time_out, condition)
+    try:
+        return await condition
+    finally:
+        timer.cancel()
+
+
+def _time_out(condition: asyncio.Future[Any]) -> None:
+    if not condition.done():
+        condition.set_exception(kafka_error("REQUEST_TIMED_OUT"))
+
+
 class RequestContext:
     """One request's surroundings. Lives as long as its handler; holds no view of the receive buffer."""
 
-    __slots__ = ("_node", "_things", "api_key", "api_version", "client_id", "connection", "correlation_id")
+    __slots__ = (
+        "_node",
+        "_things",
+        "api_key",
+        "api_version",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "runs_to_end",
+    )
 
     def __init__(
         self,
@@ -97,6 +129,8 @@ class RequestContext:
     ) -> None:
         self._node = node
         self._things = 0
+        self.runs_to_end = False
+        """The request has changed something, or asked for a decision: it goes on although its client is gone."""
         self.connection = connection
         self.api_key = api_key
         self.api_version = api_version
@@ -126,7 +160,35 @@ class RequestContext:
         that names many lets others have a turn. Not within what nobody else may see half done."""
         self._things += things
         pauses = self._node.pauses
-        return pauses.pause(things) if self._things > SHORT_REQUEST_THINGS else pauses.nothing
+        return pauses.pause(things) if self._things > SHORT_WORK_THINGS else pauses.nothing
+
+    @overload
+    def wait(self, condition: Awaitable[Result]) -> Awaitable[Result]: ...
+
+    @overload
+    def wait(self, condition: asyncio.Future[Result], deadline_s: float) -> Awaitable[Result]: ...
+
+    def wait(self, condition: Any, deadline_s: float | None = None) -> Awaitable[Any]:
+        """The other wait of a handler, to be awaited: for what the broker does or decides for it. From then on the
+        request runs to its end, also when its client is gone.
+
+        With a deadline (of the loop's time) `condition` is a future that nobody else awaits: REQUEST_TIMED_OUT is
+        raised in time.
+        """
+        self.runs_to_end = True
+        return cast("Awaitable[Any]", condition) if deadline_s is None else _in_time(condition, deadline_s)
+
+    def run_to_end(self) -> None:
+        """To be called before a handler that pauses changes the first thing."""
+        self.runs_to_end = True
+
+    def finish(self, work: Pausing[Result]) -> Awaitable[Result]:
+        """To be awaited: does all of `work`, with pauses."""
+        return self._node.pauses.finish(work)
+
+    def answer_later(self, work: Work, *, may_produce_begin: bool = False) -> PendingResponse:
+        """For a raw handler: the place of the answer that `work` gives. `may_produce_begin`: see PendingResponse."""
+        return self._node.answer_later(self, work, may_produce_begin=may_produce_begin)
 
     def authorize(self, operation: int, resource_type: int, name: str | bytes) -> bool:
         """Whether the principal may do `operation` to the resource (`name` may be utf-8 bytes on hot paths)."""

@@ -6,8 +6,11 @@ lets others have a turn where it pauses (see pauses.py), and so do the decoding 
 long answer.
 
 Produce and Fetch are raw: fast paths that get the frame itself, keep no view of it, and give bytes or one response that
-waits. A Produce that must wait before it decides gives `prepare` a coroutine that owns a copy of what it needs, and
-whose result is the act to call.
+waits.
+
+A request whose client is gone is given up where it pauses, unless it has changed something or asked for a decision:
+then it runs to its end (`RequestContext.wait`). One that waits for what others do, or changes nothing, is given up at
+once (`HandlerSpec.ends_with_connection`).
 
 Errors: ProtocolError closes the connection. Anything unforeseen is logged once with its trace and closes the
 connection; an InvariantError stops the node.
@@ -17,21 +20,21 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from itertools import islice
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import LongRequests, RequestMemory
-from moldau.shell.network.context import Authorizer, Quotas, RequestContext
+from moldau.shell.network.context import Authorizer, Quotas, RequestContext, Work
 from moldau.shell.network.event_log import EventLog, escape
-from moldau.shell.network.first_step import Ended, FirstSteps, begun
+from moldau.shell.network.first_step import FirstSteps
 from moldau.shell.network.freeing import free, long_arrays
 from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pauses import Pauses
@@ -39,15 +42,18 @@ from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.request_stats import RequestStats, each_error_code
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
-from moldau.types import Buffer
+from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
-from moldau.wire.protocol.codec import decode_in_slices, decode_message, encode_in_slices, encode_message
-from moldau.wire.protocol.runtime import SLICE_ELEMENTS, skip_tagged_fields
+from moldau.wire.protocol.codec import UNENCODABLE, decode_message, decode_pausing, encode_message, encode_pausing
+from moldau.wire.protocol.runtime import skip_tagged_fields
 
 API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 LONG_FRAME_BYTES = 16 << 10
 """A longer request may name more than can be decoded in a millisecond."""
+JOINED_PARTS = 1_000
+"""Of a long answer: joined at once, in 20 us."""
+CODES_BETWEEN_PAUSES = 50
 WORKED_BYTES = 16
 """What a byte of a request that names thousands takes in memory while it is decoded and answered, about."""
 
@@ -75,7 +81,7 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     declaration: ApiVersionRange | None = None
     """Declares the request to decode; None for a raw handler."""
     ends_with_connection: bool = False
-    """It waits for what others do, and is given up when its client is gone; any other runs to its end."""
+    """It waits for what others do, or changes nothing: it is given up at once when its client is gone."""
 
 
 class _Entry:
@@ -233,25 +239,27 @@ class Dispatcher:
         owner, begin = self.owner, self._first_steps.begin
 
         def act(context: RequestContext, frame: memoryview, position: int) -> Answer | PendingResponse | None:
+            answer: Answer | None = None
+            work: Work | None
             if len(frame) > LONG_FRAME_BYTES:
-                step = begun(self._serve_long(request_type, handler, context, kept(frame), position))
-                if isinstance(step, Ended):
-                    return step.result
-                work: Awaitable[Answer | None] = step
+                answer, waiting = begin(self._serve_long(request_type, handler, context, kept(frame), position))
+                work = None if waiting is None else partial(_itself, waiting)
             else:
                 request, _ = decode_message(request_type, context.api_version, frame, position)
                 response, waiting = begin(handler(owner, context, request))
                 if waiting is None:
-                    answer = self._encoded(context, response)
-                    return self.answer_later(context, answer) if isinstance(answer, Coroutine) else answer
-                work = self._serve(context, waiting)
+                    answer, work = self._encoded(context, response)
+                else:
+                    work = partial(self._serve, context, waiting)
+            if work is None:
+                return answer
             return self.answer_later(context, work, ends_with_connection=spec.ends_with_connection)
 
         return act
 
     async def _serve(self, context: RequestContext, handling: Awaitable[msgspec.Struct | None]) -> Answer | None:
-        answer = self._encoded(context, await handling)
-        return await answer if isinstance(answer, Coroutine) else answer
+        answer, rest = self._encoded(context, await handling)
+        return answer if rest is None else await rest()
 
     async def _serve_long(
         self,
@@ -266,21 +274,18 @@ class Dispatcher:
         worked_bytes = len(frame) * WORKED_BYTES
         held_bytes = len(frame)
         memory.take(held_bytes)
-        arrays: list[list[Any]] = []
+        request = response = None
         try:
             await self._long_requests.enter(worked_bytes)
             memory.take(worked_bytes)
             held_bytes += worked_bytes
-            decoding = decode_in_slices(request_type, context.api_version, frame, position)
-            request = await self._decoded(context.connection, decoding)
-            response = None if request is None else await handler(self.owner, context, request)
-            answer = self._encoded(context, response)
-            if isinstance(answer, Coroutine):
-                answer = await answer
-            arrays = long_arrays(request, response)
-            return answer
+            request = await self.pauses.finish(decode_pausing(request_type, context.api_version, frame, position))
+            response = await handler(self.owner, context, request)
+            answer, rest = self._encoded(context, response)
+            return answer if rest is None else await rest()
         finally:
             freed = partial(self._freed, memory, held_bytes, worked_bytes)
+            arrays = long_arrays(request, response)
             if arrays:
                 self.spawn(self._free(arrays, freed))
             else:
@@ -298,20 +303,22 @@ class Dispatcher:
             freed()
 
     def answer_later(
-        self, context: RequestContext, work: Awaitable[Answer | None], *, ends_with_connection: bool = False
+        self,
+        context: RequestContext,
+        work: Work,
+        *,
+        ends_with_connection: bool = False,
+        may_produce_begin: bool = False,
     ) -> PendingResponse:
         """Reserves the place of the answer that `work` gives."""
-        response = context.connection.reserve()
+        response = context.connection.reserve(may_produce_begin=may_produce_begin)
         task = self._tasks.spawn(self._complete(context, response, work))
-        if ends_with_connection:
-            response.on_abandoned = task.cancel
+        response.on_abandoned = task.cancel if ends_with_connection else partial(_abandon, context, task)
         return response
 
-    async def _complete(
-        self, context: RequestContext, response: PendingResponse, work: Awaitable[Answer | None]
-    ) -> None:
+    async def _complete(self, context: RequestContext, response: PendingResponse, work: Work) -> None:
         try:
-            response.complete(await work)
+            response.complete(await work())
         except Exception as error:
             self._unforeseen(context.connection, self._entries[context.api_key].name, error)
 
@@ -326,14 +333,11 @@ class Dispatcher:
         except ProtocolError as error:
             raise ResponseError(str(error)) from error
         self._count_errors(context, response)
-        return self._framed(context, body)
+        return self._head(context, len(body)) + body
 
     def _count_errors(self, context: RequestContext, response: msgspec.Struct) -> None:
         if self.timer is not None:
             self._entries[context.api_key].stats.count_errors(response)
-
-    def _framed(self, context: RequestContext, body: bytes) -> bytes:
-        return self._head(context, len(body)) + body
 
     def _head(self, context: RequestContext, body_bytes: int) -> bytes:
         # ApiVersions keeps response header 0 in every version, so that any client can read it (KIP-511)
@@ -341,80 +345,44 @@ class Dispatcher:
             return b"%b%b\x00" % (_pack_int(5 + body_bytes), _pack_int(context.correlation_id))
         return b"%b%b" % (_pack_int(4 + body_bytes), _pack_int(context.correlation_id))
 
-    async def _decoded(
-        self, connection: ServerConnection, decoding: Generator[None, None, msgspec.Struct]
-    ) -> msgspec.Struct | None:
-        """None where the peer left meanwhile."""
-        while not connection.is_closed:
-            try:
-                next(decoding)
-            except StopIteration as end:
-                return cast(msgspec.Struct, end.value)
-            await self.pauses.pause(SLICE_ELEMENTS)
-        return None
-
-    def _encoded(
-        self, context: RequestContext, response: msgspec.Struct | None
-    ) -> Answer | Coroutine[Any, Any, Answer | None] | None:
-        """The framed response, or what gives it where it is long; None where there is none."""
+    def _encoded(self, context: RequestContext, response: msgspec.Struct | None) -> tuple[Answer | None, Work | None]:
+        """The framed response, or what gives it where it is long; neither where there is none."""
         if response is None:
-            return None
+            return None, None
+        parts: list[bytes] = []
+        encoding = encode_pausing(response, context.api_version, parts)
         try:
-            body, rest = encode_in_slices(response, context.api_version)
-        except ProtocolError as error:
-            raise ResponseError(str(error)) from error
-        if rest is not None:
-            return self._encoded_long(context, response, body, rest)
+            for _ in encoding:
+                if len(parts) > JOINED_PARTS:
+                    return None, partial(self._encoded_long, context, response, encoding, parts)
+        except (ProtocolError, *UNENCODABLE) as error:
+            raise _response_error(response, context, error) from error
         self._count_errors(context, response)
-        return self._framed(context, body)
+        body = b"".join(parts)
+        return self._head(context, len(body)) + body, None
 
     async def _encoded_long(
-        self, context: RequestContext, response: msgspec.Struct, first: bytes, rest: Iterator[bytes]
+        self, context: RequestContext, response: msgspec.Struct, encoding: Pausing[None], parts: list[bytes]
     ) -> Answer | None:
-        """None where the peer left meanwhile."""
-        pieces: list[Buffer] = [first]
-        await self.pauses.pause(SLICE_ELEMENTS)
+        """None where the client is gone."""
+        pieces: list[Buffer] = []
         try:
-            for piece in rest:
-                pieces.append(piece)
-                await self.pauses.pause(SLICE_ELEMENTS)
-                if context.connection.is_closed:
-                    return None
-        except ProtocolError as error:
-            raise ResponseError(str(error)) from error
+            for _ in encoding:
+                if len(parts) > JOINED_PARTS:
+                    if context.connection.is_closed:
+                        return None
+                    pieces.append(b"".join(parts))
+                    parts.clear()
+                await context.pause()
+        except (ProtocolError, *UNENCODABLE) as error:
+            raise _response_error(response, context, error) from error
+        pieces.append(b"".join(parts))
         if self.timer is not None:
             codes = each_error_code(response)
-            while some := list(islice(codes, SLICE_ELEMENTS)):
+            while some := list(islice(codes, CODES_BETWEEN_PAUSES)):
                 self._entries[context.api_key].stats.count_codes(some)
-                await self.pauses.pause(SLICE_ELEMENTS)
+                await context.pause()
         return [self._head(context, sum(map(len, pieces))), *pieces]
-
-    def prepare(
-        self, context: RequestContext, waiting: Coroutine[Any, Any, Callable[[], Any]], held_bytes: int = 0
-    ) -> PendingResponse:
-        """For a raw act that must wait before it decides: `waiting` owns a copy of what it needs, of `held_bytes`, and
-        gives the act."""
-        name = self._entries[context.api_key].name
-        connection = context.connection
-        response = connection.reserve()
-        memory = connection.group.request_memory
-
-        async def run() -> None:
-            memory.take(held_bytes)
-            try:
-                act = await waiting
-                result = act()
-                if isinstance(result, PendingResponse):
-                    connection.response_replaced(response, result)
-                else:
-                    response.complete(result)
-            except Exception as error:
-                self._unforeseen(connection, name, error)
-            finally:
-                memory.give_back(held_bytes)
-
-        self.spawn(run())
-        return response
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` beside the connections; `close` cancels what still runs."""
@@ -442,3 +410,16 @@ class Dispatcher:
     def request_stats(self) -> dict[int, RequestStats]:
         """By API key, of all that are served."""
         return {key: entry.stats for key, entry in self._entries.items()}
+
+
+def _itself(work: Awaitable[Answer | None]) -> Awaitable[Answer | None]:
+    return work
+
+
+def _response_error(response: msgspec.Struct, context: RequestContext, error: Exception) -> ResponseError:
+    return ResponseError(f"{type(response).__name__} v{context.api_version}: {error}")
+
+
+def _abandon(context: RequestContext, task: asyncio.Task[None]) -> None:
+    if not context.runs_to_end:
+        task.cancel()

@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 
 from moldau.shell.network.pauses import Pauses
-from moldau.wire.protocol.runtime import SLICE_ELEMENTS
+from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES
+
+SHORT_ARRAY_ELEMENTS = 500
+"""Freed with its message, in much less than a millisecond."""
 
 
 def long_arrays(*messages: msgspec.Struct | None) -> list[list[Any]]:
@@ -25,7 +28,7 @@ def _collect(message: msgspec.Struct, found: list[list[Any]]) -> None:
         value = getattr(message, name)
         if not isinstance(value, tuple):
             continue
-        if len(value) > SLICE_ELEMENTS:
+        if len(value) > SHORT_ARRAY_ELEMENTS:
             found.append(list(value))
             continue
         for element in value:
@@ -38,5 +41,5 @@ async def free(arrays: list[list[Any]], pauses: Pauses) -> None:
     while arrays:
         array = arrays.pop()
         while array:
-            del array[-SLICE_ELEMENTS:]
-            await pauses.pause(SLICE_ELEMENTS)
+            del array[-ELEMENTS_BETWEEN_PAUSES:]
+            await pauses.pause()

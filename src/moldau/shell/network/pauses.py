@@ -1,16 +1,19 @@
 """Where long work lets others have a turn: it shares one budget of time in each turn of the loop.
 
-A request that names thousands, a long decision, a long answer: each awaits `pause` behind each few things that it has
-done. That does nothing until the long work of this turn, whoever's it is, has taken its millisecond; then whoever
-pauses goes on in a later turn, in the order in which they came. So a short request waits for a millisecond at most.
+A request that names thousands, a long decision, a long answer, housekeeping: each awaits `pause` behind each few things
+that it has done. That does nothing until the long work of this turn, whoever's it is, has taken its millisecond; then
+whoever pauses goes on in a later turn, in the order in which they came. So a short request waits for a millisecond at
+most.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import TypeVar
+
+from moldau.types import Pausing
 
 Result = TypeVar("Result")
 
@@ -19,6 +22,8 @@ TURN_THINGS = 100
 """Where there is no timer: in the simulator, where no time passes within a turn."""
 LOOK_EVERY = 4
 """Things done between two looks at the timer."""
+SHORT_WORK_THINGS = 50
+"""A request or decision of no more does not pause: it would wait behind all the long ones."""
 
 
 class Pauses:
@@ -47,15 +52,22 @@ class Pauses:
             self._waiting.append(turn)
             await turn
 
-    async def finish(self, work: Generator[None, None, Result], things: int) -> Result:
-        """Does all of `work`, which yields behind each so many `things`, and gives its result."""
+    async def pause_long(self) -> None:
+        """As `pause`, behind work that took a good part of a turn in one piece."""
+        await self.pause(TURN_THINGS)
+
+    async def finish(self, work: Pausing[Result]) -> Result:
+        """Does all of `work` and gives its result; a short one without a pause."""
+        things = 0
         while True:
             try:
                 next(work)
             except StopIteration as end:
                 result: Result = end.value
                 return result
-            await self.pause(things)
+            things += 1
+            if things > SHORT_WORK_THINGS:
+                await self.pause()
 
     def _is_turn_over(self) -> bool:
         if not self._is_turn_open:

@@ -423,17 +423,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._responses.append(response)
         return response
 
-    def response_replaced(self, placeholder: PendingResponse, response: PendingResponse) -> None:
-        """`response`, reserved last, takes the place that `placeholder` held in the order."""
-        if self.is_closed:
-            return
-        responses = self._responses
-        responses.remove(response)
-        responses[responses.index(placeholder)] = response
-        if response.is_complete:
-            self._blocked_bytes -= response.size
-            self.response_completed(response)
-        self._resume_later()
+    def let_produce_begin(self) -> None:
+        """The request behind which nothing begins yet, a Produce, is appended: further ones may begin."""
+        if self._responses:
+            self._responses[-1].may_produce_begin = True
+            self._resume_later()
 
     def response_completed(self, response: PendingResponse) -> None:
         """Sends `response` and those behind it that are complete, if it is the first that is owed."""

@@ -207,7 +207,7 @@ class Node:
         if self.operations is not None:
             self.operations.recovering()
         self._settle_strays(logs, quorum)
-        await self._open_logs(logs, quorum.image)
+        await self._open_logs(logs, quorum.image, pauses)
         broker = self._broker = Broker(
             settings=settings,
             node_id=self.node_id,
@@ -233,8 +233,8 @@ class Node:
         self.housekeeping.start()
         return broker
 
-    async def _open_logs(self, logs: LogDirectories, image: MetadataImage) -> None:
-        """Opens what lies in the directories, recovering it after a crash; the loop turns between two logs."""
+    async def _open_logs(self, logs: LogDirectories, image: MetadataImage, pauses: Pauses) -> None:
+        """Opens what lies in the directories, recovering it after a crash; with a pause behind each log."""
         from moldau.shell.broker.dynamic_settings import view_in_force
         from moldau.shell.broker.partitions import LogSettingsByOverrides
 
@@ -251,7 +251,7 @@ class Node:
                 self.log.error("log directory offline", f"{directory.path} failed: {directory.health.failure}")
             else:
                 self._tell_cuts(log.topic_partition, log.cuts)
-            await asyncio.sleep(0)
+            await pauses.pause_long()
         for directory in logs:
             self._tell_recovery(directory, recovered.get(directory.path, 0), started_ms)
         tell_logs(self.log, logs)
@@ -342,7 +342,6 @@ class Node:
             broker.pauses,
             on_invariant_broken=self._invariant_broken,
         )
-        broker.prepare = dispatcher.prepare
         broker.response_memory = group.response_memory
         follow_quotas(dispatcher, group, broker, self.doors.timer_ns)
         group.open(dispatcher)

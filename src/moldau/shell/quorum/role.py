@@ -3,7 +3,7 @@
     submit -> decide -> append (page cache) -> apply -> flush (Workers) -> committed -> image, subscribers -> reply
 
 Requests that are decided while a flush runs wait for the next one together. A request that names many is decided,
-written down and applied in slices; those that come meanwhile wait for it. Each start is a new leader epoch, written
+written down and applied with pauses; those that come meanwhile wait for it. Each start is a new leader epoch, written
 to `quorum-state` before the log says so (a voter must not forget an epoch), and begins with a LeaderChange record.
 
 What the disk does to us. No space: the request is refused with KAFKA_STORAGE_ERROR, the log ends where it ended, the
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -34,7 +34,6 @@ from moldau.core.controller.requests import (
     UnfenceBroker,
 )
 from moldau.core.coordination.host import CoordinatorHost
-from moldau.core.coordination.slices import SLICE, Sliced
 from moldau.core.log.cut import Cut
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
@@ -61,6 +60,7 @@ from moldau.errors import (
     kafka_error,
 )
 from moldau.ports import FLUSH_FAILED_MARK, Clock, Disk, Random, Workers
+from moldau.shell.network.first_step import Ended, begun
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.quorum.metadata_log import (
     LogReplay,
@@ -131,8 +131,8 @@ class QuorumRole:
         self._deltas: deque[MetadataDelta] = deque()
         self._waiting: dict[int, asyncio.Future[ControllerResponse]] = {}
         self._last_request_id = 0
-        self._working: asyncio.Task[None] | None = None  # a request that is decided in slices
-        self._queued: deque[tuple[int, Sliced[None]]] = deque()
+        self._working: asyncio.Task[None] | None = None  # a request whose decision pauses
+        self._queued: deque[tuple[int, ControllerRequest]] = deque()
         self._flushing: asyncio.Task[None] | None = None
         self._snapshots = SnapshotWriter(
             disk,
@@ -347,39 +347,34 @@ class QuorumRole:
         request_id = self._last_request_id
         future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
-        work = self._handle(host, request_id, request)
         if self._working is not None:
-            self._queued.append((request_id, work))
+            self._queued.append((request_id, request))
             return future
         try:
-            next(work)
-        except StopIteration:
-            return future
+            step = begun(self._handle(host, request_id, request))
         except BaseException:
             self._waiting.pop(request_id, None)
             raise
-        self._working = asyncio.get_running_loop().create_task(self._work(request_id, work))
-        self._working.add_done_callback(self._work_ended)
+        if not isinstance(step, Ended):
+            self._working = asyncio.get_running_loop().create_task(self._work(host, request_id, step))
+            self._working.add_done_callback(self._work_ended)
         return future
 
-    async def _work(self, request_id: int, work: Sliced[None]) -> None:
+    async def _work(self, host: Host, request_id: int, work: Awaitable[None]) -> None:
         """The rest of a long request, and what came meanwhile."""
         try:
             while True:
-                await self._pauses.pause(SLICE)
                 try:
-                    next(work)
-                    continue
-                except StopIteration:
-                    pass
+                    await work
                 except Exception as error:
-                    # as for a short one: who asked is told, and the machine lives on
+                    # as for a short one: the error is the answer, and the machine lives on
                     future = self._waiting.pop(request_id, None)
                     if future is not None and not future.done():
                         future.set_exception(error)
                 if not self._queued:
                     return
-                request_id, work = self._queued.popleft()
+                request_id, request = self._queued.popleft()
+                work = self._handle(host, request_id, request)
         finally:
             self._working = None
 
@@ -417,17 +412,16 @@ class QuorumRole:
             if isinstance(step, Step) and step.is_done:
                 return step.broker_epoch
 
-    def _handle(self, host: Host, request_id: int, request: ControllerRequest) -> Sliced[None]:
-        now_ms = self._clock.now_ms()
+    async def _handle(self, host: Host, request_id: int, request: ControllerRequest) -> None:
+        now_ms, finish = self._clock.now_ms(), self._pauses.finish
         if isinstance(request, RegisterBroker):
             request = msgspec.structs.replace(request, broker_epoch=self.log.log_end_offset)
         batch = b""
         try:
-            decision = yield from self._machine.decide_in_slices(host.state, request_id, request, now_ms)
+            decision = await finish(self._machine.deciding(host.state, request_id, request, now_ms))
             if decision.records:
-                batch = yield from build_metadata_batch(
-                    decision.records, host.state.image.features, now_ms=now_ms, leader_epoch=self.leader_epoch
-                )
+                levels, epoch = host.state.image.features, self.leader_epoch
+                batch = await finish(build_metadata_batch(decision.records, levels, now_ms=now_ms, leader_epoch=epoch))
             if len(batch) > MAX_BATCH_BYTES:
                 raise kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
         except (KafkaError, ProtocolError) as error:
@@ -436,10 +430,10 @@ class QuorumRole:
             return
         output = host.decided(request_id, decision, now_ms)
         if output.records:
-            yield from self._append(host, batch, now_ms)
+            await self._append(host, batch, now_ms)
         self._reply(output.replies)
 
-    def _append(self, host: Host, batch: bytes, now_ms: int) -> Sliced[None]:
+    async def _append(self, host: Host, batch: bytes, now_ms: int) -> None:
         """What `host` decided last, as one batch."""
         fold = host.state
         try:
@@ -457,7 +451,7 @@ class QuorumRole:
             host.append_failed(kafka_error("UNKNOWN_SERVER_ERROR"))
             raise
         else:
-            self._reply((yield from host.appended_in_slices(appended.last_offset)))
+            self._reply(await self._pauses.finish(host.applying(appended.last_offset)))
             self._deltas.append(fold.take_delta(Offset(appended.last_offset + 1), self.leader_epoch))
             self._begin_flush()
             if host.stopped is not None:
@@ -556,7 +550,8 @@ class QuorumRole:
 
     async def _snapshot(self, image: MetadataImage, unserved: tuple[MetadataRecord, ...], log_size_bytes: int) -> None:
         try:
-            oldest_end_offset = await self._snapshots.write(image, unserved, self._control, log_size_bytes)
+            pause_long = self._pauses.pause_long
+            oldest_end_offset = await self._snapshots.write(image, unserved, self._control, log_size_bytes, pause_long)
             await self._delete_old_segments(oldest_end_offset)
         except StorageFullError:
             return  # the log has everything; the next one is due when it has grown as much again

@@ -1,14 +1,15 @@
 """Writes snapshots of the committed image, so that a start need not fold the whole log (KIP-630).
 
 One is due once the log has grown by `metadata.log.max.record.bytes.between.snapshots`, or after
-`metadata.log.max.snapshot.interval.ms` if it has grown at all. It is encoded in short steps between which the loop
-turns, written under a name that no start reads (`.checkpoint.part`), flushed, and renamed. A failure costs the snapshot
+`metadata.log.max.snapshot.interval.ms` if it has grown at all. It is encoded in short steps with a pause behind
+each, written under a name that no start reads (`.checkpoint.part`), flushed, and renamed. A failure costs the snapshot
 and nothing else: the log still has everything.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage
@@ -57,7 +58,12 @@ class SnapshotWriter:
         return 0 < self._interval_ms <= self._clock.monotonic_ms() - self._last_ms and grown > 0
 
     async def write(
-        self, image: MetadataImage, unserved: tuple[MetadataRecord, ...], control: QuorumControl, log_size_bytes: int
+        self,
+        image: MetadataImage,
+        unserved: tuple[MetadataRecord, ...],
+        control: QuorumControl,
+        log_size_bytes: int,
+        pause_long: Callable[[], Awaitable[None]],
     ) -> int:
         """Writes `image`, which must not move meanwhile (`MetadataImage.copy`). Raises StorageFailedError, and
         StorageFullError after taking away what it wrote. Gives the end offset of the oldest snapshot that is kept: no
@@ -80,7 +86,7 @@ class SnapshotWriter:
         try:
             for step in steps:
                 file.append(step)
-                await asyncio.sleep(0)
+                await pause_long()
             await self._workers.run(file.flush)
         except (StorageFullError, asyncio.CancelledError):
             file.close()

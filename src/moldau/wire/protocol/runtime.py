@@ -19,11 +19,11 @@ MAX_TAGGED_FIELDS: Final = 10_000
 MAX_STRING_BYTES: Final = 32_767
 MAX_CACHED_LAYOUTS: Final = 512
 
-SLICE_ELEMENTS: Final = 500
-"""Elements of arrays between two pauses of a codec function that pauses: less than 1 ms."""
-PAUSE: Final = ("rest -= 1", f"if not rest: rest = {SLICE_ELEMENTS}; yield")
+ELEMENTS_BETWEEN_PAUSES: Final = 16
+"""Of arrays, in a codec function that pauses: a few microseconds."""
+PAUSE: Final = ("rest -= 1", f"if not rest: rest = {ELEMENTS_BETWEEN_PAUSES}; yield")
 """What such a function does behind each element."""
-PAUSE_BEGIN: Final = (f"    rest = {SLICE_ELEMENTS}", "    if not rest: yield")
+PAUSE_BEGIN: Final = (f"    rest = {ELEMENTS_BETWEEN_PAUSES}", "    if not rest: yield")
 """And first: with a `yield` it is a generator, also of a message without arrays."""
 
 

@@ -1,8 +1,8 @@
 """A produced batch read to its last record and, where the topic has a codec of its own, compressed anew: one batch in,
 one batch out.
 
-In steps, because the first and the third are long and release the GIL (Workers), and the second is Python (slices,
-between which the event loop turns):
+In steps, because the first and the third are long and release the GIL (Workers), and the second is Python, which
+pauses:
 
     expand     decompress, bounded by `expansion_limit`
     walk       every record: lengths, counts, offset deltas, keys, timestamps
@@ -15,11 +15,9 @@ Apache Kafka a batch that has the topic's codec already is not compressed again,
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import msgspec
 
-from moldau.types import Buffer
+from moldau.types import Buffer, Pausing
 from moldau.wire.records.batch import BatchHeader, set_max_timestamp
 from moldau.wire.records.builder import assemble_batch
 from moldau.wire.records.compression import COMPRESSION_MASK, Compression, compress
@@ -64,8 +62,8 @@ class BatchRewrite:
         """Long, without the GIL. Raises INVALID_RECORD."""
         self._payload = expand_records(self._batch, self._header)
 
-    def walk(self, now_ms: int) -> Generator[None, None, None]:
-        """A slice of records from one yield to the next. Raises INVALID_RECORD, INVALID_TIMESTAMP."""
+    def walk(self, now_ms: int) -> Pausing[None]:
+        """Raises INVALID_RECORD, INVALID_TIMESTAMP."""
         self._max_timestamp_ms = yield from walk_records(
             self._payload,
             self._header,

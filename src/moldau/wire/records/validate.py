@@ -16,12 +16,11 @@ Not here: the size limit (10, 18), producer state (45, 47), transactions (48): t
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
 
 import msgspec
 
 from moldau.errors import KafkaError, ProtocolError, kafka_error
-from moldau.types import Buffer
+from moldau.types import Buffer, Pausing, whole
 from moldau.wire.records.batch import (
     ATTRIBUTES_POSITION,
     HEADER,
@@ -42,8 +41,7 @@ _MIN_INT64 = -0x8000000000000000
 _MIN_LENGTH = 14
 """The shortest length field that any message format ever had; less is damage, not an old format."""
 
-SLICE_RECORDS = 1_000
-"""Records walked between two yields of `walk_records`: about 1.5 ms."""
+RECORDS_BETWEEN_PAUSES = 16
 
 MAX_RECORD_ERRORS = 1_000
 """Records of a batch that a refusal names: Kafka names all, and a small compressed batch may hold millions."""
@@ -273,7 +271,7 @@ def check_records(
     `rewrite.BatchRewrite` does it in steps.
     """
     payload = expand_records(buffer, header)
-    walk = walk_records(
+    walking = walk_records(
         payload,
         header,
         now_ms=now_ms,
@@ -281,12 +279,7 @@ def check_records(
         is_key_required=is_key_required,
         partition_name=partition_name,
     )
-    while True:
-        try:
-            next(walk)
-        except StopIteration as end:
-            largest: int = end.value
-            return largest
+    return whole(walking)
 
 
 def expand_records(buffer: Buffer, header: BatchHeader) -> bytes:
@@ -305,8 +298,8 @@ def walk_records(
     limits: BatchLimits,
     is_key_required: bool,
     partition_name: str = "",
-) -> Generator[None, None, int]:
-    """As `check_records`, yielding after each SLICE_RECORDS."""
+) -> Pausing[int]:
+    """As `check_records`, pausing."""
     largest = -1
     bad: _BadRecords | None = None
     try:
@@ -322,7 +315,7 @@ def walk_records(
                 if not is_key_required or fields.key is not None:
                     bad.add(index, _out_of_range(timestamp, index, now_ms, limits), is_timestamp=True)
             largest = max(largest, timestamp)
-            if index % SLICE_RECORDS == SLICE_RECORDS - 1:
+            if index % RECORDS_BETWEEN_PAUSES == RECORDS_BETWEEN_PAUSES - 1:
                 yield
     except ProtocolError as error:
         raise _invalid(str(error)) from None

@@ -10,13 +10,12 @@ from moldau.core.controller.features import UpgradeType, update_features
 from moldau.core.controller.leader_elections import ElectionType, elect_leaders
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments, list_partition_reassignments
-from moldau.core.coordination.slices import whole
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import PartitionImage
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.types import Uuid
+from moldau.types import Uuid, whole
 from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UnregisterBrokerRequest, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -83,7 +82,7 @@ class Cluster:
 
     def elect(self, election_type: int) -> int:
         request = ElectLeadersRequest(election_type, (ElectionTopicPartitions("t", (0,)),), 1_000)
-        records, response = elect_leaders(self.fold.image, request)
+        records, response = whole(elect_leaders(self.fold.image, request))
         self.apply(*records)
         return response.replica_election_results[0].partition_result[0].error_code
 
@@ -91,12 +90,12 @@ class Cluster:
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=1_000, topics=(ReassignableTopic("t", (ReassignablePartition(0, replicas),)),)
         )
-        records, response = alter_partition_reassignments(self.fold.image, request)
+        records, response = whole(alter_partition_reassignments(self.fold.image, request))
         self.apply(*records)
         return response.responses[0].partitions[0].error_code
 
     def moving(self) -> list[tuple[int, ...]]:
-        response = list_partition_reassignments(self.fold.image, ListPartitionReassignmentsRequest(topics=None))
+        response = whole(list_partition_reassignments(self.fold.image, ListPartitionReassignmentsRequest(topics=None)))
         return [row.adding_replicas for topic in response.topics for row in topic.partitions]
 
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller import config_alterations
 from moldau.core.controller.config_alterations import MAX_RECORDS_PER_REQUEST, alter_configs, incremental_alter_configs
-from moldau.core.coordination.slices import whole
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ConfigResource
-from moldau.types import Uuid
+from moldau.types import Uuid, whole
 from moldau.wire.protocol.messages.configs import (
     AlterableConfig,
     AlterConfigsRequest,

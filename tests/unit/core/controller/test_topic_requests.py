@@ -8,11 +8,10 @@ import pytest
 
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
 from moldau.core.controller.topics import create_topics, delete_topics
-from moldau.core.coordination.slices import whole
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.types import ZERO_UUID, Uuid
+from moldau.types import ZERO_UUID, Uuid, whole
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,

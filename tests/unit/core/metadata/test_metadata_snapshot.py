@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.core.coordination.slices import whole
 from moldau.core.metadata.batches import build_metadata_batch, decode_record, encode_record
 from moldau.core.metadata.features import FORMATTED_LEVELS, RecordVersions, served_features
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, UnknownRecord
@@ -24,7 +23,7 @@ from moldau.core.metadata.snapshot import (
 )
 from moldau.errors import ProtocolError
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.types import Offset, Uuid, uuid_to_text
+from moldau.types import Offset, Uuid, uuid_to_text, whole
 from moldau.wire.protocol.messages.metadata_records import (
     AccessControlEntryRecord,
     BrokerEndpoint,

@@ -9,8 +9,8 @@ import pytest
 
 from moldau.core.groups.records import OffsetRecord, decode_group_record, encode_group_record
 from moldau.errors import kafka_error
-from moldau.shell.broker.coordinators import LOAD_SLICE_RECORDS
 from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.network.pauses import TURN_THINGS
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -198,14 +198,14 @@ async def test_offsets_of_a_topic_that_is_gone_are_forgotten_at_the_next_load(st
     assert "t" not in node.node.broker.coordinators.shard_for("g").host.state.offsets.get("g", {})
 
 
-async def test_shards_are_loaded_one_after_the_other_and_in_slices(start_node: Any) -> None:
+async def test_shards_are_loaded_one_after_the_other_and_with_pauses(start_node: Any) -> None:
     """So that others are served meanwhile, however many commits the logs hold."""
     settings = {**SETTINGS, "offsets.topic.num.partitions": "3"}
     node = await start_node(settings)
-    await node.create_topic("t", 5 * LOAD_SLICE_RECORDS)
+    await node.create_topic("t", 5 * TURN_THINGS)
     client = node.connect()
     await find_coordinator(client)
-    rows = tuple(OffsetCommitRequestPartition(index, 7) for index in range(5 * LOAD_SLICE_RECORDS))
+    rows = tuple(OffsetCommitRequestPartition(index, 7) for index in range(5 * TURN_THINGS))
     groups = ("g", "h", "i")
     for group_id in groups:
         commits = OffsetCommitRequest(group_id=group_id, topics=(OffsetCommitRequestTopic("t", partitions=rows),))
@@ -220,7 +220,7 @@ async def test_shards_are_loaded_one_after_the_other_and_in_slices(start_node: A
         positions.append(sum(shard.host.end_offset for shard in shards))
     assert positions[-1] == len(groups) * len(rows)
     # between two looks the loop turns twice
-    assert max(after - before for before, after in pairwise(positions)) <= 2 * LOAD_SLICE_RECORDS
+    assert max(after - before for before, after in pairwise(positions)) <= 2 * TURN_THINGS
 
 
 async def test_of_many_commits_of_a_position_only_the_last_is_decoded_at_a_load(

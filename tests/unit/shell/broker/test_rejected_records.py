@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.shell.broker.handlers import produce as handler
+from moldau.shell.broker.handlers.produce import MANY_RECORDS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderEpochRequest,
@@ -16,7 +17,7 @@ from moldau.wire.protocol.messages.leader_epochs import (
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.builder import build_batch
-from moldau.wire.records.validate import MAX_RECORD_ERRORS, SLICE_RECORDS
+from moldau.wire.records.validate import MAX_RECORD_ERRORS
 
 pytestmark = pytest.mark.asyncio
 
@@ -135,7 +136,7 @@ async def test_many_short_batches_for_compacted_partitions_are_read_in_slices(st
     node = await start_node()
     await node.create_topic("t", 4, cleanup_policy="compact")
     client, other, now_ms = node.connect(), node.connect(), node.clock.now_ms()
-    records = build_batch([(b"k", b"v", now_ms, ())] * (SLICE_RECORDS // 2))
+    records = build_batch([(b"k", b"v", now_ms, ())] * (MANY_RECORDS // 2))
     data = tuple(PartitionProduceData(index, records) for index in range(4))
     request = ProduceRequest(acks=1, topic_data=(TopicProduceData(name="t", partition_data=data),))
     client.send(ApiKey.PRODUCE, 9, request)

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from moldau.shell.network.freeing import free, long_arrays
-from moldau.shell.network.pauses import Pauses
-from moldau.wire.protocol.runtime import SLICE_ELEMENTS
+from moldau.shell.network.pauses import TURN_THINGS, Pauses
+from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES
 
 pytestmark = pytest.mark.asyncio
-COUNT = 3 * SLICE_ELEMENTS
+TURN_ELEMENTS = TURN_THINGS * ELEMENTS_BETWEEN_PAUSES
+COUNT = 3 * TURN_ELEMENTS
 
 
 class Row(msgspec.Struct, frozen=True, weakref=True):
@@ -45,7 +46,7 @@ async def test_the_elements_go_some_in_a_turn(is_inner: bool) -> None:
         left = sum(reference() is not None for reference in references)
         if left not in alive:
             alive.append(left)
-    assert alive == [2 * SLICE_ELEMENTS, SLICE_ELEMENTS, 0]
+    assert alive == [2 * TURN_ELEMENTS, TURN_ELEMENTS, 0]
 
 
 async def test_short_arrays_are_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""A request in a long frame is decoded in slices, a long answer encoded in slices: others are served between them."""
+"""A request in a long frame is decoded, and a long answer encoded, with pauses: others are served between them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import pytest
 from moldau.shell.network.bounds import LongRequests
 from moldau.shell.network.dispatch import LONG_FRAME_BYTES, WORKED_BYTES
 from moldau.shell.network.long_frame import SPARE_BYTES
+from moldau.shell.network.pauses import TURN_THINGS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.wire.protocol.runtime import SLICE_ELEMENTS
+from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES
 
 pytestmark = pytest.mark.asyncio
 
-COUNT = 4 * SLICE_ELEMENTS
+TURN_ELEMENTS = TURN_THINGS * ELEMENTS_BETWEEN_PAUSES
+COUNT = 4 * TURN_ELEMENTS
 NAMES = tuple(f"absent-{number:04d}-of-a-request-that-is-long" for number in range(COUNT))
 LONG = MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in NAMES), allow_auto_topic_creation=False)
 SHORT = MetadataRequest(topics=())
@@ -28,7 +30,7 @@ async def test_others_are_served_while_a_long_request_is_decoded(start_node: Any
     node = await start_node()
     client, other = node.connect(), node.connect()
     client.send(ApiKey.METADATA, 9, LONG)
-    for _ in range(COUNT // SLICE_ELEMENTS):
+    for _ in range(COUNT // TURN_ELEMENTS):
         other.send(ApiKey.METADATA, 9, SHORT)
         assert len(other.answers()) == 1
         assert client.answers() == []
@@ -59,8 +61,8 @@ async def test_what_a_long_request_holds_is_counted_until_it_is_answered(start_n
     await node.turns(1)
     assert memory.used_bytes >= (len(request) - 4) * WORKED_BYTES
     await client.answer()
-    # what was decoded and answered is freed in slices too
-    await node.turns(3 * COUNT // SLICE_ELEMENTS)
+    # what was decoded and answered is freed with pauses too
+    await node.turns(3 * COUNT // TURN_ELEMENTS)
     assert memory.used_bytes == 0
 
 
@@ -122,7 +124,7 @@ async def test_a_long_frame_that_is_cut_closes_its_connection(
     names = tuple(MetadataRequestTopic(name=f"{number:0200d}") for number in range(size // 200))
     whole = client.request(ApiKey.METADATA, 9, MetadataRequest(topics=names))
     client.feed(frame(whole[4:-20]))
-    await node.turns(3 * len(names) // SLICE_ELEMENTS + 3)
+    await node.turns(3 * len(names) // TURN_ELEMENTS + 3)
     assert client.wire.is_closed
     assert "Traceback" not in caplog.text
     assert node.node.connections.request_memory.used_bytes == 0
@@ -145,7 +147,7 @@ async def test_a_frame_that_has_a_buffer_of_its_own_is_read_where_it_lies(start_
     assert [topic.name for topic in answer.topics] == list(names)
 
 
-async def test_a_long_answer_to_a_short_request_is_encoded_in_slices(start_node: Any) -> None:
+async def test_a_long_answer_to_a_short_request_is_encoded_with_pauses(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("wide", COUNT)
     client, other = node.connect(), node.connect()

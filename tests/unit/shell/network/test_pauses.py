@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from moldau.shell.network.pauses import LOOK_EVERY, TURN_NS, TURN_THINGS, Pauses
+from moldau.shell.network.pauses import LOOK_EVERY, SHORT_WORK_THINGS, TURN_NS, TURN_THINGS, Pauses
 
 pytestmark = pytest.mark.asyncio
 
@@ -80,9 +80,13 @@ async def test_work_that_yields_is_finished_with_pauses() -> None:
     pauses, turns = Pauses(asyncio.get_running_loop(), None), Turns()
 
     def work() -> Generator[None, None, str]:
-        for _ in range(5):
+        for _ in range(count):
             yield
         return "done"
 
-    assert await pauses.finish(work(), TURN_THINGS) == "done"
+    count = SHORT_WORK_THINGS
+    assert await pauses.finish(work()) == "done"
+    assert turns.count == 1
+    count += 5 * TURN_THINGS
+    assert await pauses.finish(work()) == "done"
     assert turns.count > 5

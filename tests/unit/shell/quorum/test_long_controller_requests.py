@@ -1,4 +1,4 @@
-"""A request to the controller that names many is worked on in slices; the others wait for it, and see what it did."""
+"""A request to the controller that names many is worked on with pauses; the others wait for it, and see what it did."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
-from moldau.core.coordination.slices import SLICE
 from moldau.errors import KafkaError
+from moldau.shell.network.pauses import TURN_THINGS
 from moldau.shell.quorum.role import QuorumRole
 from moldau.wire.protocol.messages.configs import (
     IncrementalAlterableConfig,
@@ -21,7 +21,7 @@ from tests.unit.shell.quorum.test_quorum_role import NODE, GatedWorkers, Node, c
 
 pytestmark = pytest.mark.asyncio
 
-COUNT = 5 * SLICE
+COUNT = 5 * TURN_THINGS
 NAMES = tuple(f"t{number:04d}" for number in range(COUNT))
 TOPIC = 2
 
@@ -51,7 +51,7 @@ async def test_the_loop_turns_while_many_things_are_written() -> None:
         DeleteTopicsRequest(topics=tuple(DeleteTopicState(name) for name in NAMES), timeout_ms=1_000),
     ):
         many, _ = await turns_of(role, request)
-        assert many > few + COUNT // SLICE
+        assert many > few + COUNT // TURN_THINGS
     assert list(role.image.topics_by_name) == ["few", "wide"]
     assert [len(topic.partitions) for topic in role.image.topics_by_id.values()] == [COUNT, COUNT]
     await role.stop()
@@ -100,7 +100,7 @@ async def test_a_crash_leaves_all_of_a_long_request_or_nothing() -> None:
         await role.stop()
 
 
-async def test_a_mistake_of_ours_in_a_slice_is_told_and_the_next_request_goes_on(
+async def test_a_mistake_of_ours_behind_a_pause_is_told_and_the_next_request_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     role = await Node().start_with_broker()

@@ -13,7 +13,7 @@ from moldau.wire.records.builder import build_batch
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.record import read_records
 from moldau.wire.records.rewrite import BatchRewrite, TargetCompression
-from moldau.wire.records.validate import SLICE_RECORDS, BatchLimits
+from moldau.wire.records.validate import RECORDS_BETWEEN_PAUSES, BatchLimits
 
 NOW_MS = 1_800_000_000_000
 
@@ -21,13 +21,13 @@ NOW_MS = 1_800_000_000_000
 def rewrite(
     batch: Buffer, target: TargetCompression | None, *, is_key_required: bool = False, is_log_append_time: bool = False
 ) -> tuple[Buffer, int]:
-    """What is to be appended, and after how many slices."""
+    """What is to be appended, and after how many pauses."""
     limits = BatchLimits(is_log_append_time=is_log_append_time)
     work = BatchRewrite(batch, read_header(batch), limits, is_key_required=is_key_required, target=target)
     work.expand()
-    slices = sum(1 for _ in work.walk(NOW_MS))
+    pauses = sum(1 for _ in work.walk(NOW_MS))
     work.pack()
-    return work.finish(), slices
+    return work.finish(), pauses
 
 
 values = st.one_of(st.none(), st.binary(max_size=200))
@@ -82,8 +82,8 @@ def test_a_wrong_maximum_timestamp_is_corrected(target: TargetCompression | None
     assert stamped is batch
 
 
-def test_many_records_are_walked_in_slices() -> None:
-    batch = build_batch([(None, b"v", NOW_MS, ())] * (3 * SLICE_RECORDS + 1))
+def test_many_records_are_walked_with_pauses() -> None:
+    batch = build_batch([(None, b"v", NOW_MS, ())] * (3 * RECORDS_BETWEEN_PAUSES + 1))
     assert rewrite(batch, TargetCompression(Compression.GZIP))[1] == 3
 
 

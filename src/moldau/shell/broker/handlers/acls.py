@@ -43,6 +43,7 @@ async def act_create_acls(broker: Broker, context: RequestContext, request: Crea
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every ACL. Ignored on purpose: nothing."""
     for acl in request.creations:
         _check_codes(acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type)
+        await context.pause()
     refusal = _refusal(context, Operation.ALTER)
     result = AclCreationResult(refusal.code, refusal.message)
     return CreateAclsResponse(throttle_time_ms=context.throttle(), results=(result,) * len(request.creations))
@@ -52,6 +53,7 @@ async def act_delete_acls(broker: Broker, context: RequestContext, request: Dele
     """Versions 1-3. KIP-140 and as `act_describe_acls`. 54 for every filter. Ignored on purpose: nothing."""
     for one in request.filters:
         _check_codes(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
+        await context.pause()
     refusal = _refusal(context, Operation.ALTER)
     result = DeleteAclsFilterResult(refusal.code, refusal.message)
     return DeleteAclsResponse(throttle_time_ms=context.throttle(), filter_results=(result,) * len(request.filters))

@@ -50,7 +50,7 @@ async def act_alter_client_quotas(
         return msgspec.structs.replace(client_quotas.refused(request, error), throttle_time_ms=context.throttle())
 
     try:
-        response: AlterClientQuotasResponse = await broker.controller.submit(request)
+        response: AlterClientQuotasResponse = await context.wait(broker.controller.submit(request))
     except KafkaError as error:
         response = client_quotas.refused(request, error)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

@@ -104,18 +104,16 @@ async def act_describe_quorum(
     context.throttle()
     if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeQuorumResponse(CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
-    asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics]
+    asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics[:2]]
     if asked != [(CLUSTER_METADATA_TOPIC, [0])]:
         message = "This server does not host this topic-partition."
-        return DescribeQuorumResponse(
-            topics=tuple(
-                QuorumTopic(
-                    name,
-                    tuple(QuorumPartition(index, UNKNOWN_TOPIC_OR_PARTITION, message) for index in indexes),
-                )
-                for name, indexes in asked
-            )
-        )
+        topics = []
+        for topic in request.topics:
+            indexes = (row.partition_index for row in topic.partitions)
+            rows = tuple(QuorumPartition(index, UNKNOWN_TOPIC_OR_PARTITION, message) for index in indexes)
+            topics.append(QuorumTopic(topic.topic_name, rows))
+            await context.pause(1 + len(rows))
+        return DescribeQuorumResponse(topics=tuple(topics))
     quorum = broker.controller.describe()
     nodes = (
         QuorumNode(
@@ -160,7 +158,7 @@ async def act_update_features(
         return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
 
     try:
-        response: UpdateFeaturesResponse = await broker.controller.submit(request)
+        response: UpdateFeaturesResponse = await context.wait(broker.controller.submit(request))
     except KafkaError as error:
         response = features.refused(error)
     results = response.results if context.api_version <= RESULTS_UNTIL else ()
@@ -179,7 +177,7 @@ async def act_unregister_broker(
         return UnregisterBrokerResponse(context.throttle(), code, message)
 
     try:
-        response: UnregisterBrokerResponse = await broker.controller.submit(request)
+        response: UnregisterBrokerResponse = await context.wait(broker.controller.submit(request))
     except KafkaError as error:
         response = UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

@@ -213,12 +213,14 @@ async def act_incremental_alter_configs(
             answers.append(None)
             continue
         else:
+            context.run_to_end()
             error = _alter_loggers(broker, resource, request.validate_only)
         answers.append(IncrementalAlterConfigsResourceResponse(*_told(error), kind, name))
     forwarded: tuple[IncrementalAlterConfigsResourceResponse, ...] = ()
     if asked:
         try:
-            answer = await broker.alter_configs(msgspec.structs.replace(request, resources=tuple(asked)))
+            forward = msgspec.structs.replace(request, resources=tuple(asked))
+            answer = await context.wait(broker.alter_configs(forward))
             forwarded = answer.responses
         except KafkaError as failed:
             forwarded = tuple(
@@ -249,7 +251,8 @@ async def act_alter_configs(
     forwarded: tuple[AlterConfigsResourceResponse, ...] = ()
     if asked:
         try:
-            answer = await broker.replace_configs(msgspec.structs.replace(request, resources=tuple(asked)))
+            forward = msgspec.structs.replace(request, resources=tuple(asked))
+            answer = await context.wait(broker.replace_configs(forward))
             forwarded = answer.responses
         except KafkaError as failed:
             forwarded = tuple(

@@ -41,13 +41,10 @@ async def act_consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     """Versions 0-1. KIP-848; v1 member types. 35 for every group. Ignored on purpose: nothing."""
-    groups = tuple(
-        DescribedConsumerGroup(
-            error_code=UNSUPPORTED_VERSION
-            if context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id)
-            else GROUP_AUTHORIZATION_FAILED,
-            group_id=group_id,
-        )
-        for group_id in request.group_ids
-    )
-    return ConsumerGroupDescribeResponse(throttle_time_ms=context.throttle(), groups=groups)
+    groups = []
+    for group_id in request.group_ids:
+        may_describe = context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id)
+        code = UNSUPPORTED_VERSION if may_describe else GROUP_AUTHORIZATION_FAILED
+        groups.append(DescribedConsumerGroup(code, group_id=group_id))
+        await context.pause()
+    return ConsumerGroupDescribeResponse(throttle_time_ms=context.throttle(), groups=tuple(groups))

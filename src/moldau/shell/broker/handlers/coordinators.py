@@ -48,7 +48,7 @@ async def act_find_coordinator(
     found = list(once.values())
     if any(not coordinator.error_code for coordinator in found):
         try:
-            await broker.coordinators.ensure_topic()
+            await context.wait(broker.coordinators.ensure_topic())
         except KafkaError:
             found = [_failed(one.key, one.error_code or COORDINATOR_NOT_AVAILABLE) for one in found]
     return _response(context, found)

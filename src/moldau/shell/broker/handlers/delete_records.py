@@ -40,6 +40,7 @@ async def act_delete_records(
             await context.pause()
     results: dict[str, dict[int, Result]] = {}
     accepted: list[tuple[Partition, bool]] = []
+    context.run_to_end()
     for name, offsets in asked.items():
         results[name] = {}
         for index, offset in offsets.items():
@@ -47,7 +48,7 @@ async def act_delete_records(
             await context.pause()
     if accepted:
         # also if nothing moved: what an earlier request moved may not be on the disk yet
-        await _save(broker, results, accepted)
+        await _save(broker, context, results, accepted)
     topics = []
     for name, found in results.items():
         rows = tuple(DeleteRecordsPartitionResult(index, *result) for index, result in found.items())
@@ -93,14 +94,19 @@ def _delete(partition: Partition, offset: int) -> bool:
     return log.advance_log_start_offset(offset)
 
 
-async def _save(broker: Broker, results: dict[str, dict[int, Result]], accepted: list[tuple[Partition, bool]]) -> None:
+async def _save(
+    broker: Broker,
+    context: RequestContext,
+    results: dict[str, dict[int, Result]],
+    accepted: list[tuple[Partition, bool]],
+) -> None:
     for partition, is_moved in accepted:
         if is_moved:
             # the epochs in front of the new start are gone too: a flush writes that down
             broker.touched[partition.number] = partition
             broker.flusher.request(partition)
     try:
-        await broker.checkpoints.save_log_start_offsets()
+        await context.wait(broker.checkpoints.save_log_start_offsets())
     except StorageFullError:
         # it holds until a crash, as it does in Apache Kafka; the checkpoint by the clock tries again
         broker.is_checkpoint_due = True

@@ -508,7 +508,7 @@ class ParkedFetch:
             if cold is None:
                 break
             try:
-                await self.broker.workers.run(cold.run)
+                await self.context.wait(self.broker.workers.run(cold.run))
             except StorageFailedError:
                 self.broker.directory_failed()
             results = self.collect()

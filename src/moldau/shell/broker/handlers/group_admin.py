@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from moldau.core.groups.classic.group import GroupState
-from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import DescribeGroup, GroupRequest
-from moldau.errors import ERROR_CODES, KafkaError
+from moldau.errors import KafkaError
+from moldau.shell.broker.handlers.groups import ask_group
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
@@ -23,7 +23,6 @@ from moldau.wire.protocol.messages.groups_classic import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 STATES = tuple(state.value.lower() for state in GroupState)
 TYPES = ("classic",)
 ONE_SHARD = 10
@@ -43,22 +42,14 @@ async def act_describe_groups(
     throttle_time_ms = context.throttle()
     groups = []
     for group_id in dict.fromkeys(request.groups):
-        group = await _described(broker, context, group_id)
+        group = await ask_group(broker, context, Operation.DESCRIBE, group_id, DescribeGroup(group_id))
+        group = cast(DescribedGroup, group)
         if request.include_authorized_operations and not group.error_code:
             may = [code for code in GROUP_OPERATIONS if context.authorize(code, Resource.GROUP, group_id)]
             group = msgspec.structs.replace(group, authorized_operations=sum(1 << code for code in may))
         groups.append(group)
         await context.pause(1 + len(group.members))
     return DescribeGroupsResponse(throttle_time_ms=throttle_time_ms, groups=tuple(groups))
-
-
-async def _described(broker: Broker, context: RequestContext, group_id: str) -> DescribedGroup:
-    asked = GroupRequest(DescribeGroup(group_id), context.api_version, context.client_id, context.client_address)
-    if context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id):
-        answer = await broker.coordinators.ask(group_id, asked)
-    else:
-        answer = refusal(asked, GROUP_AUTHORIZATION_FAILED)
-    return cast(DescribedGroup, answer)
 
 
 async def act_list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
@@ -79,7 +70,7 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
     asked = GroupRequest(filters, context.api_version, context.client_id, context.client_address)
     groups: list[ListedGroup] = []
     for shard in shards:
-        part = cast(ListGroupsResponse, await broker.coordinators.ask_shard(shard, asked))
+        part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask_shard(shard, asked)))
         if part.error_code:
             return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=part.error_code)
         groups += [

@@ -9,6 +9,7 @@ import msgspec
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import DeleteGroup, GroupRequest
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
 from moldau.shell.network.first_step import begun
 from moldau.wire.protocol.messages.group_admin import (
@@ -26,7 +27,6 @@ from moldau.wire.protocol.messages.group_admin import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 
@@ -42,19 +42,10 @@ async def act_delete_groups(
     deletions = []
     for group_id in dict.fromkeys(request.groups_names):
         # begun for all before the first is waited for: one flush is enough for many
-        deletions.append(begun(_delete(broker, context, group_id)))
+        deletions.append(begun(ask_group(broker, context, Operation.DELETE, group_id, DeleteGroup(group_id))))
         await context.pause()
-    results = tuple([await deletion for deletion in deletions])
-    return DeleteGroupsResponse(throttle_time_ms=throttle_time_ms, results=results)
-
-
-async def _delete(broker: Broker, context: RequestContext, group_id: str) -> DeletableGroupResult:
-    asked = GroupRequest(DeleteGroup(group_id), context.api_version, context.client_id, context.client_address)
-    if context.authorize(Operation.DELETE, Resource.GROUP, group_id):
-        answer = await broker.coordinators.ask(group_id, asked)
-    else:
-        answer = refusal(asked, GROUP_AUTHORIZATION_FAILED)
-    return cast(DeletableGroupResult, answer)
+    results = [cast(DeletableGroupResult, await context.wait(deletion)) for deletion in deletions]
+    return DeleteGroupsResponse(throttle_time_ms=throttle_time_ms, results=tuple(results))
 
 
 async def act_offset_delete(
@@ -80,7 +71,7 @@ async def act_offset_delete(
         await context.pause(len(topic.partitions))
     message = msgspec.structs.replace(request, topics=tuple(accepted))
     asked = GroupRequest(message, context.api_version, context.client_id, context.client_address)
-    answer = cast(OffsetDeleteResponse, await broker.coordinators.ask(request.group_id, asked))
+    answer = cast(OffsetDeleteResponse, await context.wait(broker.coordinators.ask(request.group_id, asked)))
     return throttled(_join(refused, answer), throttle_time_ms)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.core.groups.refusals import refusal
-from moldau.core.groups.requests import GroupRequest, GroupResponse
-from moldau.errors import ERROR_CODES
-from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
+from moldau.core.groups.requests import GroupResponse
+from moldau.shell.broker.handlers.groups import ask_group
+from moldau.shell.network.context import Operation, RequestContext, throttled
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -17,8 +16,6 @@ from moldau.wire.protocol.messages.groups_classic import (
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
-
-GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 
 
 async def act_join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> GroupResponse:
@@ -59,9 +56,5 @@ async def _asked(
     context: RequestContext,
     request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
 ) -> GroupResponse:
-    """The answer of the group's coordinator, if the client may read the group."""
     throttle_time_ms = context.throttle()
-    asked = GroupRequest(request, context.api_version, context.client_id, context.client_address)
-    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
-        return throttled(refusal(asked, GROUP_AUTHORIZATION_FAILED), throttle_time_ms)
-    return throttled(await broker.coordinators.ask(request.group_id, asked), throttle_time_ms)
+    return throttled(await ask_group(broker, context, Operation.READ, request.group_id, request), throttle_time_ms)

@@ -11,6 +11,7 @@ from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import GroupRequest
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.offsets import (
@@ -25,7 +26,6 @@ from moldau.wire.protocol.messages.offsets import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
 
 
@@ -76,7 +76,7 @@ async def _commit(broker: Broker, context: RequestContext, request: OffsetCommit
     if not plan.accepted.topics and plan.refused:
         return join_commit(request, plan, OffsetCommitResponse())
     accepted = GroupRequest(plan.accepted, context.api_version, context.client_id, context.client_address)
-    answer = await broker.coordinators.ask(request.group_id, accepted)
+    answer = await context.wait(broker.coordinators.ask(request.group_id, accepted))
     return join_commit(request, plan, cast(OffsetCommitResponse, answer))
 
 
@@ -103,11 +103,7 @@ async def act_offset_fetch(broker: Broker, context: RequestContext, request: Off
         answers = []
         for plan in plans:
             group_id = plan.request.group.group_id
-            whole = GroupRequest(plan.request, context.api_version, context.client_id, context.client_address)
-            if context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id):
-                answer = await broker.coordinators.ask(group_id, whole)
-            else:
-                answer = refusal(whole, GROUP_AUTHORIZATION_FAILED)
+            answer = await ask_group(broker, context, Operation.DESCRIBE, group_id, plan.request)
             answers.append(cast(OffsetFetchResponseGroup, answer))
         lookup = ImageLookup(broker.image)
         response = join_fetch(plans, tuple(answers), context.api_version, lookup, may_describe)

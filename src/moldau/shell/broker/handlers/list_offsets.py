@@ -64,11 +64,11 @@ class Search(msgspec.Struct, frozen=True):
             return cls(partition, timestamp_ms, log, log.plan_max_timestamp_search())
         return cls(partition, timestamp_ms, log, log.plan_timestamp_search(timestamp_ms))
 
-    async def run(self, workers: Workers) -> FoundOffset | None:
+    async def look(self, context: RequestContext, workers: Workers) -> FoundOffset | None:
         """Raises KafkaError, StorageFailedError, DamagedBatchError."""
         search = self
         for _ in range(MAX_TRIES):
-            found = await workers.run(search.planned.run)
+            found = await context.wait(workers.run(search.planned.run))
             if search.partition.log is search.log:
                 return found
             # it lies in another log directory now, and the files that were searched are closed
@@ -95,7 +95,7 @@ async def act_list_offsets(broker: Broker, context: RequestContext, request: Lis
         for asked in topic.partitions:
             found = _find(broker, context, request.isolation_level, counts, topic.name, asked)
             if isinstance(found, Search):
-                found = await _search(broker, request.isolation_level == READ_COMMITTED, found)
+                found = await _search(broker, context, request.isolation_level == READ_COMMITTED, found)
             rows[asked.partition_index] = _row(context, asked, found)
             await context.pause()
         topics.append(ListOffsetsTopicResponse(topic.name, tuple(rows.values())))
@@ -119,10 +119,10 @@ def _find(
         return error.code, -1, -1, -1
 
 
-async def _search(broker: Broker, is_read_committed: bool, search: Search) -> Found:
+async def _search(broker: Broker, context: RequestContext, is_read_committed: bool, search: Search) -> Found:
     """What the search finds, off the loop."""
     try:
-        record = await search.run(broker.workers)
+        record = await search.look(context, broker.workers)
     except StorageFailedError:
         broker.directory_failed()
         return KAFKA_STORAGE_ERROR, -1, -1, -1

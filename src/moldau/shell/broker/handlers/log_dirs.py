@@ -60,7 +60,7 @@ async def act_describe_log_dirs(
             results.append(DescribeLogDirsResult(KAFKA_STORAGE_ERROR, directory.path))
             continue
         # it asks the file system, which may be one of the network
-        total_bytes, usable_bytes = await broker.workers.run(partial(space_of, directory.disk))
+        total_bytes, usable_bytes = await context.wait(broker.workers.run(partial(space_of, directory.disk)))
         results.append(
             DescribeLogDirsResult(
                 log_dir=directory.path,
@@ -119,6 +119,7 @@ async def act_alter_replica_log_dirs(
                 targets.setdefault(topic.name, {})[index] = directory.path
                 await context.pause()
     results = []
+    context.run_to_end()
     for name, asked in targets.items():
         partitions = []
         for index, path in asked.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
-from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
+from moldau.core.metadata.image import PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES
 from moldau.shell.network.context import (
     CLUSTER_NAME,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 ALL_BY_NULL_FROM = 1
-ROWS_AT_ONCE = 100
+ROWS_BETWEEN_PAUSES = 50
 AUTO_CREATE_FLAG_FROM = 4
 LOOKUP_BY_ID_FROM = 12
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
@@ -53,33 +53,15 @@ async def act_metadata(broker: Broker, context: RequestContext, request: Metadat
     if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
         for topic in [image.topics_by_name[name] for name in sorted(image.topics_by_name)]:
             if context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name):
-                topics.append(_described(context, request, topic, await _rows(context, topic)))
+                topics.append(await _described(context, request, topic))
             await context.pause()
     else:
         for asked in dict.fromkeys(request.topics):
             if topics:
                 await context.pause()
-            rows = None
-            named = _named(broker.image, asked)
-            if named is not None and len(named.partitions) > ROWS_AT_ONCE:
-                rows = await _rows(context, named)
-                if named is not _named(broker.image, asked):
-                    rows = None  # the topic has changed meanwhile
-            topics.append(_answer(broker, context, request, asked, rows))
+            found = _find(broker, context, request, asked)
+            topics.append(await _described(context, request, found) if isinstance(found, TopicImage) else found)
     return _response(broker, context, request, topics)
-
-
-def _named(image: MetadataImage, asked: MetadataRequestTopic) -> TopicImage | None:
-    return image.topics_by_id.get(asked.topic_id) if asked.name is None else image.topics_by_name.get(asked.name)
-
-
-async def _rows(context: RequestContext, topic: TopicImage) -> tuple[MetadataResponsePartition, ...]:
-    rows = []
-    for index, partition in topic.partitions.items():
-        rows.append(_row(index, partition))
-        if len(rows) % ROWS_AT_ONCE == 0:
-            await context.pause(ROWS_AT_ONCE)
-    return tuple(rows)
 
 
 def _response(
@@ -99,14 +81,10 @@ def _response(
     )
 
 
-def _answer(
-    broker: Broker,
-    context: RequestContext,
-    request: MetadataRequest,
-    asked: MetadataRequestTopic,
-    partitions: tuple[MetadataResponsePartition, ...] | None = None,
-) -> MetadataResponseTopic:
-    """`partitions`: the rows of the topic's partitions, where they are made already."""
+def _find(
+    broker: Broker, context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic
+) -> TopicImage | MetadataResponseTopic:
+    """The topic, or the answer of one that is not there, or not for this client."""
     if context.api_version < LOOKUP_BY_ID_FROM and (asked.name is None or asked.topic_id != ZERO_UUID):
         # v10 and v11 can ask by id, but their answers have no way to leave the name out.
         return _error(asked.name or "", ZERO_UUID, INVALID_REQUEST)
@@ -116,13 +94,13 @@ def _answer(
         topic = broker.image.topics_by_id.get(asked.topic_id)
         if topic is None or not context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name):
             return _error(None, asked.topic_id, UNKNOWN_TOPIC_ID)
-        return _described(context, request, topic, partitions)
+        return topic
     name = asked.name
     if not context.authorize(Operation.DESCRIBE, Resource.TOPIC, name):
         return _error(name, ZERO_UUID, TOPIC_AUTHORIZATION_FAILED)
     topic = broker.image.topics_by_name.get(name)
     if topic is not None:
-        return _described(context, request, topic, partitions)
+        return topic
     is_allowed = context.api_version < AUTO_CREATE_FLAG_FROM or request.allow_auto_topic_creation
     if is_allowed and broker.settings.auto_create_topics_enable:
         may_create = context.authorize(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME) or context.authorize(
@@ -141,22 +119,20 @@ def _error(name: str | None, topic_id: Uuid, code: int) -> MetadataResponseTopic
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
 
 
-def _described(
-    context: RequestContext,
-    request: MetadataRequest,
-    topic: TopicImage,
-    partitions: tuple[MetadataResponsePartition, ...] | None = None,
-) -> MetadataResponseTopic:
+async def _described(context: RequestContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
     operations = NO_OPERATIONS
     if request.include_topic_authorized_operations:
         operations = _operations(context, TOPIC_OPERATIONS, Resource.TOPIC, topic.name)
-    if partitions is None:
-        partitions = tuple(_row(index, partition) for index, partition in topic.partitions.items())
+    rows: list[MetadataResponsePartition] = []
+    for index, partition in topic.partitions.items():
+        rows.append(_row(index, partition))
+        if len(rows) % ROWS_BETWEEN_PAUSES == 0:
+            await context.pause(ROWS_BETWEEN_PAUSES)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=partitions,
+        partitions=tuple(rows),
         topic_authorized_operations=operations,
     )
 

@@ -63,11 +63,11 @@ async def act_create_partitions(
     quota = context.mutation_quota(STRICT_FROM)
     asked = msgspec.structs.replace(request, topics=tuple(allowed))
     try:
-        response: CreatePartitionsResponse = await broker.controller.submit(metered(asked, quota))
+        response: CreatePartitionsResponse = await context.wait(broker.controller.submit(metered(asked, quota)))
     except KafkaError as error:
         names = dict.fromkeys(topic.name for topic in allowed)
         response = CreatePartitionsResponse(results=tuple(partitions.refused(name, error) for name in names))
-    await broker.partitions.wait_settled()
+    await context.wait(broker.partitions.wait_settled())
     return msgspec.structs.replace(
         response, throttle_time_ms=context.throttle(mutation=quota), results=(*response.results, *unauthorized)
     )
@@ -180,7 +180,7 @@ async def act_elect_leaders(
     try:
         if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
             raise _cluster_authorization_failed()
-        response: ElectLeadersResponse = await broker.controller.submit(request)
+        response: ElectLeadersResponse = await context.wait(broker.controller.submit(request))
     except KafkaError as error:
         response = leader_elections.refused(request, error)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
@@ -197,7 +197,7 @@ async def act_alter_partition_reassignments(
     try:
         if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
             raise _cluster_authorization_failed()
-        response: AlterPartitionReassignmentsResponse = await broker.controller.submit(request)
+        response: AlterPartitionReassignmentsResponse = await context.wait(broker.controller.submit(request))
     except KafkaError as error:
         response = reassignments.refused(request, error)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
@@ -211,7 +211,7 @@ async def act_list_partition_reassignments(
     Ignored on purpose: the timeout (answered from the metadata that this broker has).
     """
     if context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        response = reassignments.list_partition_reassignments(broker.image, request)
+        response = await context.finish(reassignments.list_partition_reassignments(broker.image, request))
     else:
         error = _cluster_authorization_failed()
         response = ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)

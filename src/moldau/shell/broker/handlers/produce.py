@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -21,7 +19,7 @@ from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer, Offset
-from moldau.wire.protocol.codec import decode_in_slices
+from moldau.wire.protocol.codec import decode_pausing
 from moldau.wire.protocol.fast_produce import (
     ManyEntriesError,
     RecordErrors,
@@ -29,11 +27,10 @@ from moldau.wire.protocol.fast_produce import (
     encode_produce_response,
 )
 from moldau.wire.protocol.messages.produce import ProduceRequest
-from moldau.wire.protocol.runtime import SLICE_ELEMENTS
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, BatchHeader, read_header
 from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.rewrite import BatchRewrite
-from moldau.wire.records.validate import SLICE_RECORDS, check_produced_batch, is_zstd
+from moldau.wire.records.validate import check_produced_batch, is_zstd
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
@@ -41,8 +38,9 @@ if TYPE_CHECKING:
 TOPIC_IDS_FROM = 13
 RECORD_ERRORS_FROM = 8
 MANY_ENTRIES = 200
-"""More than so many are decoded and appended in slices."""
-ENTRIES_AT_ONCE = 4
+"""More than so many are decoded and appended with pauses."""
+MANY_RECORDS = 1_000
+"""More than so many are read with pauses: these take about 1.5 ms."""
 ZSTD_FROM = 7
 MAX_RECORD_ERRORS_PER_RESPONSE = 5_000
 """Beyond them a partition is told its error without the records: a response has a bound."""
@@ -61,30 +59,24 @@ REFUSED_BY_THE_LOG = (
 # topic, partition, error code, base offset, log append time, log start offset, error message
 Result = tuple[bytes, int, int, int, int, int, str | RecordErrors | None]
 Entries = list[tuple[bytes, int, memoryview | None]]
-Act = Callable[[], Answer | PendingResponse | None]
 Prepared = dict[tuple[bytes, int], "KafkaError | Buffer"]
 """What preparing made of a batch: what to append, or the refusal."""
 Unexplained = tuple[int, Partition, bytes]
 """Place of the result, partition, and a batch refused for its header's timestamps: no record is to blame yet."""
 
 
-def _prepare(
-    broker: Broker, context: RequestContext, frame: memoryview, position: int, entries: Entries
-) -> Coroutine[object, object, Act] | None:
-    """On a topic with a codec, a compacted one, or with `moldau.record.validation` above `header`: batches that
-    are long to read are read off the loop, on a copy of the frame. None if there are none; a few short ones the append
-    walks."""
+def _has_much_to_read(broker: Broker, entries: Entries, version: int) -> bool:
+    """On a topic with a codec, a compacted one, or with `moldau.record.validation` above `header`: whether batches are
+    long to read. A few short ones the append walks."""
     total = 0
     for topic, index, records in entries:
         if records is not None:
-            total += _records_to_read(broker, topic, index, records, context.api_version)
-            if total > SLICE_RECORDS:
-                return _rewrite_frame(broker, context, kept(frame), position)
-    return None
+            total += _records_to_read(broker, topic, index, records, version)
+    return total > MANY_RECORDS
 
 
 def _records_to_read(broker: Broker, topic: bytes, index: int, records: memoryview, version: int) -> int:
-    """How many records must be looked at, one by one; more than SLICE_RECORDS for a batch that is to be expanded."""
+    """How many records must be looked at, one by one; more than MANY_RECORDS for a batch that is to be expanded."""
     partitions = broker.partitions
     hosted = (partitions.by_id if version >= TOPIC_IDS_FROM else partitions.by_name).get(topic)
     partition = None if hosted is None or hosted.topic_id not in partitions.rewritten else hosted.partitions.get(index)
@@ -94,16 +86,10 @@ def _records_to_read(broker: Broker, topic: bytes, index: int, records: memoryvi
     settings = partition.log.settings
     target = settings.target_compression
     if kind or (target is not None and target.kind != kind):
-        return SLICE_RECORDS + 1
+        return MANY_RECORDS + 1
     if not settings.is_compacted and not settings.is_record_validation_full:
         return 0
     return int.from_bytes(records[HEADER_SIZE - 4 : HEADER_SIZE], "big")
-
-
-async def _rewrite_frame(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Act:
-    entries = decode_produce_request(frame, position, context.api_version)[3]
-    prepared = await _rewrite_batches(broker, context, entries)
-    return partial(act_produce, broker, context, frame, position, prepared)
 
 
 async def _rewrite_batches(broker: Broker, context: RequestContext, entries: Entries) -> Prepared:
@@ -111,11 +97,13 @@ async def _rewrite_batches(broker: Broker, context: RequestContext, entries: Ent
     for topic, index, records in entries:
         if records is None or not _records_to_read(broker, topic, index, records, context.api_version):
             continue
+        await context.wait(broker.rewrites.acquire())
         try:
-            async with broker.rewrites:
-                prepared[topic, index] = await _rewrite(broker, context, topic, index, records)
+            prepared[topic, index] = await _rewrite(broker, context, topic, index, records)
         except KafkaError as error:
             prepared[topic, index] = error
+        finally:
+            broker.rewrites.release()
     return prepared
 
 
@@ -130,17 +118,17 @@ async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index:
         header = check_produced_batch(records, now_ms=now_ms, limits=settings.batch_limits)
     except KafkaError as error:
         is_timestamp = error.code == INVALID_TIMESTAMP
-        raise (is_timestamp and await _explained(broker, partition, records, now_ms)) or error from None
-    rewrite = await _read_through(broker, partition, records, header, now_ms)
+        raise (is_timestamp and await _explained(broker, context, partition, records, now_ms)) or error from None
+    rewrite = await _read_through(broker, context, partition, records, header, now_ms)
     if rewrite.is_compression_changed:
-        await broker.workers.run(rewrite.pack)
+        await context.wait(broker.workers.run(rewrite.pack))
     return rewrite.finish()
 
 
 async def _read_through(
-    broker: Broker, partition: Partition, records: Buffer, header: BatchHeader, now_ms: int
+    broker: Broker, context: RequestContext, partition: Partition, records: Buffer, header: BatchHeader, now_ms: int
 ) -> BatchRewrite:
-    """Every record, off the loop or in slices. Raises KafkaError."""
+    """Every record, off the loop or with pauses. Raises KafkaError."""
     settings = partition.log.settings
     rewrite = BatchRewrite(
         records,
@@ -150,15 +138,17 @@ async def _read_through(
         target=settings.target_compression,
         partition_name=str(partition.topic_partition),
     )
-    await broker.workers.run(rewrite.expand)
-    await broker.pauses.finish(rewrite.walk(now_ms), SLICE_RECORDS)
+    await context.wait(broker.workers.run(rewrite.expand))
+    await context.finish(rewrite.walk(now_ms))
     return rewrite
 
 
-async def _explained(broker: Broker, partition: Partition, records: Buffer, now_ms: int) -> KafkaError | None:
+async def _explained(
+    broker: Broker, context: RequestContext, partition: Partition, records: Buffer, now_ms: int
+) -> KafkaError | None:
     """The refusal of a header for its timestamps, as that of the records that have them (KIP-467), if they do."""
     try:
-        await _read_through(broker, partition, records, read_header(records), now_ms)
+        await _read_through(broker, context, partition, records, read_header(records), now_ms)
     except KafkaError as found:
         return found if found.record_errors else None
     return None
@@ -167,10 +157,11 @@ async def _explained(broker: Broker, partition: Partition, records: Buffer, now_
 class _Refusals:
     """What the partitions of one request are refused for, with a bound on the records that the answer names."""
 
-    def __init__(self, broker: Broker, context: RequestContext) -> None:
+    def __init__(self, broker: Broker, context: RequestContext, now_ms: int) -> None:
         self.unexplained: list[Unexplained] = []
         self._broker = broker
         self._context = context
+        self._now_ms = now_ms
         self._told = 0
 
     def result(self, place: int, topic: bytes, index: int, error: KafkaError, records: memoryview | None) -> Result:
@@ -181,15 +172,18 @@ class _Refusals:
             self.unexplained.append((place, partition, bytes(records)))
         return self._refused(topic, index, error, partition)
 
-    async def explain(self, results: list[Result], now_ms: int, answer: Act) -> Act:
+    async def explain(self, results: list[Result]) -> None:
         """Puts the records that are to blame in the place of what only a header was refused for."""
+        broker, context = self._broker, self._context
         for place, partition, batch in self.unexplained:
-            async with self._broker.rewrites:
-                found = await _explained(self._broker, partition, batch, now_ms)
+            await context.wait(broker.rewrites.acquire())
+            try:
+                found = await _explained(broker, context, partition, batch, self._now_ms)
+            finally:
+                broker.rewrites.release()
             if found is not None:
                 topic, index = results[place][:2]
                 results[place] = self._refused(topic, index, found, partition)
-        return answer
 
     def _refused(self, topic: bytes, index: int, error: KafkaError, partition: Partition) -> Result:
         """As `_failed`, for what the log refused: with where it begins, and the records that are to blame."""
@@ -205,7 +199,7 @@ def _zstd_refusal() -> KafkaError:
 
 
 def act_produce(
-    broker: Broker, context: RequestContext, frame: memoryview, position: int, prepared: Prepared | None = None
+    broker: Broker, context: RequestContext, frame: memoryview, position: int
 ) -> Answer | PendingResponse | None:
     """Versions 3-13. v3 record batches v2 (KIP-98), v5 log start offset, v7 zstd (KIP-110), v8 record errors (KIP-467),
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
@@ -220,64 +214,80 @@ def act_produce(
     try:
         transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version, MANY_ENTRIES)
     except ManyEntriesError:
-        return broker.prepare(context, _act_in_slices(broker, context, kept(frame), position), len(frame))
+        return context.answer_later(partial(_produce_pausing, broker, context, kept(frame), position))
     results: list[Result] = []
     waiting: list[tuple[int, Partition, Offset]] = []
     refusal = _refusal_of_all(context, acks, transactional_id)
     if refusal is not None:
         results = [_failed(topic, index, refusal) for topic, index, _ in entries]
         return encode_produce_response(version, context.correlation_id, results)
-    if broker.partitions.rewritten and prepared is None:
-        waiting_act = _prepare(broker, context, frame, position, entries)
-        if waiting_act is not None:
-            return broker.prepare(context, waiting_act, len(frame))
+    if broker.partitions.rewritten and _has_much_to_read(broker, entries, version):
+        return context.answer_later(partial(_produce_pausing, broker, context, kept(frame), position))
     repeated = _repeated(entries) if len(entries) > 1 else {}
     now_ms = broker.clock.now_ms()
-    refusals = _append(broker, context, entries, repeated, prepared, now_ms, results, waiting)
+    refusals = _append(broker, context, entries, repeated, None, now_ms, results, waiting)
     throttle_ms = context.throttle(len(frame))
     if acks == 0:
         _close_on_error(results)
         return None
     if refusals is not None and refusals.unexplained:
-        answer = partial(_answer, broker, context, results, waiting, timeout_ms, throttle_ms)
-        return broker.prepare(context, refusals.explain(results, now_ms, answer))
+        work = partial(_explain, broker, context, refusals, results, waiting, timeout_ms, throttle_ms)
+        return context.answer_later(work)
     if waiting:
-        return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
+        work = partial(_answer_when_flushed, broker, context, results, waiting, timeout_ms, throttle_ms)
+        return context.answer_later(work, may_produce_begin=True)
     return encode_produce_response(version, context.correlation_id, results, throttle_ms)
 
 
-async def _act_in_slices(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Act:
-    """As `act_produce`, for a request of many partitions: the connection begins no other meanwhile."""
+async def _produce_pausing(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | None:
+    """A request that is long to decode, to read or to append. `frame`: nobody else writes into it."""
+    results: list[Result] = []
+    waiting: list[tuple[int, Partition, Offset]] = []
+    size, memory = len(frame), context.connection.group.request_memory
+    memory.take(size)
+    try:
+        acks, timeout_ms, refusals = await _append_pausing(broker, context, frame, position, results, waiting)
+    finally:
+        del frame
+        memory.give_back(size)
+    if acks is None:
+        return encode_produce_response(context.api_version, context.correlation_id, results)
+    throttle_ms = context.throttle(size)
+    if acks == 0:
+        _close_on_error(results)
+        return None
+    return await _explain(broker, context, refusals, results, waiting, timeout_ms, throttle_ms)
+
+
+async def _append_pausing(
+    broker: Broker,
+    context: RequestContext,
+    frame: memoryview,
+    position: int,
+    results: list[Result],
+    waiting: list[tuple[int, Partition, Offset]],
+) -> tuple[int | None, int, _Refusals | None]:
+    """acks, or None where the request is refused as a whole; timeout in ms; what partitions are refused for."""
     version = context.api_version
-    decoding = decode_in_slices(ProduceRequest, version, frame, position)
-    request = await broker.pauses.finish(decoding, SLICE_ELEMENTS)
+    request = await context.finish(decode_pausing(ProduceRequest, version, frame, position))
     entries: Entries = []
     for topic in request.topic_data:
         name = bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.name.encode()
         for row in topic.partition_data:
             entries.append((name, row.index, cast("memoryview | None", row.records)))
-            await broker.pauses.pause()
-    results: list[Result] = []
-    waiting: list[tuple[int, Partition, Offset]] = []
+            await context.pause()
     refusal = _refusal_of_all(context, request.acks, request.transactional_id)
     if refusal is not None:
-        results = [_failed(topic, index, refusal) for topic, index, _ in entries]
-        return lambda: encode_produce_response(version, context.correlation_id, results)
+        results += [_failed(topic_name, index, refusal) for topic_name, index, _ in entries]
+        return None, request.timeout_ms, None
     prepared = await _rewrite_batches(broker, context, entries) if broker.partitions.rewritten else None
     repeated, now_ms = _repeated(entries), broker.clock.now_ms()
     refusals: _Refusals | None = None
-    for first in range(0, len(entries), ENTRIES_AT_ONCE):
-        some = entries[first : first + ENTRIES_AT_ONCE]
-        refusals = _append(broker, context, some, repeated, prepared, now_ms, results, waiting, refusals)
-        # an append takes 6 us, and 100 times as long where files are opened for it
-        await broker.pauses.pause(ENTRIES_AT_ONCE)
-    if refusals is not None and refusals.unexplained:
-        await refusals.explain(results, now_ms, lambda: None)
-    throttle_ms = context.throttle(len(frame))
-    if request.acks == 0:
-        _close_on_error(results)
-        return lambda: None
-    return partial(_answer, broker, context, results, waiting, request.timeout_ms, throttle_ms)
+    context.run_to_end()
+    for entry in entries:
+        refusals = _append(broker, context, [entry], repeated, prepared, now_ms, results, waiting, refusals)
+        await context.pause()
+    return request.acks, request.timeout_ms, refusals
 
 
 def _append(
@@ -309,7 +319,7 @@ def _append(
                 appended = partition.append(records, now_ms)
         except KafkaError as error:
             _count_failed(broker, error, records)
-            refusals = refusals or _Refusals(broker, context)
+            refusals = refusals or _Refusals(broker, context, now_ms)
             results.append(refusals.result(len(results), topic, index, error, records))
         except StorageFailedError:
             results.append(_storage_failed(broker, topic, index))
@@ -407,44 +417,34 @@ def _close_on_error(results: list[Result]) -> None:
             raise ProtocolError(f"produce with acks=0 to {topic!r}-{index} failed with error {code}")
 
 
-def _answer(
+async def _explain(
+    broker: Broker,
+    context: RequestContext,
+    refusals: _Refusals | None,
+    results: list[Result],
+    waiting: list[tuple[int, Partition, Offset]],
+    timeout_ms: int,
+    throttle_ms: int,
+) -> Answer:
+    if refusals is not None:
+        await refusals.explain(results)
+    context.connection.let_produce_begin()
+    return await _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
+
+
+async def _answer_when_flushed(
     broker: Broker,
     context: RequestContext,
     results: list[Result],
     waiting: list[tuple[int, Partition, Offset]],
     timeout_ms: int,
     throttle_ms: int,
-) -> Answer | PendingResponse:
-    if waiting:
-        return _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
+) -> Answer:
+    deadline_s = broker.loop.time() + max(0, timeout_ms) / 1000
+    for place, partition, end_offset in waiting:
+        try:
+            await context.wait(broker.flusher.wait(partition, end_offset), deadline_s)
+        except KafkaError as error:
+            topic, index = results[place][:2]
+            results[place] = _failed(topic, index, error)
     return encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms)
-
-
-def _answer_when_flushed(
-    broker: Broker,
-    context: RequestContext,
-    results: list[Result],
-    waiting: list[tuple[int, Partition, Offset]],
-    timeout_ms: int,
-    throttle_ms: int,
-) -> PendingResponse:
-    response = context.connection.reserve(may_produce_begin=True)
-
-    async def finish() -> None:
-        deadline = broker.loop.time() + max(0, timeout_ms) / 1000
-        for place, partition, end_offset in waiting:
-            error: KafkaError | None = None
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await broker.flusher.wait(partition, end_offset)
-            except TimeoutError:
-                error = kafka_error("REQUEST_TIMED_OUT")
-            except KafkaError as failure:
-                error = failure
-            if error is not None:
-                topic, index = results[place][:2]
-                results[place] = _failed(topic, index, error)
-        response.complete(encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms))
-
-    broker.spawn(finish())
-    return response

@@ -45,7 +45,7 @@ async def act_init_producer_id(
         return InitProducerIdResponse(throttle_time_ms=throttle_time_ms, producer_id=producer_id, producer_epoch=0)
 
     try:
-        producer_id = await broker.producer_ids.allocate()
+        producer_id = await context.wait(broker.producer_ids.allocate())
     except KafkaError as error:
         return refused(error.code)
     return InitProducerIdResponse(throttle_time_ms=throttle_time_ms, producer_id=producer_id, producer_epoch=0)

@@ -27,7 +27,8 @@ async def act_describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     """Versions 0-0. KIP-554. Credentials that Apache Kafka wrote are described as well. Ignored on purpose: nothing."""
     if context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        response = scram.describe_user_scram_credentials(broker.controller.unserved().scram_credentials(), request)
+        kept = broker.controller.unserved().scram_credentials()
+        response = await context.finish(scram.describe_user_scram_credentials(kept, request))
     else:
         code, message = CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
         response = DescribeUserScramCredentialsResponse(error_code=code, error_message=message)
@@ -46,7 +47,7 @@ async def act_alter_user_scram_credentials(
         return msgspec.structs.replace(scram.refused(request, error), throttle_time_ms=context.throttle())
 
     try:
-        response: AlterUserScramCredentialsResponse = await broker.controller.submit(request)
+        response: AlterUserScramCredentialsResponse = await context.wait(broker.controller.submit(request))
     except KafkaError as error:
         response = scram.refused(request, error)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

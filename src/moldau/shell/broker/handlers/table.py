@@ -7,8 +7,11 @@ from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 
 _PACKAGE = "moldau.shell.broker.handlers."
 _RAW = (ApiKey.PRODUCE, ApiKey.FETCH)
-_ENDING_WITH_CONNECTION = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
-"""They wait for other members of the group."""
+_ENDING_WITH_CONNECTION = (
+    *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP),  # they wait for other members of the group
+    # they wait, and change nothing
+    *(ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS),
+)
 
 # key, module, function
 _ROWS: tuple[tuple[ApiKey, str, str], ...] = (

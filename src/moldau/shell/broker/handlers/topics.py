@@ -59,7 +59,8 @@ async def act_create_topics(
     quota = context.mutation_quota(STRICT_CREATION_FROM)
     if allowed:
         try:
-            answer = await broker.create_topics(msgspec.structs.replace(request, topics=tuple(allowed)), quota)
+            forward = msgspec.structs.replace(request, topics=tuple(allowed))
+            answer = await context.wait(broker.create_topics(forward, quota))
             results = [*answer.topics, *results]
         except KafkaError as error:
             names = dict.fromkeys(topic.name for topic in allowed)
@@ -93,9 +94,8 @@ async def act_delete_topics(
     if allowed:
         names = tuple(state.name for state in allowed if state.name is not None)
         try:
-            answer = await broker.delete_topics(
-                msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names), quota
-            )
+            forward = msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names)
+            answer = await context.wait(broker.delete_topics(forward, quota))
             results = [*answer.responses, *results]
         except KafkaError as error:
             results = [

@@ -1,8 +1,7 @@
-"""One scrape: reads the values of the table from a running node, in slices, so that no client waits for it."""
+"""One scrape: reads the values of the table from a running node, with pauses, so that no client waits for it."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -32,11 +31,9 @@ from moldau.wire.protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from moldau.core.metadata.image import PartitionImage, TopicImage
     from moldau.core.replication.partition import Partition
+    from moldau.shell.network.pauses import Pauses
     from moldau.shell.node.status import NodeStatus
 
-SLICE_PARTITIONS = 100
-"""Partitions looked at, or listed, in one turn of the loop: about 1 ms."""
-SLICE_LEADERS = 2_000
 MAX_CLIENT_KINDS = 100
 
 _TRAFFIC = "kafka_server_brokertopicmetrics_"
@@ -71,7 +68,7 @@ async def collect(node: NodeStatus) -> bytes:
             out.add(name, 0)
         for name, key in FROM_TELEMETRY.items():
             out.add(name, node.telemetry.value(key))
-        await asyncio.sleep(0)
+        await node.broker.pauses.pause_long()
     return out.render()
 
 
@@ -212,7 +209,7 @@ class _Partitions:
 
     async def add(self) -> None:
         broker, out = self.broker, self.out
-        seen = listed_topics = 0
+        listed_topics = 0
         limit = broker.settings.moldau_metric_partitions
         for topic in list(broker.partitions.by_id.values()):
             traffic = Traffic()
@@ -221,9 +218,7 @@ class _Partitions:
             for index, partition in list(topic.partitions.items()):
                 traffic.add(partition)
                 self._count(partition, None if image is None else image.partitions.get(index))
-                seen += 1
-                if seen % SLICE_PARTITIONS == 0:
-                    await asyncio.sleep(0)
+                await broker.pauses.pause()
             self.total.add_all(traffic)
             if listed_topics < limit:
                 listed_topics += 1
@@ -376,7 +371,7 @@ async def add_controller(node: NodeStatus, out: Samples) -> None:
     image = broker.image
     brokers = list(image.brokers.values())
     topics = list(image.topics_by_id.values())
-    partitions, leaderless, not_preferred = await _leader_counts(topics)
+    partitions, leaderless, not_preferred = await _leader_counts(topics, broker.pauses)
     prefix = "kafka_controller_kafkacontroller_"
     active = sum(each.is_active for each in brokers)
     for name, value in (
@@ -423,14 +418,13 @@ async def add_controller(node: NodeStatus, out: Samples) -> None:
     out.add("redpanda_cluster_unavailable_partitions", leaderless)
 
 
-async def _leader_counts(topics: Iterable[TopicImage]) -> tuple[int, int, int]:
+async def _leader_counts(topics: Iterable[TopicImage], pauses: Pauses) -> tuple[int, int, int]:
     """Partitions; those without a leader; those that another than the first replica leads."""
     count = leaderless = not_preferred = 0
     for topic in topics:
         for partition in list(topic.partitions.values()):
             count += 1
-            if count % SLICE_LEADERS == 0:
-                await asyncio.sleep(0)
+            await pauses.pause()
             leaderless += partition.leader < 0
             not_preferred += bool(partition.replicas) and partition.leader != partition.replicas[0]
     return count, leaderless, not_preferred

@@ -1,4 +1,4 @@
-"""Consumer groups and their lag: read from the coordinators of this node, in slices.
+"""Consumer groups and their lag: read from the coordinators of this node, with pauses.
 
 A shard of `__consumer_offsets` that nobody has asked since the start is loaded by the first scrape, and shows from the
 next one on.
@@ -6,7 +6,6 @@ next one on.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from moldau.core.groups.state import GroupsState, OffsetsByPartition
     from moldau.shell.broker.role import Broker
 
-SLICE_OFFSETS = 100
 _PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
 
 
@@ -49,7 +47,6 @@ class _Totals:
         self._broker = broker
         self._out = out
         self._listed = 0
-        self._seen = 0
         self._limit = broker.settings.moldau_metric_partitions
 
     async def add(self, state: GroupsState) -> None:
@@ -72,9 +69,7 @@ class _Totals:
             offset_sum = lag_sum = 0
             for index, committed in list(partitions.items()):
                 self.offsets += 1
-                self._seen += 1
-                if self._seen % SLICE_OFFSETS == 0:
-                    await asyncio.sleep(0)
+                await self._broker.pauses.pause()
                 partition = None if hosted is None else hosted.partitions.get(index)
                 lag = 0 if partition is None else max(0, partition.high_watermark - committed.offset)
                 offset_sum += committed.offset

@@ -1,0 +1,25 @@
+"""What handlers ask the coordinator of a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.core.groups.refusals import refusal
+from moldau.core.groups.requests import GroupMessage, GroupRequest, GroupResponse
+from moldau.errors import ERROR_CODES
+from moldau.shell.network.context import RequestContext, Resource
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
+
+
+async def ask_group(
+    broker: Broker, context: RequestContext, operation: int, group_id: str, message: GroupMessage
+) -> GroupResponse:
+    """The answer of the group's coordinator, or the refusal of a client that may not do `operation` to the group."""
+    asked = GroupRequest(message, context.api_version, context.client_id, context.client_address)
+    if not context.authorize(operation, Resource.GROUP, group_id):
+        return refusal(asked, GROUP_AUTHORIZATION_FAILED)
+    return await context.wait(broker.coordinators.ask(group_id, asked))
