@@ -9,7 +9,7 @@ import msgspec
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, kafka_error
-from moldau.types import Offset, TopicPartition
+from moldau.types import TopicPartition
 from moldau.wire.protocol.consumer_protocol import assigned_partitions, subscribed_topics
 from moldau.wire.records.batch import read_header
 from moldau.wire.records.builder import RecordTuple, build_batch
@@ -114,7 +114,7 @@ async def append_records(
         broker.partition_appended(partition)
         if partition.waits_for_flush:
             broker.flusher.request(partition)
-            await broker.flusher.wait(partition, Offset(appended.last_offset + 1))
+        await broker.waits.wait_acknowledged(partition, appended.last_offset + 1, partition.leader_epoch)
         for number, (key, value, timestamp, headers) in enumerate(records):
             key_bytes = None if key is None else bytes(key)
             value_bytes = None if value is None else bytes(value)

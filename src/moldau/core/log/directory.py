@@ -313,7 +313,8 @@ class LogDirectory:
 
     def truncate(self, topic_partition: TopicPartition, offset: int, now_ms: int) -> None:
         """`Log.truncate_to`, which a crash may interrupt anywhere: no checkpoint ever says that what is cut is on the
-        disk, for a start would call it lost. Waits. Raises as a CheckpointPlan."""
+        disk, for a start would call it lost. Waits; while no flush of the log and no CheckpointPlan runs. Raises as a
+        CheckpointPlan."""
         log = self.logs[topic_partition]
         # a batch that reaches beyond the offset goes too, but none of an older segment
         floor = max((segment.base_offset for segment in log.segments if segment.base_offset <= offset), default=0)

@@ -39,7 +39,6 @@ class FlushPlan:
         "names_version",
         "sealed",
         "snapshot_offset",
-        "truncations",
     )
 
     def __init__(
@@ -52,7 +51,6 @@ class FlushPlan:
         sealed: list[Segment],
         end_offset: int,
         leader_epochs: bytes | None,
-        truncations: int,
     ) -> None:
         self._disk = disk
         self._directory = segments.directory
@@ -66,7 +64,6 @@ class FlushPlan:
         self.end_offset = end_offset
         self.names_version = segments.unflushed_names_version
         """Not None: files were made or renamed since the last flush, so the directory is flushed too."""
-        self.truncations = truncations
         self.snapshot_offset = -1
         """At a clean stop: the snapshot at the log end, of which no segment is named."""
 

@@ -10,13 +10,16 @@ UNKNOWN = (-1, -1)
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both strictly increasing. `is_dirty` until somebody saved `encode()`."""
+    """Entries (epoch, start offset), both strictly increasing. `is_dirty` until somebody saved `encode()`.
 
-    __slots__ = ("entries", "is_dirty", "latest_epoch")
+    `written_epoch`: the latest one of which the log holds a batch; `latest_epoch` may have begun and written nothing.
+    """
+
+    __slots__ = ("entries", "is_dirty", "latest_epoch", "written_epoch")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self.entries: list[tuple[int, int]] = entries or []
-        self.latest_epoch = self.entries[-1][0] if self.entries else -1
+        self.latest_epoch = self.written_epoch = self.entries[-1][0] if self.entries else -1
         self.is_dirty = False
 
     @classmethod
@@ -31,17 +34,25 @@ class LeaderEpochs:
     def encode(self) -> bytes:
         return encode_leader_epochs(self.entries)
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Epoch `epoch` writes from `start_offset` on. A known or older epoch changes nothing.
+    def begin(self, epoch: int, log_end_offset: int) -> None:
+        """A leader of `epoch` begins where the log ends. A known or older epoch changes nothing.
 
-        Entries of which nothing is left in the log (they begin at or after `start_offset`) go.
+        Entries of which nothing is left in the log (they begin at or after the log end) go. There is nothing to save
+        before the first batch of the epoch: a start forgets an epoch without batches.
         """
-        if epoch <= self.latest_epoch or epoch < 0:
+        if epoch <= self.latest_epoch:
             return
-        while self.entries and self.entries[-1][1] >= start_offset:
+        while self.entries and self.entries[-1][1] >= log_end_offset:
             self.entries.pop()
-        self.entries.append((epoch, start_offset))
-        self._changed()
+        self.entries.append((epoch, log_end_offset))
+        self.latest_epoch = epoch
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """The log holds a batch of `epoch` that begins at `start_offset`. A written or older epoch changes nothing."""
+        self.begin(epoch, start_offset)
+        if epoch > self.written_epoch:
+            self.written_epoch = epoch
+            self.is_dirty = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above `epoch`; UNKNOWN where Kafka answers -1, -1."""
@@ -107,4 +118,5 @@ class LeaderEpochs:
 
     def _changed(self) -> None:
         self.latest_epoch = self.entries[-1][0] if self.entries else -1
+        self.written_epoch = min(self.written_epoch, self.latest_epoch)
         self.is_dirty = True

@@ -45,7 +45,7 @@ from moldau.core.log.timestamp_search import (
     plan_timestamp_search,
 )
 from moldau.core.log.transaction_index import AbortedTransaction
-from moldau.errors import StorageFailedError, StorageFullError, kafka_error
+from moldau.errors import StorageFailedError, StorageFullError, invariant, kafka_error
 from moldau.ports import Disk
 from moldau.types import Buffer, TopicPartition, Uuid
 from moldau.wire.records.batch import (
@@ -99,7 +99,7 @@ class Log:
         self._segments = Segments(disk, directory, self.index_cache)
         self.update_settings(settings)
         self._last_flush_ms = 0
-        self._truncations = 0
+        self.is_flushing = False  # a plan of `unflushed` may be running in Workers
 
     @classmethod
     def open(
@@ -159,7 +159,6 @@ class Log:
     def _adopt(self, loaded: LoadedLog, now_ms: int) -> None:
         """Becomes what was read from the disk."""
         self._segments.adopt(loaded.segments, is_clean=loaded.is_clean)
-        self._truncations += 1
         self.leader_epochs = loaded.leader_epochs
         self.producer_state = loaded.producers
         self.log_end_offset = loaded.next_offset
@@ -331,7 +330,7 @@ class Log:
         leader_epoch: int,
     ) -> None:
         """The batch is written: the log now ends behind it."""
-        if leader_epoch > self.leader_epochs.latest_epoch:
+        if leader_epoch > self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         segment.append_entry(position, size, last_offset, max_timestamp_ms, self.settings.index_interval_bytes)
         self.log_end_offset = last_offset + 1
@@ -360,8 +359,10 @@ class Log:
         """Drops every batch that reaches to `offset` or beyond, and reads the last segment anew; waits for the disk.
 
         The end may come to lie below `offset` if that is inside a batch, never below the log start offset. Producer
-        state, leader epochs and recovery point go back with it.
+        state, leader epochs and recovery point go back with it. Only while no flush runs (`is_flushing`): that would
+        write the indexes and leader epochs of what is cut here.
         """
+        invariant(not self.is_flushing, f"{self.topic_partition} is truncated while it is flushed")
         if offset >= self.log_end_offset:
             # a leader that appended nothing noted its epoch at the log end, and the next leader never heard of it
             self.leader_epochs.truncate_from_end(self.log_end_offset)
@@ -494,12 +495,9 @@ class Log:
         """What the first read gives that met damage in a segment: work that finds out what can still be read; None if
         that is done already."""
         self.index_cache.drop(segment)
+        is_active = segment is self._segments.active
         repair = RepairRead(
-            segment,
-            self.settings.index_interval_bytes,
-            self.health,
-            self.may_have_holes,
-            is_active=segment is self._segments.active,
+            segment, self.settings.index_interval_bytes, self.health, self.may_have_holes, is_active=is_active
         )
         if not may_wait:
             return Read(None, repair)
@@ -544,10 +542,11 @@ class Log:
         return len(self.segments) > 1 and not self.segments[-2].is_index_saved
 
     def unflushed(self) -> FlushPlan | None:
-        """What is to be made durable now, None if nothing is; see FlushPlan."""
+        """What is to be made durable now, if anything; see FlushPlan. `mark_flushed` or `flush_failed` ends it."""
         sealed = self._segments.unsaved
         is_dirty = self.recovery_point < self.log_end_offset or self.leader_epochs.is_dirty
-        return self._plan(sealed) if sealed or is_dirty else None
+        self.is_flushing = is_dirty or bool(sealed)
+        return self._plan(sealed) if self.is_flushing else None
 
     def _plan(self, sealed: list[Segment]) -> FlushPlan:
         return FlushPlan(
@@ -558,18 +557,20 @@ class Log:
             sealed=sealed,
             end_offset=self.log_end_offset,
             leader_epochs=self.leader_epochs.encode() if self.leader_epochs.is_dirty else None,
-            truncations=self._truncations,
         )
 
     def mark_flushed(self, plan: FlushPlan, now_ms: int) -> None:
-        """`plan.run()` returned: its end offset is durable. A plan from before a truncation says nothing any more."""
+        """`plan.run()` returned: its end offset is durable."""
+        self.is_flushing = False
         self._last_flush_ms = now_ms
-        if plan.truncations != self._truncations:
-            return
         self.recovery_point = max(self.recovery_point, plan.end_offset)
         self._segments.mark_flushed(plan.sealed, plan.names_version)
         if plan.leader_epochs == self.leader_epochs.encode():
             self.leader_epochs.is_dirty = False
+
+    def flush_failed(self) -> None:
+        """`plan.run()` did not return, or was not called."""
+        self.is_flushing = False
 
     def close(self, now_ms: int) -> None:
         """Makes everything durable, with indexes and producer snapshot as Apache Kafka leaves them; waits.

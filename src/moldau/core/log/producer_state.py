@@ -87,7 +87,7 @@ class ProducerEntry:
 class ProducerState:
     """The producers of one log. `map_end_offset` is the offset up to which the log has been taken in."""
 
-    __slots__ = ("_open_transactions", "entries", "map_end_offset", "max_producer_ids")
+    __slots__ = ("_open_transactions", "entries", "first_unstable_offset", "map_end_offset", "max_producer_ids")
 
     def __init__(self, max_producer_ids: int) -> None:
         self.entries: OrderedDict[int, ProducerEntry] = OrderedDict()
@@ -95,6 +95,8 @@ class ProducerState:
         that went before: 4 ms each with 100,000.)"""
         self._open_transactions: dict[int, int] = {}
         """Producer id to first offset."""
+        self.first_unstable_offset = -1
+        """The first offset of the oldest open transaction, -1 if none is open."""
         self.map_end_offset = 0
         self.max_producer_ids = max_producer_ids
 
@@ -157,6 +159,8 @@ class ProducerState:
         entry.last_used_ms = now_ms
         if is_transactional and entry.transaction_first_offset < 0:
             self._open_transactions[producer_id] = entry.transaction_first_offset = last_offset - offset_delta
+            if self.first_unstable_offset < 0:
+                self.first_unstable_offset = entry.transaction_first_offset
         entry.packed = None
         if len(self.entries) > _MANY:
             entry.pack(producer_id)
@@ -183,17 +187,16 @@ class ProducerState:
                 entry.last_sequence = -1
         begun = entry.transaction_first_offset
         entry.packed = None
-        self._open_transactions.pop(producer_id, None)
+        if self._open_transactions.pop(producer_id, None) == self.first_unstable_offset:
+            self._find_first_unstable()
         entry.coordinator_epoch = coordinator_epoch
         entry.transaction_first_offset = -1
         entry.last_timestamp_ms = timestamp_ms
         entry.last_used_ms = now_ms
         return begun
 
-    @property
-    def first_unstable_offset(self) -> int:
-        """The first offset of the oldest open transaction, -1 if none is open."""
-        return min(self._open_transactions.values(), default=-1)
+    def _find_first_unstable(self) -> None:
+        self.first_unstable_offset = min(self._open_transactions.values(), default=-1)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets producers that wrote nothing for so long and have no open transaction, at most EXPIRY_SLICE of them;
@@ -215,6 +218,7 @@ class ProducerState:
     def clear(self, map_end_offset: int) -> None:
         self.entries.clear()
         self._open_transactions.clear()
+        self.first_unstable_offset = -1
         self.map_end_offset = map_end_offset
 
     def encode(self) -> bytes:
@@ -235,6 +239,7 @@ class ProducerState:
             for producer_id, entry in entries.items()
             if entry.transaction_first_offset >= 0
         }
+        self._find_first_unstable()
         self.map_end_offset = map_end_offset
 
     def _admit(self, producer_id: int, epoch: int, now_ms: int) -> ProducerEntry:

@@ -14,17 +14,18 @@ from collections.abc import Callable
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.divergence import truncation_offset
 from moldau.core.replication.steps import (
+    MOVED,
     Append,
-    Appended,
+    Copied,
     Event,
     FetchAnswered,
     FetchFailed,
     FetchFrom,
     Flushed,
-    HighWatermarkMoved,
     LogPosition,
     Output,
     ReplicationSettings,
+    SettingsChanged,
     Tick,
     Truncated,
     TruncateTo,
@@ -67,13 +68,13 @@ class Follower:
         match event:
             case FetchAnswered():
                 return self._answered(event)
-            case Appended() if self._state is _State.APPENDING:
+            case Copied() if self._state is _State.APPENDING:
                 self._end_at(event)
                 return (*self._advance(), *self._fetch())
             case Truncated() if self._state is _State.TRUNCATING:
                 self._end_at(event)
                 return (*self._lower(), *self._fetch())
-            case Flushed() if self._state is _State.FLUSHING:
+            case Flushed() | SettingsChanged() if self._state is _State.FLUSHING:
                 return self._fetch()
             case FetchFailed() if event.leader_epoch == self.leader_epoch:
                 self._state = _State.BACKING_OFF
@@ -113,7 +114,7 @@ class Follower:
             return (Append(event.records),)
         return (*self._advance(), *self._fetch())
 
-    def _end_at(self, event: Appended | Truncated) -> None:
+    def _end_at(self, event: Copied | Truncated) -> None:
         position = self.position
         position.log_end_offset, position.latest_epoch = event.log_end_offset, event.latest_epoch
         position.flushed_offset = min(position.flushed_offset, event.log_end_offset)
@@ -127,4 +128,4 @@ class Follower:
         if position.high_watermark <= position.log_end_offset:
             return ()
         position.high_watermark = position.log_end_offset
-        return (HighWatermarkMoved(Offset(position.high_watermark)),)
+        return MOVED

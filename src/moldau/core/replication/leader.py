@@ -21,7 +21,7 @@ import msgspec
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.divergence import check_leader_epoch
 from moldau.core.replication.steps import (
-    Appended,
+    MOVED,
     Event,
     FetchedUpTo,
     Flushed,
@@ -31,6 +31,7 @@ from moldau.core.replication.steps import (
     Output,
     ProposeIsr,
     ReplicationSettings,
+    SettingsChanged,
     Tick,
 )
 from moldau.errors import kafka_error
@@ -66,6 +67,21 @@ class _Proposal(msgspec.Struct):
 class Leader:
     """One leader epoch of one broker; made by replica."""
 
+    __slots__ = (
+        "_broker_epochs",
+        "_followers",
+        "_is_log_end_committed",
+        "_next_check_ms",
+        "_proposal",
+        "broker_id",
+        "epoch_start_offset",
+        "is_below_min_isr",
+        "leader_epoch",
+        "partition",
+        "position",
+        "settings",
+    )
+
     def __init__(
         self,
         broker_id: BrokerId,
@@ -85,6 +101,10 @@ class Leader:
         self._proposal: _Proposal | None = None
         self._followers: dict[int, _Follower] = {}
         self._next_check_ms = now_ms + settings.replica_lag_time_max_ms // 2
+        self.is_below_min_isr = False
+        """Fewer are in sync than `min.insync.replicas` asks for: acks=all is refused."""
+        self._is_log_end_committed = False
+        """The high watermark is the log end after each append: this replica is the only one, and waits for no flush."""
         self._follow_replicas(now_ms)
 
     def begin(self, now_ms: int) -> tuple[Output, ...]:
@@ -92,12 +112,21 @@ class Leader:
         self.position.latest_epoch = self.leader_epoch
         return (LeadershipBegan(self.leader_epoch), *self._advance(now_ms))
 
+    def appended(self, log_end_offset: int, now_ms: int) -> tuple[Output, ...]:
+        """The log ends here now. A call and no event, for it is part of every Produce."""
+        position = self.position
+        position.log_end_offset = log_end_offset
+        if self._is_log_end_committed:
+            position.high_watermark = log_end_offset
+            return MOVED
+        return self._advance(now_ms)
+
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
         match event:
-            case Appended():
-                self.position.log_end_offset, self.position.latest_epoch = event.log_end_offset, event.latest_epoch
-                return self._advance(now_ms)
             case Flushed():
+                return self._advance(now_ms)
+            case SettingsChanged():
+                self._follow_replicas(now_ms)
                 return self._advance(now_ms)
             case FetchedUpTo():
                 return self._fetched(event, now_ms)
@@ -138,7 +167,7 @@ class Leader:
 
     def check_append(self, acks: int) -> None:
         """Before an append with `acks`. Raises NOT_ENOUGH_REPLICAS (19)."""
-        if acks == -1 and len(self.partition.isr) < self.min_isr:
+        if acks == -1 and self.is_below_min_isr:
             raise kafka_error("NOT_ENOUGH_REPLICAS")
 
     def is_acknowledged(self, end_offset: int) -> bool:
@@ -167,9 +196,11 @@ class Leader:
             for replica in self.partition.replicas
             if replica != self.broker_id
         }
+        self.is_below_min_isr = len(self.partition.isr) < self.min_isr
+        self._is_log_end_committed = not (self._followers or self.is_below_min_isr or self.settings.waits_for_flush)
 
     def _advance(self, now_ms: int) -> tuple[Output, ...]:
-        if len(self.partition.isr) < self.min_isr:
+        if self.is_below_min_isr:
             return ()
         position = self.position
         lowest = position.flushed_offset if self.settings.waits_for_flush else position.log_end_offset

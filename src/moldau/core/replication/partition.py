@@ -1,26 +1,45 @@
-"""A partition as its leader sees it: the log, the leader epoch, the high watermark, and how far a reader may read.
+"""A partition on this broker: its log, and the replica (a step machine) that says how far a reader may read.
 
-High watermark rules on one node: it is the log end offset after every append, except where `flush.messages=1` asks
-that nothing counts before it is on the disk; then it is the offset up to which the log was flushed. It never goes
-back. A partition whose log failed is offline until a restart: every call raises KAFKA_STORAGE_ERROR (56).
+This is the driver of the machine, as far as one broker needs one: nothing fetches from another broker yet, so a replica
+that follows stands still, and its clients hear NOT_LEADER_OR_FOLLOWER. A partition whose log failed is offline until a
+restart: every call raises KAFKA_STORAGE_ERROR (56).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from moldau.core.log.log import Appended, AppendOrigin, Log
 from moldau.core.log.reading import HOLD_ANY, Read
 from moldau.core.log.transaction_index import AbortedTransaction
+from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.divergence import check_leader_epoch, diverging_epoch
-from moldau.errors import StorageFailedError, StorageFullError, invariant, kafka_error
+from moldau.core.replication.leader import Leader
+from moldau.core.replication.replica import Replica
+from moldau.core.replication.steps import (
+    Event,
+    Flushed,
+    HighWatermarkMoved,
+    LeadershipBegan,
+    LeadershipEnded,
+    LogPosition,
+    MetadataChanged,
+    ReplicationSettings,
+    SettingsChanged,
+)
+from moldau.errors import StorageFailedError, StorageFullError, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
 
 CONSUMER_REPLICA_ID = -1
+ACKS_ALL = -1
+NO_EPOCH = LeaderEpoch(-1)
 
 
 class Partition:
-    """Synchronous; used from the node's loop only. `number` is unique within the node: a cheap key for waits."""
+    """Synchronous; used from the node's loop only. `number` is unique within the node: a cheap key for waits.
+
+    `high_watermark`: the checkpointed one. Until `metadata_changed` nobody leads.
+    """
 
     __slots__ = (
         "_looked_for_aborted",
@@ -28,31 +47,43 @@ class Partition:
         "appended_records",
         "fetch_requests",
         "fetched_bytes",
-        "first_unstable_offset",
         "flush_messages",
-        "high_watermark",
         "is_deleted",
         "is_offline",
+        "leader",
         "leader_epoch",
-        "leader_id",
         "log",
         "may_have_aborted",
         "number",
+        "position",
         "produce_requests",
+        "replica",
         "topic_id",
         "topic_partition",
         "waits_for_flush",
     )
 
-    def __init__(self, log: Log, number: int, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> None:
+    def __init__(
+        self, log: Log, number: int, broker_id: BrokerId, settings: ReplicationSettings, high_watermark: int = 0
+    ) -> None:
         self.log = log
         self.number = number
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id: Uuid | None = log.topic_id
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+        self.position = LogPosition(
+            log.log_end_offset,
+            log.leader_epochs.latest_epoch,
+            log.recovery_point,
+            min(max(high_watermark, log.log_start_offset), log.log_end_offset),
+        )
+        """Of the replica: only looked at. The offsets are apart: what is in the log, on the disk, on all replicas."""
+        self.replica = Replica(broker_id, self.position, settings, self.end_offset_for_epoch)
+        self.leader: Leader | None = None
+        """What this broker is while it leads the partition."""
+        self.leader_epoch = NO_EPOCH
         self.is_offline = False
         self.is_deleted = False
+        """It is no partition of this broker any more."""
         self.appended_bytes = 0
         """Bytes appended since the start: who waits for bytes compares two looks."""
         self.appended_records = self.produce_requests = self.fetched_bytes = self.fetch_requests = 0
@@ -60,21 +91,62 @@ class Partition:
         self.may_have_aborted = True
         """False once the log was found without an aborted transaction: while none are served, none is added."""
         self._looked_for_aborted = False
-        self.first_unstable_offset = log.producer_state.first_unstable_offset
-        """Where the oldest open transaction of another broker begins, -1 for none: while none are served, it stays."""
         self.flush_messages = log.settings.flush_messages
-        self.waits_for_flush = self.flush_messages == 1
-        # what recovery found in the log is all there is: with one replica it counts as committed, once it is as durable
-        # as the topic asks
-        end_offset = max(log.recovery_point, log.log_start_offset) if self.waits_for_flush else log.log_end_offset
-        self.high_watermark = Offset(end_offset)
+        self.waits_for_flush = settings.waits_for_flush
+
+    # --- what happens to the replica ---
+
+    def metadata_changed(self, image: PartitionImage, broker_epochs: Mapping[int, int], now_ms: int) -> bool:
+        """The metadata says this of the partition now. True: what waits for the partition looks again."""
+        is_news = self._step(MetadataChanged(image, broker_epochs), now_ms)
+        role = self.replica.role
+        self.leader = role if isinstance(role, Leader) else None
+        self.leader_epoch = image.leader_epoch
+        return is_news
+
+    def settings_changed(self, settings: ReplicationSettings, now_ms: int) -> bool:
+        """As `metadata_changed`; after `log.update_settings`."""
+        self.flush_messages = self.log.settings.flush_messages
+        self.waits_for_flush = settings.waits_for_flush
+        return self._step(SettingsChanged(settings), now_ms)
+
+    def flushed(self, now_ms: int) -> bool:
+        """The log is on the disk up to its recovery point: gives whether the high watermark moved."""
+        return self._step(Flushed(self.log.recovery_point), now_ms)
+
+    def _step(self, event: Event, now_ms: int) -> bool:
+        is_news = False
+        for output in self.replica.step(event, now_ms):
+            match output:
+                case LeadershipBegan():
+                    self.log.leader_epochs.begin(output.leader_epoch, self.log.log_end_offset)
+                case HighWatermarkMoved() | LeadershipEnded():
+                    is_news = True
+        return is_news
+
+    # --- what requests ask ---
 
     @property
-    def last_stable_offset(self) -> Offset:
+    def high_watermark(self) -> Offset:
+        return Offset(self.position.high_watermark)
+
+    @property
+    def last_stable_offset(self) -> int:
         """Everything below is decided: the high watermark, or the begin of the oldest open transaction."""
-        if self.first_unstable_offset < 0:
-            return self.high_watermark
-        return Offset(min(self.high_watermark, max(self.first_unstable_offset, self.log.log_start_offset)))
+        high_watermark = self.position.high_watermark
+        log = self.log
+        first_unstable_offset = log.producer_state.first_unstable_offset
+        if first_unstable_offset < 0:
+            return high_watermark
+        return min(high_watermark, max(first_unstable_offset, log.log_start_offset))
+
+    def is_acknowledged(self, end_offset: int, leader_epoch: LeaderEpoch) -> bool:
+        """As Replica.is_acknowledged. Raises also 3 and 56: it will never be."""
+        if self.is_deleted:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+        if self.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+        return self.replica.is_acknowledged(end_offset, leader_epoch)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
         """Those with records in [offset, end). The first call reads the log's small files, the others look only at what
@@ -92,28 +164,28 @@ class Partition:
                 "KAFKA_STORAGE_ERROR", f"{self.topic_partition}: a damaged index of transactions"
             ) from None
 
-    def settings_changed(self) -> None:
-        """To be called after `log.update_settings`."""
-        self.flush_messages = self.log.settings.flush_messages
-        self.waits_for_flush = self.flush_messages == 1
-        if not self.waits_for_flush:
-            self._advance(Offset(self.log.log_end_offset))
-
     def append(
         self,
         batches: Buffer,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        acks: int = ACKS_ALL,
         are_records_checked: bool = False,
     ) -> Appended:
-        """Appends as leader. Raises KafkaError (56 where the disk is full), StorageFailedError: offline from now on."""
+        """Appends as leader. Raises KafkaError (6, 19; 56 where the disk is full), StorageFailedError: offline from now
+        on. Whether consumers may read it is for `position.high_watermark` to say."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
+        leader = self.leader
+        if leader is None:
+            raise kafka_error("NOT_LEADER_OR_FOLLOWER")
+        if leader.is_below_min_isr:
+            leader.check_append(acks)
         log = self.log
         try:
             appended = log.append(
                 batches,
-                leader_epoch=self.leader_epoch,
+                leader_epoch=leader.leader_epoch,
                 now_ms=now_ms,
                 origin=origin,
                 are_records_checked=are_records_checked,
@@ -126,34 +198,29 @@ class Partition:
         self.appended_bytes += len(batches)
         self.appended_records += appended.last_offset - appended.base_offset + 1
         self.produce_requests += 1
-        if not self.waits_for_flush:
-            self.high_watermark = Offset(log.log_end_offset)
+        leader.appended(log.log_end_offset, now_ms)
         return appended
 
-    def flushed_to(self, end_offset: Offset) -> bool:
-        """The log is on the disk up to `end_offset`: gives whether the high watermark moved."""
-        return self.waits_for_flush and self._advance(end_offset)
+    def check_leader(self, current_leader_epoch: int) -> None:
+        """Raises 74 and 75 (see divergence), and NOT_LEADER_OR_FOLLOWER where another broker leads, or none."""
+        if current_leader_epoch >= 0:
+            check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        if self.leader is None:
+            raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
-    def _advance(self, end_offset: Offset) -> bool:
-        if end_offset <= self.high_watermark:
-            return False
-        invariant(end_offset <= self.log.log_end_offset, "a high watermark past the log end")
-        self.high_watermark = end_offset
-        return True
-
-    def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """See divergence."""
-        check_leader_epoch(current_leader_epoch, self.leader_epoch)
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """See divergence: the one answer for whoever asks where an epoch ends."""
+        return self.log.end_offset_for_epoch(leader_epoch)
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> tuple[LeaderEpoch, Offset] | None:
         """See divergence."""
-        return diverging_epoch(self.log.end_offset_for_epoch(last_fetched_epoch), fetch_offset, last_fetched_epoch)
+        return diverging_epoch(self.end_offset_for_epoch(last_fetched_epoch), fetch_offset, last_fetched_epoch)
 
     def read(
         self,
         offset: int,
         max_bytes: int,
-        end_offset: Offset,
+        end_offset: int,
         *,
         at_least_one_batch: bool,
         held_bytes: int = HOLD_ANY,
@@ -170,9 +237,9 @@ class Partition:
             held_bytes=held_bytes,
         )
 
-    def read_bound(self, replica_id: int, is_read_committed: bool = False) -> Offset:
+    def read_bound(self, replica_id: int, is_read_committed: bool = False) -> int:
         """How far `replica_id` may read: consumers (-1) up to the high watermark, or to what is decided; debugging
         readers to the end."""
         if replica_id != CONSUMER_REPLICA_ID:
-            return Offset(self.log.log_end_offset)
-        return self.last_stable_offset if is_read_committed else self.high_watermark
+            return self.log.log_end_offset
+        return self.last_stable_offset if is_read_committed else self.position.high_watermark

@@ -5,7 +5,8 @@
 
 Deterministic, without callbacks or futures. A remote fault is an event and never an exception. The driver owns the log,
 the sockets and the clock: an output asks it to append, cut, fetch or propose, and the next event says what came of it.
-The outputs of one step build on each other: a fetch behind an append names the offset behind it.
+The outputs of one step build on each other: a fetch behind an append names the offset behind it. Only a leader's append
+is a call of its own (`Leader.appended`), and makes nothing: it is part of every Produce.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from moldau.core.replication.steps import (
     MetadataChanged,
     Output,
     ReplicationSettings,
+    SettingsChanged,
 )
 from moldau.errors import kafka_error
 from moldau.types import BrokerId, LeaderEpoch
@@ -33,6 +35,8 @@ class Replica:
 
     `end_offset_for_epoch`: of this replica's log, as `Log.end_offset_for_epoch`.
     """
+
+    __slots__ = ("_end_offset_for_epoch", "_partition", "broker_id", "position", "role", "settings")
 
     def __init__(
         self,
@@ -74,6 +78,10 @@ class Replica:
         if isinstance(event, Flushed):
             position = self.position
             position.flushed_offset = max(position.flushed_offset, min(event.end_offset, position.log_end_offset))
+        elif isinstance(event, SettingsChanged):
+            self.settings = event.settings
+            if self.role is not None:
+                self.role.settings = event.settings
         return () if self.role is None else self.role.step(event, now_ms)
 
     def next_deadline_ms(self) -> int | None:

@@ -6,6 +6,7 @@ See replica for the machine. An event reports what happened; an output is a requ
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -23,8 +24,15 @@ class MetadataChanged(msgspec.Struct, frozen=True):
     broker_epochs: Mapping[int, int]
 
 
-class Appended(msgspec.Struct, frozen=True):
-    """Batches are in the log of this replica: where it ends now, and the leader epoch of its last batch."""
+class SettingsChanged(msgspec.Struct, frozen=True):
+    """The settings of the topic are these now."""
+
+    settings: ReplicationSettings
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """To a follower: an Append was performed. Where the log ends now, and the leader epoch of its last batch. (That a
+    leader appended is no event, but a call: see Leader.appended.)"""
 
     log_end_offset: int
     latest_epoch: int
@@ -87,7 +95,16 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 Event = (
-    MetadataChanged | Appended | Flushed | FetchedUpTo | IsrAnswered | FetchAnswered | FetchFailed | Truncated | Tick
+    MetadataChanged
+    | SettingsChanged
+    | Copied
+    | Flushed
+    | FetchedUpTo
+    | IsrAnswered
+    | FetchAnswered
+    | FetchFailed
+    | Truncated
+    | Tick
 )
 
 # --- outputs ---
@@ -106,10 +123,8 @@ class LeadershipEnded(msgspec.Struct, frozen=True):
 
 
 class HighWatermarkMoved(msgspec.Struct, frozen=True):
-    """Consumers may read up to `offset`. It goes back only with a truncation below it, which only an unclean election
-    can cause."""
-
-    offset: Offset
+    """Consumers may read up to the high watermark of the position now. It goes back only with a truncation below it,
+    which only an unclean election can cause."""
 
 
 class ProposeIsr(msgspec.Struct, frozen=True):
@@ -128,7 +143,7 @@ class TruncateTo(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, frozen=True):
-    """Append the leader's batches as they are, then step with Appended, or FetchFailed where that was impossible."""
+    """Append the leader's batches as they are, then step with Copied, or FetchFailed where that was impossible."""
 
     records: Buffer
 
@@ -143,6 +158,9 @@ class FetchFrom(msgspec.Struct, frozen=True):
 
 
 Output = LeadershipBegan | LeadershipEnded | HighWatermarkMoved | ProposeIsr | TruncateTo | Append | FetchFrom
+
+MOVED: Final = (HighWatermarkMoved(),)
+"""What nearly every append gives: made once."""
 
 
 # --- what both roles know ---
@@ -161,7 +179,7 @@ class LogPosition(msgspec.Struct):
         if high_watermark <= self.high_watermark:
             return ()
         self.high_watermark = high_watermark
-        return (HighWatermarkMoved(Offset(high_watermark)),)
+        return MOVED
 
 
 class ReplicationSettings(msgspec.Struct, frozen=True):

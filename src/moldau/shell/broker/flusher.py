@@ -63,7 +63,7 @@ class Flusher:
                 log = partition.log
                 plan = log.unflushed()
                 if plan is None:
-                    self._flushed(partition)
+                    self._flushed(partition, self._broker.clock.now_ms())
                 else:
                     plans.append((partition, log, plan))
         if not plans:
@@ -97,15 +97,16 @@ class Flusher:
                 self._asked[partition.number] = partition
                 continue
             if partition.number in full:
+                log.flush_failed()
                 self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left in the log directory"))
                 self._broker.loop.call_later(FULL_RETRY_S, self.request, partition)
                 continue
             log.mark_flushed(plan, now_ms)
             self._broker.is_checkpoint_due = True
-            self._flushed(partition)
+            self._flushed(partition, now_ms)
 
-    def _flushed(self, partition: Partition) -> None:
-        if partition.flushed_to(Offset(partition.log.recovery_point)):
+    def _flushed(self, partition: Partition, now_ms: int) -> None:
+        if partition.flushed(now_ms):
             self._broker.partition_appended(partition)
         self._release(partition)
 

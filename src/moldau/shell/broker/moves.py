@@ -163,7 +163,6 @@ class ReplicaMoves:
                 future.target.cleaned_offsets[topic_partition] = old.cleaned_offsets[topic_partition]
             old.detach(topic_partition)
         partition.log = log
-        partition.settings_changed()
         broker.partitions.moved(partition, future.target)
         broker.log.info(
             "move", f"node {broker.node_id}: {topic_partition} lies in {future.target.path} now, {log.size_bytes} bytes"

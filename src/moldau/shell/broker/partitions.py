@@ -1,4 +1,4 @@
-"""The partitions that this broker leads: found by topic name or id, started and ended as the metadata says."""
+"""The partitions of which this broker has a replica: found by name or id, started and ended as the metadata says."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, TopicSettings, effective_topic_settings
+from moldau.core.controller.configs import min_insync_replicas
 from moldau.core.controller.requests import AssignDirectories
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage, ResourceType, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
+from moldau.core.replication.steps import ReplicationSettings
 from moldau.errors import KafkaError, MoldauError, StorageFailedError, StorageFullError, kafka_error
 from moldau.shell.broker.traffic import Traffic
-from moldau.types import ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid, uuid_to_text
+from moldau.types import ZERO_UUID, Offset, TopicPartition, Uuid, uuid_to_text
 from moldau.wire.records.compression import Compression, compression_from_name
 from moldau.wire.records.rewrite import TargetCompression
 
@@ -47,21 +49,22 @@ SLICE_PARTITIONS = 8
 class HostedTopic:
     """A topic with the partitions of it that are here."""
 
-    __slots__ = ("is_internal", "name", "offline", "partitions", "topic_id")
+    __slots__ = ("absent", "is_internal", "name", "partitions", "topic_id")
 
     def __init__(self, name: str, topic_id: Uuid) -> None:
         self.name = name
         self.topic_id = topic_id
         self.is_internal = name in INTERNAL_TOPICS
         self.partitions: dict[int, Partition] = {}
-        self.offline: dict[int, None] = {}
-        """Partitions of ours that have no log: their log directory could not be opened."""
+        self.absent: dict[int, str] = {}
+        """Partitions that the metadata names and that are not here, with the error that says why: they are on other
+        brokers (NOT_LEADER_OR_FOLLOWER), or their log directory could not be opened (KAFKA_STORAGE_ERROR)."""
 
     def find(self, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR."""
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         partition = self.partitions.get(index)
         if partition is None:
-            raise kafka_error("KAFKA_STORAGE_ERROR" if index in self.offline else "UNKNOWN_TOPIC_OR_PARTITION")
+            raise kafka_error(self.absent.get(index, "UNKNOWN_TOPIC_OR_PARTITION"))
         return partition
 
 
@@ -76,6 +79,8 @@ class Partitions:
         self.rewritten: dict[bytes, None] = {}
         """Ids of the topics whose produced records are read one by one, and perhaps compressed anew."""
         self._settings_of = LogSettingsByOverrides(broker.settings)
+        self._broker_epochs: dict[int, int] = {}
+        """Of the brokers that may be in sync (KIP-903)."""
         self.ended = Traffic()
         """What went through partitions that are deleted."""
         self._next_number = 0
@@ -98,7 +103,7 @@ class Partitions:
             yield from topic.partitions.values()
 
     def find(self, topic: str, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR."""
+        """As HostedTopic.find."""
         hosted = self.by_name.get(topic.encode())
         if hosted is None:
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
@@ -110,8 +115,12 @@ class Partitions:
         """Does what `delta` asks of this broker; `image` holds it already. More than a few new directories take some
         turns of the loop: see `wait_settled`."""
         self._inline = SLICE_PARTITIONS
+        if delta.brokers:
+            self._broker_epochs = {
+                broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.is_active
+            }
         for topic in delta.deleted_topics.values():
-            self._end(topic)
+            self._end_topic(topic)
         for topic_id, touched in delta.topics.items():
             if touched is None:
                 continue
@@ -132,8 +141,13 @@ class Partitions:
             self.by_id[topic_id] = self.by_name[topic.name.encode()] = hosted
             self._note_rewriting(hosted, self.log_settings(self._broker.image, topic.name))
         known = hosted.partitions.get(index)
-        if known is not None:
-            known.leader_id, known.leader_epoch = partition.leader, partition.leader_epoch
+        if self._broker.node_id not in partition.replicas:
+            if known is not None:
+                self._end(hosted, index)
+            hosted.absent[index] = "NOT_LEADER_OR_FOLLOWER"
+        elif known is not None:
+            if known.metadata_changed(partition, self._broker_epochs, self._broker.clock.now_ms()):
+                self._broker.partition_appended(known)
         elif TopicPartition(topic.name, index) in self.logs and not self._work:
             self._start(topic_id, index)
         else:
@@ -145,6 +159,8 @@ class Partitions:
         if topic is None or hosted is None or index in hosted.partitions:
             return
         topic_partition, partition = TopicPartition(topic.name, index), topic.partitions[index]
+        if self._broker.node_id not in partition.replicas:
+            return
         try:
             self._discard_other_topic(topic_partition, topic_id)
             if self._hold_for(topic_partition, partial(self._start, topic_id, index)):
@@ -153,17 +169,21 @@ class Partitions:
         except (StorageFullError, StorageFailedError) as error:
             message = f"{topic_partition} could not be started: {error}"
             self._broker.log.error("partition start", message, about=str(topic_partition))
-            hosted.offline[index] = None
+            hosted.absent[index] = "KAFKA_STORAGE_ERROR"
             if isinstance(error, StorageFailedError):
                 self._broker.directory_failed()
             else:
                 self._unstarted[topic_id, index] = None
             return
-        hosted.offline.pop(index, None)
+        hosted.absent.pop(index, None)
         self._next_number += 1
-        started = Partition(log, self._next_number, BrokerId(partition.leader), partition.leader_epoch)
+        directory = self.logs.directory_of(topic_partition)
+        noted = 0 if directory is None else directory.high_watermarks.get(topic_partition, 0)
+        settings = self._replication_settings(topic.name, log.settings)
+        started = Partition(log, self._next_number, self._broker.node_id, settings, noted)
+        started.metadata_changed(partition, self._broker_epochs, self._broker.clock.now_ms())
         hosted.partitions[index] = started
-        if started.high_watermark < log.log_end_offset:
+        if started.waits_for_flush and log.recovery_point < log.log_end_offset:
             self._broker.flusher.request(started)
 
     def start_again(self) -> None:
@@ -238,10 +258,9 @@ class Partitions:
         """Until what was recovered is as durable as its topics ask, so that the first client finds everything that was
         acknowledged below the high watermark. Where the disk refuses, the partition begins with what is durable."""
         for partition in list(self):
-            end_offset = Offset(partition.log.log_end_offset)
-            if partition.high_watermark < end_offset:
+            if partition.waits_for_flush:
                 with suppress(KafkaError):
-                    await self._broker.flusher.wait(partition, end_offset)
+                    await self._broker.flusher.wait(partition, Offset(partition.log.log_end_offset))
 
     def settle(self) -> None:
         """As `wait_settled`, at once: for a clean stop, which writes the checkpoints."""
@@ -327,7 +346,7 @@ class Partitions:
             self.tell_directories()
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        return {partition.topic_partition: partition.high_watermark for partition in self}
+        return {partition.topic_partition: partition.position.high_watermark for partition in self}
 
     async def close_logs(self) -> None:
         """A clean stop: every log durable and closed, in parallel; then checkpoints and the mark, in each directory
@@ -372,20 +391,25 @@ class Partitions:
         except StorageFailedError:
             broker.directory_failed()
 
-    def _end(self, topic: TopicImage) -> None:
+    def _end_topic(self, topic: TopicImage) -> None:
         hosted = self.by_id.pop(topic.topic_id, None)
         self.rewritten.pop(topic.topic_id, None)
         if hosted is None:
             return
         if self.by_name.get(topic.name.encode()) is hosted:
             del self.by_name[topic.name.encode()]
-        for partition in hosted.partitions.values():
-            partition.is_deleted = True
-            self.ended.add(partition)
-            self._broker.waits.changed(partition)
-            self._broker.flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
-            self._broker.touched.pop(partition.number, None)
-            self._do(partial(self._remove_log, partition.topic_partition))
+        for index in list(hosted.partitions):
+            self._end(hosted, index)
+
+    def _end(self, hosted: HostedTopic, index: int) -> None:
+        """This broker has no replica of the partition any more."""
+        partition = hosted.partitions.pop(index)
+        partition.is_deleted = True
+        self.ended.add(partition)
+        self._broker.waits.changed(partition)
+        self._broker.flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
+        self._broker.touched.pop(partition.number, None)
+        self._do(partial(self._remove_log, partition.topic_partition))
 
     def _note_rewriting(self, topic: HostedTopic, settings: LogSettings) -> None:
         is_read = (
@@ -406,12 +430,13 @@ class Partitions:
             if hosted is None:
                 continue
             settings = self.log_settings(self._broker.image, name)
+            replication = self._replication_settings(name, settings)
             self._note_rewriting(hosted, settings)
             for partition in hosted.partitions.values():
-                if partition.log.settings == settings:
+                if partition.log.settings == settings and partition.replica.settings == replication:
                     continue
                 partition.log.update_settings(settings)
-                partition.settings_changed()
+                partition.settings_changed(replication, self._broker.clock.now_ms())
                 # idle partitions are not looked at: what they still have in memory may be due by the new settings
                 self._broker.touched[partition.number] = partition
                 self._broker.waits.changed(partition)
@@ -419,6 +444,11 @@ class Partitions:
     def log_settings(self, image: MetadataImage, name: str) -> LogSettings:
         """What the log of a partition of topic `name` works by."""
         return self._settings_of(image.topic_configs(name))
+
+    def _replication_settings(self, name: str, settings: LogSettings) -> ReplicationSettings:
+        """What the replicas of topic `name` go by; `settings`: those of its logs."""
+        minimum = min_insync_replicas(self._broker.image, name, self._broker.settings)
+        return ReplicationSettings(min_insync_replicas=minimum, waits_for_flush=settings.flush_messages == 1)
 
 
 class LogSettingsByOverrides:

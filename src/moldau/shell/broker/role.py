@@ -284,5 +284,6 @@ class Broker:
     def check(self) -> None:
         """The cheap invariants, for tests."""
         for partition in self.partitions:
-            if not partition.last_stable_offset <= partition.high_watermark <= partition.log.log_end_offset:
+            position, end_offset = partition.position, partition.log.log_end_offset
+            if not partition.last_stable_offset <= position.high_watermark <= position.log_end_offset == end_offset:
                 raise InvariantError(f"{partition.topic_partition}: offsets out of order")

@@ -1,4 +1,4 @@
-"""Who waits for a partition: parked fetches, woken at most once per turn of the loop.
+"""Who waits for a partition: parked fetches, and appends with acks=all; woken at most once per turn of the loop.
 
 A turn that appends a hundred small batches to one partition wakes its long polls once, after the last of them.
 """
@@ -10,14 +10,34 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError
+from moldau.types import LeaderEpoch
 
 
 class Waiter(Protocol):
     """Something parked on partitions."""
 
     def partition_changed(self, partition: Partition) -> None:
-        """The high watermark of `partition` moved, or the partition went away or offline; once per turn."""
+        """The high watermark of `partition` moved, or it has another leader, went away or offline; once per turn."""
         ...
+
+
+class _Acknowledgement:
+    """An append with acks=all."""
+
+    def __init__(self, end_offset: int, leader_epoch: LeaderEpoch, reached: asyncio.Future[None]) -> None:
+        self._end_offset = end_offset
+        self._leader_epoch = leader_epoch
+        self._reached = reached
+
+    def partition_changed(self, partition: Partition) -> None:
+        if self._reached.done():
+            return
+        try:
+            if partition.is_acknowledged(self._end_offset, self._leader_epoch):
+                self._reached.set_result(None)
+        except KafkaError as error:
+            self._reached.set_exception(error)
 
 
 class PartitionWaits:
@@ -40,6 +60,20 @@ class PartitionWaits:
                 waiters.pop(waiter, None)
                 if not waiters:
                     del self.by_number[partition.number]
+
+    def wait_acknowledged(
+        self, partition: Partition, end_offset: int, leader_epoch: LeaderEpoch
+    ) -> asyncio.Future[None]:
+        """Done when all in-sync replicas have what this leader appended up to `end_offset`. Raises 3, 6, 20, 56, now or
+        then."""
+        reached: asyncio.Future[None] = self._loop.create_future()
+        if partition.is_acknowledged(end_offset, leader_epoch):
+            reached.set_result(None)
+        else:
+            waiter = _Acknowledgement(end_offset, leader_epoch, reached)
+            self.add((partition,), waiter)
+            reached.add_done_callback(lambda _: self.remove((partition,), waiter))
+        return reached
 
     def changed(self, partition: Partition) -> None:
         """To be called after each append, flush, truncation, deletion. Cheap when nobody waits."""

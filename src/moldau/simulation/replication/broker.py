@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from moldau.core.log.directory import LogDirectory
+from moldau.core.log.flush import FlushPlan
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.metadata.image import NO_LEADER
 from moldau.core.replication.divergence import check_leader_epoch, diverging_epoch
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
     Append,
-    Appended,
+    Copied,
     Event,
     FetchAnswered,
     FetchedUpTo,
@@ -63,6 +65,7 @@ CALL_TIMEOUT_MS = 500
 FETCH_WAIT_MS = 100
 HEARTBEAT_MS = 100
 FETCH_BYTES = 2_000
+FLUSH_MS = 30
 
 
 class _Wait(msgspec.Struct):
@@ -93,6 +96,10 @@ class BrokerProcess:
         self._parked: list[Callable[[], None]] = []
         self._tick_ms: int | None = None
         self._is_flush_due = False
+        self._truncation: int | None = None
+        """Where the log is cut when the flush that runs has ended."""
+        self._held: list[Event] = []
+        """What happens meanwhile: an output is performed before the next event."""
         self._random = Random(f"{self.world.seed}/{self.process.name}")
 
     # --- start and stop ---
@@ -166,7 +173,13 @@ class BrokerProcess:
 
     def step(self, event: Event) -> None:
         """One event, and all that follows from it."""
-        for output in self.replica.step(event, self.world.timeline.now_ms):
+        if self._truncation is not None:
+            self._held.append(event)
+            return
+        self._perform_all(self.replica.step(event, self.world.timeline.now_ms))
+
+    def _perform_all(self, outputs: tuple[Output, ...]) -> None:
+        for output in outputs:
             self._perform(output)
         self._answer_waits()
         deadline_ms = self.replica.next_deadline_ms()
@@ -182,10 +195,10 @@ class BrokerProcess:
         log, ledger = self.log, self.world.ledger
         match output:
             case LeadershipBegan():
-                log.leader_epochs.assign(output.leader_epoch, log.log_end_offset)
+                log.leader_epochs.begin(output.leader_epoch, log.log_end_offset)
                 ledger.leadership_began(self.name, output.leader_epoch, log)
             case HighWatermarkMoved():
-                ledger.high_watermark_moved(self.name, log, output.offset)
+                ledger.high_watermark_moved(self.name, log, self.replica.high_watermark)
                 self._wake()
             case ProposeIsr():
                 self._propose(output)
@@ -197,6 +210,9 @@ class BrokerProcess:
                 self._fetch(output)
 
     def _truncate(self, offset: int) -> None:
+        if self.log.is_flushing:
+            self._truncation = offset
+            return
         self.world.ledger.truncated(self.name, self.log, offset)
         self.directory.truncate(PARTITION, offset, self._wall_ms())
         self.step(Truncated(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
@@ -206,10 +222,10 @@ class BrokerProcess:
             self.log.append_copied(output.records, self._wall_ms())
         except ProtocolError as error:
             self.world.ledger.fail("replicas take what their leader has", f"{self.name}: {error}")
+        self.step(Copied(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
         self._appended()
 
     def _appended(self) -> None:
-        self.step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
         if self.world.replication_settings.waits_for_flush and not self._is_flush_due:
             self._is_flush_due = True
             self._after(1 + self._random.randrange(self.world.flush_delay_ms), self._flush)
@@ -242,12 +258,23 @@ class BrokerProcess:
         self._call(f"broker-{output.leader_id}", request, take)
 
     def _flush(self) -> None:
+        """Begins a flush, unless one runs. It takes time, as one in a thread does."""
         self._is_flush_due = False
-        plan = self.log.unflushed()
+        plan = None if self.log.is_flushing else self.log.unflushed()
         if plan is not None:
-            plan.run()
-            self.log.mark_flushed(plan, self._wall_ms())
-            self.step(Flushed(self.log.recovery_point))
+            self._after(1 + self._random.randrange(FLUSH_MS), partial(self._end_flush, plan))
+
+    def _end_flush(self, plan: FlushPlan) -> None:
+        plan.run()
+        self.log.mark_flushed(plan, self._wall_ms())
+        truncation, self._truncation = self._truncation, None
+        held, self._held = self._held, []
+        if truncation is not None:
+            self._truncate(truncation)
+        for event in (*held, Flushed(self.log.recovery_point)):
+            self.step(event)
+        if self.world.replication_settings.waits_for_flush:
+            self._flush()
 
     def _flush_now_and_then(self) -> None:
         self._after(self.world.flush_interval_ms, self._flush_now_and_then)
@@ -294,6 +321,7 @@ class BrokerProcess:
         if appended.is_duplicate:
             self._answer_waits()
         else:
+            self._perform_all(leader.appended(self.log.log_end_offset, self.world.timeline.now_ms))
             self._appended()
 
     def _answer_waits(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from moldau.core.log.directory import LogDirectory
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
-from moldau.errors import KafkaError, ProtocolError
+from moldau.errors import InvariantError, KafkaError, ProtocolError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from tests.unit.core.log.conftest import NOW_MS, Harness
@@ -54,7 +54,7 @@ def test_a_copied_batch_that_overlaps_the_log_is_refused(make_harness: Callable[
 def test_a_truncation_at_the_log_end_drops_an_epoch_that_wrote_nothing(harness: Harness) -> None:
     harness.epoch = 4
     harness.append(3)
-    harness.log.leader_epochs.assign(5, harness.log.log_end_offset)
+    harness.log.leader_epochs.begin(5, harness.log.log_end_offset)
     harness.log.truncate_to(3, NOW_MS)
     assert harness.log.leader_epochs.entries == [(4, 0)]
     assert harness.log.log_end_offset == 3
@@ -81,3 +81,26 @@ def test_no_crash_during_a_truncation_leaves_a_log_that_cannot_be_opened(harness
     after = LogDirectory.open(disk)
     (reopened,) = after.open_all(lambda _: LogSettings(), NOW_MS)
     assert reopened.log_end_offset == 4
+
+
+def test_no_log_is_truncated_while_a_flush_of_it_runs(make_harness: Callable[..., Harness]) -> None:
+    """The flush would write the indexes of segments that are gone, and call flushed what was cut."""
+    harness = make_harness(segment_bytes=300)
+    for _ in range(9):
+        harness.append(2)
+    plan = harness.log.unflushed()
+    assert plan is not None
+    with pytest.raises(InvariantError, match="while it is flushed"):
+        harness.log.truncate_to(5, NOW_MS)
+    plan.run()
+    harness.log.mark_flushed(plan, NOW_MS)
+    harness.log.truncate_to(5, NOW_MS)
+    assert harness.log.recovery_point == harness.log.log_end_offset == 4
+
+
+def test_after_a_flush_that_failed_the_log_may_be_truncated(harness: Harness) -> None:
+    harness.append(3)
+    assert harness.log.unflushed() is not None
+    harness.log.flush_failed()
+    harness.log.truncate_to(0, NOW_MS)
+    assert (harness.log.log_end_offset, harness.log.recovery_point) == (0, 0)

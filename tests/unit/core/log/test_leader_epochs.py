@@ -65,3 +65,23 @@ def test_it_is_dirty_only_after_a_change() -> None:
     assert not epochs.is_dirty
     epochs.truncate_from_start(12)
     assert epochs.is_dirty
+
+
+def test_an_epoch_that_begins_is_known_and_saved_with_its_first_batch() -> None:
+    epochs = LeaderEpochs([(2, 10)])
+    epochs.begin(4, 30)
+    assert (epochs.end_offset_for(4, 30), epochs.end_offset_for(3, 30)) == ((4, 30), (2, 30))
+    assert not epochs.is_dirty, "a start would forget the epoch: nothing is in the log"
+    epochs.begin(5, 30)
+    assert epochs.entries == [(2, 10), (5, 30)]
+    epochs.assign(5, 30)
+    assert epochs.is_dirty
+
+
+def test_an_epoch_that_began_and_was_truncated_may_be_written_later() -> None:
+    epochs = LeaderEpochs([(2, 10)])
+    epochs.begin(4, 30)
+    epochs.truncate_from_end(30)
+    epochs.is_dirty = False
+    epochs.assign(3, 30)
+    assert (epochs.entries, epochs.is_dirty) == ([(2, 10), (3, 30)], True)

@@ -271,17 +271,6 @@ def test_when_a_flush_is_due(make_harness) -> None:
     assert not log.is_flush_due(harness.now_ms)
 
 
-def test_a_plan_from_before_a_truncation_says_nothing(harness) -> None:
-    for _ in range(4):
-        harness.append(1)
-    plan = harness.log.unflushed()
-    plan.run()
-    harness.log.truncate_to(2, harness.now_ms)
-    harness.append(5)
-    harness.log.mark_flushed(plan, harness.now_ms)
-    assert harness.log.recovery_point == 0
-
-
 def test_a_closed_log_takes_nothing(harness) -> None:
     harness.append(1)
     harness.log.close(harness.now_ms)

@@ -7,7 +7,7 @@ from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
     Append,
-    Appended,
+    Copied,
     Event,
     FetchAnswered,
     FetchFailed,
@@ -18,6 +18,7 @@ from moldau.core.replication.steps import (
     MetadataChanged,
     Output,
     ReplicationSettings,
+    SettingsChanged,
     Tick,
     Truncated,
     TruncateTo,
@@ -58,13 +59,15 @@ def test_the_first_fetch_names_the_end_and_the_last_epoch_of_the_log() -> None:
 def test_what_was_fetched_is_appended_before_the_next_fetch() -> None:
     story = Story()
     assert story.step(FetchAnswered(5, 0, 3, b"batches")) == (Append(b"batches"),)
-    assert story.step(Appended(10, 5)) == (HighWatermarkMoved(Offset(3)), fetch(10, 5))
+    assert story.step(Copied(10, 5)) == (HighWatermarkMoved(), fetch(10, 5))
+    assert story.replica.high_watermark == 3
 
 
 def test_the_high_watermark_is_at_most_the_log_end() -> None:
     story = Story()
     story.step(FetchAnswered(5, 0, 99, b"batches"))
-    assert story.step(Appended(10, 5)) == (HighWatermarkMoved(Offset(10)), fetch(10, 5))
+    assert story.step(Copied(10, 5)) == (HighWatermarkMoved(), fetch(10, 5))
+    assert story.replica.high_watermark == 10
 
 
 def test_a_new_leader_that_knows_less_does_not_lower_the_high_watermark() -> None:
@@ -76,9 +79,16 @@ def test_a_new_leader_that_knows_less_does_not_lower_the_high_watermark() -> Non
 def test_with_flush_messages_1_the_next_fetch_waits_for_the_disk() -> None:
     story = Story(waits_for_flush=True)
     story.step(FetchAnswered(5, 0, 0, b"batches"))
-    assert story.step(Appended(10, 5)) == ()
+    assert story.step(Copied(10, 5)) == ()
     assert story.step(Flushed(9)) == ()
     assert story.step(Flushed(10)) == (fetch(10, 5),)
+
+
+def test_a_follower_that_need_not_flush_any_more_fetches_on() -> None:
+    story = Story(waits_for_flush=True)
+    story.step(FetchAnswered(5, 0, 0, b"batches"))
+    assert story.step(Copied(10, 5)) == ()
+    assert story.step(SettingsChanged(ReplicationSettings())) == (fetch(10, 5),)
 
 
 def test_the_log_is_cut_where_it_parts_and_not_at_the_high_watermark() -> None:
@@ -99,7 +109,8 @@ def test_an_epoch_that_wrote_nothing_is_cut_off_too() -> None:
 def test_after_an_unclean_election_the_high_watermark_goes_back_with_the_log() -> None:
     story = Story((4, 0), end=10, high_watermark=9)
     story.step(FetchAnswered(5, 10, 3, b"", (4, 6)))
-    assert story.step(Truncated(6, 4)) == (HighWatermarkMoved(Offset(6)), fetch(6, 4))
+    assert story.step(Truncated(6, 4)) == (HighWatermarkMoved(), fetch(6, 4))
+    assert story.replica.high_watermark == 6
 
 
 def test_an_answer_to_an_old_fetch_is_dropped() -> None:

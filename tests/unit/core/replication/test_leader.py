@@ -8,12 +8,11 @@ import pytest
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
-    Appended,
+    MOVED,
     Event,
     FetchedUpTo,
     FetchFrom,
     Flushed,
-    HighWatermarkMoved,
     IsrAnswered,
     LeadershipBegan,
     LeadershipEnded,
@@ -22,6 +21,7 @@ from moldau.core.replication.steps import (
     Output,
     ProposeIsr,
     ReplicationSettings,
+    SettingsChanged,
     Tick,
 )
 from moldau.errors import KafkaError
@@ -51,7 +51,7 @@ class Story:
         return self.step(MetadataChanged(partition, epochs))
 
     def append(self, end: int) -> tuple[Output, ...]:
-        return self.step(Appended(end, 5))
+        return self.replica.leader.appended(end, self.now_ms)
 
     def fetched(self, replica: int, offset: int, broker_epoch: int | None = None) -> tuple[Output, ...]:
         return self.step(FetchedUpTo(replica, broker_epoch or EPOCHS[replica], 5, offset))
@@ -77,8 +77,8 @@ def test_the_high_watermark_is_the_smallest_log_end_of_the_in_sync_replicas() ->
     story = Story()
     story.append(10)
     assert story.fetched(2, 10) == ()
-    assert story.fetched(3, 4) == (HighWatermarkMoved(Offset(4)),)
-    assert story.fetched(3, 10) == (HighWatermarkMoved(Offset(10)),)
+    assert (story.fetched(3, 4), story.high_watermark) == (MOVED, 4)
+    assert (story.fetched(3, 10), story.high_watermark) == (MOVED, 10)
 
 
 def test_the_high_watermark_never_goes_back() -> None:
@@ -92,7 +92,7 @@ def test_the_high_watermark_never_goes_back() -> None:
 def test_a_new_leader_waits_for_each_in_sync_replica() -> None:
     story = Story(with_isr(1, 2), end=10, high_watermark=6)
     assert story.high_watermark == 6
-    assert story.fetched(2, 10) == (HighWatermarkMoved(Offset(10)),)
+    assert (story.fetched(2, 10), story.high_watermark) == (MOVED, 10)
 
 
 def test_the_only_in_sync_replica_has_everything_committed() -> None:
@@ -109,7 +109,34 @@ def test_with_flush_messages_1_what_is_not_on_the_disk_does_not_count() -> None:
     story = Story(with_isr(1, 2), waits_for_flush=True)
     story.append(10)
     assert story.fetched(2, 10) == ()
-    assert story.step(Flushed(8)) == (HighWatermarkMoved(Offset(8)),)
+    assert (story.step(Flushed(8)), story.high_watermark) == (MOVED, 8)
+
+
+def test_the_only_replica_commits_what_it_appends_and_makes_nothing_for_it() -> None:
+    story = Story(PartitionImage((1,), (1,), BrokerId(1), LeaderEpoch(5), 10))
+    assert story.append(3) is MOVED
+    assert story.high_watermark == 3
+
+
+def test_settings_act_from_the_next_step_on() -> None:
+    story = Story(PartitionImage((1,), (1,), BrokerId(1), LeaderEpoch(5), 10), waits_for_flush=True)
+    story.append(3)
+    assert story.high_watermark == 0
+    settings = msgspec.structs.replace(story.replica.settings, waits_for_flush=False)
+    assert (story.step(SettingsChanged(settings)), story.high_watermark) == (MOVED, 3)
+    assert story.append(5) is MOVED
+    story.step(SettingsChanged(msgspec.structs.replace(settings, waits_for_flush=True)))
+    assert (story.append(8), story.high_watermark) == ((), 5)
+
+
+def test_a_higher_min_insync_replicas_stops_the_high_watermark() -> None:
+    story = Story(with_isr(1, 2), min_insync_replicas=1)
+    story.step(SettingsChanged(msgspec.structs.replace(story.replica.settings, min_insync_replicas=3)))
+    story.append(4)
+    assert story.fetched(2, 4) == ()
+    with pytest.raises(KafkaError) as error:
+        story.replica.leader.check_append(-1)
+    assert error.value.name == "NOT_ENOUGH_REPLICAS"
 
 
 def test_a_follower_joins_at_the_high_watermark_and_the_start_of_the_epoch() -> None:
@@ -126,7 +153,7 @@ def test_a_replica_that_is_being_added_holds_the_high_watermark_back() -> None:
     story.append(20)
     assert story.fetched(2, 20) == ()
     assert story.step(IsrAnswered(10, with_isr(1, 2, 3, partition_epoch=11))) == ()
-    assert story.fetched(3, 20) == (HighWatermarkMoved(Offset(20)),)
+    assert (story.fetched(3, 20), story.high_watermark) == (MOVED, 20)
 
 
 def test_a_restarted_follower_does_not_join_before_its_new_epoch_is_known() -> None:
@@ -155,7 +182,7 @@ def test_a_follower_behind_for_too_long_leaves_once_the_controller_agrees() -> N
     story.now_ms = 1_400
     assert story.step(Tick()) == (proposal(1, 2),)
     assert story.high_watermark == 0, "the one that is being removed still counts"
-    assert story.step(IsrAnswered(10, with_isr(1, 2, partition_epoch=11))) == (HighWatermarkMoved(Offset(10)),)
+    assert (story.step(IsrAnswered(10, with_isr(1, 2, partition_epoch=11))), story.high_watermark) == (MOVED, 10)
 
 
 def test_a_follower_at_the_log_end_stays_however_long_it_is_silent() -> None:
@@ -201,10 +228,10 @@ def test_a_proposal_for_an_old_partition_epoch_waits_for_the_metadata() -> None:
     story.fetched(3, 10)
     story.step(IsrAnswered(10, None, "INVALID_UPDATE_VERSION"))
     assert story.replica.next_deadline_ms() is None
-    assert story.fetched(2, 10) == (HighWatermarkMoved(Offset(10)),)
+    assert (story.fetched(2, 10), story.high_watermark) == (MOVED, 10)
     story.append(20)
     assert story.fetched(2, 20) == ()
-    assert story.metadata(with_isr(1, 2, partition_epoch=12), {1: 101, 2: 102}) == (HighWatermarkMoved(Offset(20)),)
+    assert (story.metadata(with_isr(1, 2, partition_epoch=12), {1: 101, 2: 102}), story.high_watermark) == (MOVED, 20)
 
 
 def test_acks_all_needs_enough_in_sync_replicas_before_and_after_the_append() -> None:

@@ -1,12 +1,15 @@
-"""The leader's side of a partition: epochs, the high watermark, what a reader may see."""
+"""A partition on its broker: epochs, the high watermark, what a reader may see, who the replicas are."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
+from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.partition import Partition
+from moldau.core.replication.steps import ReplicationSettings
 from moldau.errors import KafkaError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.types import BrokerId, LeaderEpoch, TopicPartition, Uuid
@@ -15,7 +18,13 @@ from moldau.wire.records.builder import build_batch
 NOW_MS = 1_800_000_000_000
 
 
-def open_partition(disk: MemoryDisk | None = None, epoch: int = 3, **settings: int) -> Partition:
+ALONE = PartitionImage((1,), (1,), BrokerId(1), LeaderEpoch(3), 0)
+TWO = PartitionImage((1, 2), (1, 2), BrokerId(1), LeaderEpoch(3), 0)
+
+
+def open_partition(
+    disk: MemoryDisk | None = None, image: PartitionImage = ALONE, high_watermark: int = 0, **settings: int
+) -> Partition:
     log = Log.open(
         disk or MemoryDisk(),
         "t-0",
@@ -24,7 +33,17 @@ def open_partition(disk: MemoryDisk | None = None, epoch: int = 3, **settings: i
         LogSettings(**settings),
         now_ms=NOW_MS,
     )
-    return Partition(log, 1, BrokerId(1), LeaderEpoch(epoch))
+    partition = Partition(log, 1, BrokerId(1), replication(log.settings), high_watermark)
+    partition.metadata_changed(image, {}, NOW_MS)
+    return partition
+
+
+def replication(settings: LogSettings, min_insync_replicas: int = 1) -> ReplicationSettings:
+    return ReplicationSettings(min_insync_replicas, waits_for_flush=settings.flush_messages == 1)
+
+
+def lead(partition: Partition, epoch: int) -> None:
+    partition.metadata_changed(msgspec.structs.replace(ALONE, leader_epoch=epoch, partition_epoch=epoch), {}, NOW_MS)
 
 
 def batch(count: int = 1) -> bytearray:
@@ -51,9 +70,9 @@ def test_with_flush_messages_1_it_waits_for_the_flush_and_never_goes_back() -> N
     partition.append(batch(), NOW_MS)
     plan.run()
     partition.log.mark_flushed(plan, NOW_MS)
-    assert partition.flushed_to(partition.log.recovery_point)
+    assert partition.flushed(NOW_MS)
     assert partition.high_watermark == 2
-    assert not partition.flushed_to(partition.log.recovery_point)
+    assert not partition.flushed(NOW_MS)
     assert partition.high_watermark == 2
 
 
@@ -61,7 +80,7 @@ def test_turning_flush_messages_off_moves_it_to_the_end() -> None:
     partition = open_partition(flush_messages=1)
     partition.append(batch(2), NOW_MS)
     partition.log.update_settings(LogSettings())
-    partition.settings_changed()
+    assert partition.settings_changed(replication(LogSettings()), NOW_MS)
     assert partition.high_watermark == 2
 
 
@@ -79,17 +98,17 @@ def test_after_a_restart_only_what_was_flushed_counts_where_flushing_was_promise
 def test_another_leader_epoch_is_fenced(asked: int, code: int | None) -> None:
     partition = open_partition()
     if code is None:
-        partition.check_leader_epoch(asked)
+        partition.check_leader(asked)
         return
     with pytest.raises(KafkaError) as error:
-        partition.check_leader_epoch(asked)
+        partition.check_leader(asked)
     assert code_of(error) == code
 
 
 def test_a_reader_of_another_history_is_told_where_it_diverges() -> None:
-    partition = open_partition(epoch=3)
+    partition = open_partition()
     partition.append(batch(5), NOW_MS)
-    partition.leader_epoch = LeaderEpoch(7)
+    lead(partition, 7)
     partition.append(batch(5), NOW_MS)
     assert partition.diverging_epoch(5, 3) is None
     assert partition.diverging_epoch(6, 3) == (3, 5)
@@ -98,6 +117,78 @@ def test_a_reader_of_another_history_is_told_where_it_diverges() -> None:
     with pytest.raises(KafkaError) as error:
         partition.diverging_epoch(10, 8)
     assert code_of(error) == 1
+
+
+def test_an_epoch_is_known_when_its_leader_begins() -> None:
+    partition = open_partition()
+    partition.append(batch(5), NOW_MS)
+    lead(partition, 7)
+    assert partition.end_offset_for_epoch(7) == (7, 5)
+    assert partition.end_offset_for_epoch(5) == (3, 5)
+    assert partition.diverging_epoch(5, 7) is None
+    assert partition.diverging_epoch(6, 7) == (7, 5)
+
+
+def test_what_begins_and_writes_nothing_is_nothing_to_flush() -> None:
+    partition = open_partition()
+    assert partition.log.unflushed() is None
+    partition.append(batch(), NOW_MS)
+    assert partition.log.leader_epochs.is_dirty
+
+
+def test_without_all_in_sync_replicas_the_high_watermark_is_the_checkpointed_one() -> None:
+    disk = MemoryDisk()
+    open_partition(disk).append(batch(5), NOW_MS)
+    disk.crash_process()
+    partition = open_partition(disk, TWO, high_watermark=3)
+    assert (partition.log.log_end_offset, partition.high_watermark) == (5, 3)
+    partition.append(batch(), NOW_MS, acks=1)
+    assert partition.high_watermark == 3
+    assert not partition.is_acknowledged(6, LeaderEpoch(3))
+    alone = msgspec.structs.replace(TWO, isr=(1,), partition_epoch=1)
+    assert partition.metadata_changed(alone, {}, NOW_MS)
+    assert partition.high_watermark == 6
+    assert partition.is_acknowledged(6, LeaderEpoch(3))
+
+
+@pytest.mark.parametrize(("noted", "expected"), [(-1, 0), (0, 0), (9, 2)])
+def test_a_checkpointed_high_watermark_counts_only_inside_the_log(noted: int, expected: int) -> None:
+    disk = MemoryDisk()
+    open_partition(disk).append(batch(2), NOW_MS)
+    disk.crash_process()
+    assert open_partition(disk, TWO, high_watermark=noted).high_watermark == expected
+
+
+def test_who_does_not_lead_appends_nothing() -> None:
+    partition = open_partition(image=msgspec.structs.replace(TWO, leader=BrokerId(2)))
+    for act in (lambda: partition.append(batch(), NOW_MS), lambda: partition.check_leader(-1)):
+        with pytest.raises(KafkaError) as error:
+            act()
+        assert code_of(error) == 6
+    with pytest.raises(KafkaError) as fenced:
+        partition.check_leader(2)
+    assert code_of(fenced) == 74
+    assert partition.log.log_end_offset == 0
+
+
+def test_below_min_insync_replicas_only_acks_all_is_refused() -> None:
+    partition = open_partition(image=msgspec.structs.replace(TWO, isr=(1,)))
+    partition.settings_changed(replication(LogSettings(), min_insync_replicas=2), NOW_MS)
+    with pytest.raises(KafkaError) as error:
+        partition.append(batch(), NOW_MS)
+    assert code_of(error) == 19
+    partition.append(batch(), NOW_MS, acks=1)
+    assert (partition.log.log_end_offset, partition.high_watermark) == (1, 0)
+
+
+def test_an_append_of_a_leader_that_was_replaced_is_never_acknowledged() -> None:
+    partition = open_partition(image=TWO)
+    partition.append(batch(), NOW_MS)
+    newer = msgspec.structs.replace(TWO, leader_epoch=LeaderEpoch(4), partition_epoch=1)
+    assert partition.metadata_changed(newer, {}, NOW_MS), "what waits looks again"
+    with pytest.raises(KafkaError) as error:
+        partition.is_acknowledged(1, LeaderEpoch(3))
+    assert code_of(error) == 6
 
 
 def test_consumers_see_the_high_watermark_and_debugging_readers_the_end() -> None:

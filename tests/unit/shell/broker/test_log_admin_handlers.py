@@ -22,6 +22,7 @@ from moldau.wire.protocol.messages.leader_epochs import (
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from moldau.wire.records.builder import build_batch
+from tests.unit.shell.broker.test_replicas import change
 
 pytestmark = pytest.mark.asyncio
 
@@ -128,12 +129,11 @@ async def test_an_epoch_ends_where_the_log_ends_until_another_begins(start_node:
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
-    partition = node.node.broker.partitions.find("t", 0)
-    partition.leader_epoch = 2
+    change(node, leader_epoch=2)
     assert await epoch_end(client, 2) == (0, 2, 0)
     assert await epoch_end(client, 0) == (0, 0, 0)
     await append(client, 3)
-    partition.leader_epoch = 5
+    change(node, leader_epoch=5)
     assert await epoch_end(client, 2) == (0, 2, 3)
     assert await epoch_end(client, 4) == (0, 2, 3)
     assert await epoch_end(client, 5) == (0, 5, 3)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moldau.core.log.log import Log
 from moldau.errors import MoldauError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
@@ -280,6 +281,11 @@ async def test_a_partition_moves_while_it_is_written(start_node: Any, how: str) 
     assert [name for name in source.list_directory("") if name.startswith("t-0")] == []
 
 
+def written_epochs(log: Log) -> list[tuple[int, int]]:
+    """Without the one that begins at a start."""
+    return [entry for entry in log.leader_epochs.entries if entry[1] < log.log_end_offset]
+
+
 async def test_a_moved_partition_keeps_its_start_its_producers_and_its_epochs(start_node: Any) -> None:
     disks = MemoryDisk(), MemoryDisk()
     node = await start_node(disk=disks[0], further_disks=disks[1:])
@@ -293,19 +299,14 @@ async def test_a_moved_partition_keeps_its_start_its_producers_and_its_epochs(st
         await client.ask(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, topic_data=data))
     log = node.node.broker.partitions.find("t", 0).log
     log.advance_log_start_offset(2)
-    before = (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries, sorted(log.producer_state.entries))
+    before = (log.log_start_offset, log.log_end_offset, written_epochs(log), sorted(log.producer_state.entries))
     new = "/disk1" if await path_of(client, 0) == "/disk0" else "/disk0"
     assert await alter(client, new, 0) == [0]
     await node.turns(50)
     assert await path_of(client, 0) == new
     for how in ("moved", "stopped"):
         log = node.node.broker.partitions.find("t", 0).log
-        after = (
-            log.log_start_offset,
-            log.log_end_offset,
-            log.leader_epochs.entries,
-            sorted(log.producer_state.entries),
-        )
+        after = (log.log_start_offset, log.log_end_offset, written_epochs(log), sorted(log.producer_state.entries))
         assert after == before, how
         if how == "moved":
             await node.node.stop()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 HIGH_WATERMARK = -1
+NOT_ASKED = -1
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 Result = tuple[int, int]
@@ -70,7 +71,7 @@ def _delete_one(
 
 
 def _deletable_partition(broker: Broker, context: RequestContext, topic: str, index: int) -> Partition:
-    """Raises what a partition whose records may not be deleted gets: 29, 3, 17, 56."""
+    """Raises what a partition whose records may not be deleted gets: 29, 3, 17, 56, 6."""
     if not context.authorize(Operation.DELETE, Resource.TOPIC, topic):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     partition = broker.partitions.find(topic, index)
@@ -78,6 +79,7 @@ def _deletable_partition(broker: Broker, context: RequestContext, topic: str, in
         raise kafka_error("INVALID_TOPIC_EXCEPTION", "only the broker deletes records of an internal topic")
     if partition.is_offline:
         raise kafka_error("KAFKA_STORAGE_ERROR")
+    partition.check_leader(NOT_ASKED)
     return partition
 
 

@@ -294,7 +294,7 @@ class ParkedFetch:
         """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
         partition = self._readable_partition(entry)
         _, _, current_leader_epoch, offset, last_fetched_epoch, _, partition_max_bytes = entry
-        partition.check_leader_epoch(current_leader_epoch)
+        partition.check_leader(current_leader_epoch)
         if partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         if partition_max_bytes < 0:
@@ -337,7 +337,7 @@ class ParkedFetch:
                 raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
         partition = hosted.partitions.get(entry[1]) or hosted.find(entry[1])
         if self.replica_id >= 0:
-            # the one replica is ourselves: nobody else is in the assignment
+            # no broker follows another one yet
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
         return partition
 
@@ -350,7 +350,7 @@ class ParkedFetch:
         aborted: AbortedTransactions | None,
     ) -> FetchResult:
         partition.fetch_requests += 1
-        high_watermark = partition.high_watermark
+        high_watermark = partition.position.high_watermark
         log_start_offset = partition.log.log_start_offset
         return (
             entry[0],
@@ -417,7 +417,8 @@ class ParkedFetch:
         appended_bytes = partition.appended_bytes
         self._gathered += appended_bytes - self._seen.get(partition.number, appended_bytes)
         self._seen[partition.number] = appended_bytes
-        if self._gathered >= self.min_bytes or partition.is_offline or partition.is_deleted:
+        is_gone = partition.is_offline or partition.is_deleted or partition.leader is None
+        if is_gone or self._gathered >= self.min_bytes:
             self._look_again()
 
     def _look_again(self) -> None:
@@ -449,10 +450,9 @@ class ParkedFetch:
         elif self.is_urgent or self.size >= self.min_bytes:
             self._answer(results)
         else:
-            # bytes that are not below the high watermark yet: they are counted again when it moves
-            self._gathered = self.size
-            if any(partition.waits_for_flush for partition in self._partitions):
-                self._gathered = self.min_bytes
+            # bytes that are not below the high watermark yet: look again when it moves
+            is_behind = any(each.position.high_watermark < each.log.log_end_offset for each in self._partitions)
+            self._gathered = self.min_bytes if is_behind else self.size
 
     def _answer_later(self) -> None:
         """The wait is over, or there is enough: answers as soon as the transport takes more."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.leader_epochs import (
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 NOT_ASKED = -1
-UNKNOWN = (-1, -1)
 
 
 async def act_offset_for_leader_epoch(
@@ -47,30 +45,12 @@ def _look_up(broker: Broker, is_allowed: bool, topic: str, asked: OffsetForLeade
         if not is_allowed:
             raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
         partition = broker.partitions.find(topic, asked.partition)
-        if asked.current_leader_epoch != NOT_ASKED:
-            if asked.current_leader_epoch < 0:
-                raise kafka_error("FENCED_LEADER_EPOCH")
-            partition.check_leader_epoch(asked.current_leader_epoch)
+        if asked.current_leader_epoch < NOT_ASKED:
+            raise kafka_error("FENCED_LEADER_EPOCH")
+        partition.check_leader(asked.current_leader_epoch)
         if partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
     except KafkaError as error:
         return EpochEndOffset(error.code, asked.partition)
-    epoch, end_offset = end_offset_for_epoch(partition, asked.leader_epoch)
+    epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     return EpochEndOffset(0, asked.partition, epoch, end_offset)
-
-
-def end_offset_for_epoch(partition: Partition, leader_epoch: int) -> tuple[int, int]:
-    """(epoch, end offset) of the largest epoch not above the asked one, (-1, -1) if unknown.
-
-    Apache Kafka notes an epoch when its leader begins, our log when it writes its first batch: until then the epoch of
-    the leader is one that begins and ends at the log end offset.
-    """
-    log = partition.log
-    current = partition.leader_epoch
-    if current <= log.leader_epochs.latest_epoch:
-        return log.end_offset_for_epoch(leader_epoch)
-    if leader_epoch == -1 or leader_epoch > current:
-        return UNKNOWN
-    if leader_epoch == current or not log.leader_epochs.entries:
-        return leader_epoch, log.log_end_offset
-    return log.end_offset_for_epoch(min(leader_epoch, log.leader_epochs.latest_epoch))

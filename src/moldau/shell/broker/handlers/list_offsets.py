@@ -155,7 +155,7 @@ def _look_up(
     if timestamp < 0 and context.api_version < SPECIAL_FROM.get(timestamp, 1 << 15):
         raise kafka_error("UNSUPPORTED_VERSION")
     partition = broker.partitions.find(topic, asked.partition_index)
-    partition.check_leader_epoch(asked.current_leader_epoch)
+    partition.check_leader(asked.current_leader_epoch)
     if partition.is_offline:
         raise kafka_error("KAFKA_STORAGE_ERROR")
     log = partition.log
@@ -163,9 +163,6 @@ def _look_up(
         end_offset = partition.read_bound(CONSUMER_REPLICA_ID, isolation_level == READ_COMMITTED)
         return 0, -1, end_offset, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        if log.log_start_offset == log.log_end_offset:
-            # the next record will be the first: Apache Kafka notes the epoch when the leader starts, not at an append
-            return 0, -1, log.log_start_offset, partition.leader_epoch
         return 0, -1, log.log_start_offset, log.leader_epochs.epoch_of_offset(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return 0, -1, -1, -1

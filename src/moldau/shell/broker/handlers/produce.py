@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from moldau.core.log.appending import Appended, check_batch_size
-from moldau.core.replication.partition import Partition
+import msgspec
+
+from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size
+from moldau.core.replication.partition import ACKS_ALL, Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.traffic import (
     BYTES_REJECTED,
@@ -18,7 +20,7 @@ from moldau.shell.broker.traffic import (
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.types import Buffer, Offset
+from moldau.types import Buffer, LeaderEpoch, Offset
 from moldau.wire.protocol.codec import decode_pausing
 from moldau.wire.protocol.fast_produce import (
     ManyEntriesError,
@@ -63,6 +65,17 @@ Prepared = dict[tuple[bytes, int], "KafkaError | Buffer"]
 """What preparing made of a batch: what to append, or the refusal."""
 Unexplained = tuple[int, Partition, bytes]
 """Place of the result, partition, and a batch refused for its header's timestamps: no record is to blame yet."""
+
+
+class Unacknowledged(msgspec.Struct, frozen=True):
+    """What was appended, and is not as safe yet as `flush.messages` and acks ask. `place`: of its result."""
+
+    place: int
+    partition: Partition
+    end_offset: Offset
+    leader_epoch: LeaderEpoch
+    is_flush_due: bool
+    acks: int
 
 
 def _has_much_to_read(broker: Broker, entries: Entries, version: int) -> bool:
@@ -207,8 +220,9 @@ def act_produce(
     Named are records without a key on a compacted topic, and with timestamps that the topic does not take.
     Ignored on purpose: leader hints (no other leader). Transactions are not served: a transactional batch gets 48.
 
-    acks 1 and all are answered after the append, and after the flush where `flush.messages` asks for one now. With
-    acks=0 any error closes the connection, as nothing else can tell the client.
+    acks=1 is answered after the append, and after the flush where `flush.messages` asks for one now; acks=all also not
+    before the high watermark has passed. With acks=0 any error closes the connection, as nothing else can tell the
+    client.
     """
     version = context.api_version
     try:
@@ -216,7 +230,7 @@ def act_produce(
     except ManyEntriesError:
         return context.answer_later(partial(_produce_pausing, broker, context, kept(frame), position))
     results: list[Result] = []
-    waiting: list[tuple[int, Partition, Offset]] = []
+    waiting: list[Unacknowledged] = []
     refusal = _refusal_of_all(context, acks, transactional_id)
     if refusal is not None:
         results = [_failed(topic, index, refusal) for topic, index, _ in entries]
@@ -225,7 +239,7 @@ def act_produce(
         return context.answer_later(partial(_produce_pausing, broker, context, kept(frame), position))
     repeated = _repeated(entries) if len(entries) > 1 else {}
     now_ms = broker.clock.now_ms()
-    refusals = _append(broker, context, entries, repeated, None, now_ms, results, waiting)
+    refusals = _append(broker, context, entries, acks, repeated, None, now_ms, results, waiting)
     throttle_ms = context.throttle(len(frame))
     if acks == 0:
         _close_on_error(results)
@@ -234,7 +248,7 @@ def act_produce(
         work = partial(_explain, broker, context, refusals, results, waiting, timeout_ms, throttle_ms)
         return context.answer_later(work)
     if waiting:
-        work = partial(_answer_when_flushed, broker, context, results, waiting, timeout_ms, throttle_ms)
+        work = partial(_answer_when_acknowledged, broker, context, results, waiting, timeout_ms, throttle_ms)
         return context.answer_later(work, may_produce_begin=True)
     return encode_produce_response(version, context.correlation_id, results, throttle_ms)
 
@@ -242,7 +256,7 @@ def act_produce(
 async def _produce_pausing(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | None:
     """A request that is long to decode, to read or to append. `frame`: nobody else writes into it."""
     results: list[Result] = []
-    waiting: list[tuple[int, Partition, Offset]] = []
+    waiting: list[Unacknowledged] = []
     size, memory = len(frame), context.connection.group.request_memory
     memory.take(size)
     try:
@@ -265,7 +279,7 @@ async def _append_pausing(
     frame: memoryview,
     position: int,
     results: list[Result],
-    waiting: list[tuple[int, Partition, Offset]],
+    waiting: list[Unacknowledged],
 ) -> tuple[int | None, int, _Refusals | None]:
     """acks, or None where the request is refused as a whole; timeout in ms; what partitions are refused for."""
     version = context.api_version
@@ -283,25 +297,27 @@ async def _append_pausing(
     prepared = await _rewrite_batches(broker, context, entries) if broker.partitions.rewritten else None
     repeated, now_ms = _repeated(entries), broker.clock.now_ms()
     refusals: _Refusals | None = None
+    acks = request.acks
     context.run_to_end()
     for entry in entries:
-        refusals = _append(broker, context, [entry], repeated, prepared, now_ms, results, waiting, refusals)
+        refusals = _append(broker, context, [entry], acks, repeated, prepared, now_ms, results, waiting, refusals)
         await context.pause()
-    return request.acks, request.timeout_ms, refusals
+    return acks, request.timeout_ms, refusals
 
 
 def _append(
     broker: Broker,
     context: RequestContext,
     entries: Entries,
+    acks: int,
     repeated: dict[tuple[bytes, int], None],
     prepared: Prepared | None,
     now_ms: int,
     results: list[Result],
-    waiting: list[tuple[int, Partition, Offset]],
+    waiting: list[Unacknowledged],
     refusals: _Refusals | None = None,
 ) -> _Refusals | None:
-    """Appends each of `entries`; tells it in `results`, and in `waiting` what is to be flushed before the answer."""
+    """Appends each of `entries`; tells it in `results`, and in `waiting` what the answer waits for."""
     version = context.api_version
     touched, waiters = broker.touched, broker.waits.by_number
     for topic, index, records in entries:
@@ -312,11 +328,11 @@ def _append(
             if records is None:
                 raise kafka_error("INVALID_RECORD", "no record batch")
             if prepared and (topic, index) in prepared:
-                appended = _append_prepared(partition, prepared[topic, index], now_ms)
+                appended = _append_prepared(partition, prepared[topic, index], now_ms, acks)
             else:
                 if version < ZSTD_FROM and is_zstd(records):
                     raise _zstd_refusal()
-                appended = partition.append(records, now_ms)
+                appended = partition.append(records, now_ms, AppendOrigin.CLIENT, acks)
         except KafkaError as error:
             _count_failed(broker, error, records)
             refusals = refusals or _Refusals(broker, context, now_ms)
@@ -328,10 +344,14 @@ def _append(
                 (topic, index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset, None)
             )
             end_offset = appended.last_offset + 1
-            if end_offset - partition.log.recovery_point >= partition.flush_messages:
+            is_committed = partition.position.high_watermark >= end_offset
+            is_flush_due = end_offset - partition.log.recovery_point >= partition.flush_messages
+            if is_flush_due or (acks == ACKS_ALL and not is_committed):
+                place, epoch = len(results) - 1, partition.leader_epoch
+                waiting.append(Unacknowledged(place, partition, Offset(end_offset), epoch, is_flush_due, acks))
+            if is_flush_due:
                 broker.flusher.request(partition)
-                waiting.append((len(results) - 1, partition, Offset(end_offset)))
-            if not partition.waits_for_flush:
+            if is_committed:
                 # as broker.partition_appended, without the coordinators: their partitions are not written from here
                 touched[partition.number] = partition
                 if partition.number in waiters:
@@ -339,10 +359,10 @@ def _append(
     return refusals
 
 
-def _append_prepared(partition: Partition, batch: KafkaError | Buffer, now_ms: int) -> Appended:
+def _append_prepared(partition: Partition, batch: KafkaError | Buffer, now_ms: int, acks: int) -> Appended:
     if isinstance(batch, KafkaError):
         raise batch
-    return partition.append(batch, now_ms, are_records_checked=True)
+    return partition.append(batch, now_ms, AppendOrigin.CLIENT, acks, are_records_checked=True)
 
 
 def _refusal_of_all(context: RequestContext, acks: int, transactional_id: str | None) -> KafkaError | None:
@@ -357,7 +377,7 @@ def _refusal_of_all(context: RequestContext, acks: int, transactional_id: str | 
 
 
 def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int, version: int) -> Partition:
-    """Raises what a target that may not be written gets: 100, 3, 29, 17."""
+    """Raises what a target that may not be written gets: 100, 3, 29, 17, 6."""
     if version >= TOPIC_IDS_FROM:
         hosted = broker.partitions.by_id.get(topic)
         if hosted is None:
@@ -422,29 +442,33 @@ async def _explain(
     context: RequestContext,
     refusals: _Refusals | None,
     results: list[Result],
-    waiting: list[tuple[int, Partition, Offset]],
+    waiting: list[Unacknowledged],
     timeout_ms: int,
     throttle_ms: int,
 ) -> Answer:
     if refusals is not None:
         await refusals.explain(results)
     context.connection.let_produce_begin()
-    return await _answer_when_flushed(broker, context, results, waiting, timeout_ms, throttle_ms)
+    return await _answer_when_acknowledged(broker, context, results, waiting, timeout_ms, throttle_ms)
 
 
-async def _answer_when_flushed(
+async def _answer_when_acknowledged(
     broker: Broker,
     context: RequestContext,
     results: list[Result],
-    waiting: list[tuple[int, Partition, Offset]],
+    waiting: list[Unacknowledged],
     timeout_ms: int,
     throttle_ms: int,
 ) -> Answer:
     deadline_s = broker.loop.time() + max(0, timeout_ms) / 1000
-    for place, partition, end_offset in waiting:
+    for each in waiting:
         try:
-            await context.wait(broker.flusher.wait(partition, end_offset), deadline_s)
+            if each.is_flush_due:
+                await context.wait(broker.flusher.wait(each.partition, each.end_offset), deadline_s)
+            if each.acks == ACKS_ALL:
+                reached = broker.waits.wait_acknowledged(each.partition, each.end_offset, each.leader_epoch)
+                await context.wait(reached, deadline_s)
         except KafkaError as error:
-            topic, index = results[place][:2]
-            results[place] = _failed(topic, index, error)
+            topic, index = results[each.place][:2]
+            results[each.place] = _failed(topic, index, error)
     return encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms)

@@ -50,7 +50,7 @@ _TRAFFIC = (
 
 _REPLICAS = (
     ("partitioncount", GAUGE, "Partitions on this broker", "Partitions"),
-    ("leadercount", GAUGE, "Partitions that this broker leads", "Partition.leader_id"),
+    ("leadercount", GAUGE, "Partitions that this broker leads", "metadata image"),
     ("offlinereplicacount", GAUGE, "Partitions whose log failed", "Partition.is_offline"),
     ("underreplicatedpartitions", GAUGE, "Led partitions with fewer in-sync replicas than replicas", "metadata image"),
     ("underminisrpartitioncount", GAUGE, "Led partitions with fewer in-sync replicas than min.insync.replicas",
