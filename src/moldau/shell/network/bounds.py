@@ -46,9 +46,10 @@ class RequestMemory:
         self.used_bytes = 0
         self._waiting: dict[int, Callable[[], None]] = {}
 
-    def try_take(self, count: int) -> bool:
-        """Takes `count` bytes, or says no. The first taker always gets its bytes, so that no frame waits for itself."""
-        if self.used_bytes + count > self.limit_bytes and self.used_bytes > 0:
+    def try_take(self, count: int, held_bytes: int = 0) -> bool:
+        """Takes `count` bytes, or says no. A taker that alone holds memory, `held_bytes` of it, always gets them, so that
+        no frame waits for itself."""
+        if self.used_bytes + count > self.limit_bytes and self.used_bytes > held_bytes:
             return False
         self.used_bytes += count
         return True

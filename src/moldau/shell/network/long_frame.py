@@ -55,7 +55,7 @@ class LongFrame:
     def grow(self) -> bool:
         """Makes room for more; False where no memory is left for it now."""
         capacity = min(self.size, max(FIRST_FRAME_BYTES, len(self.buffer) * 4))
-        if not self._group.request_memory.try_take(capacity - len(self.buffer)):
+        if not self._group.request_memory.try_take(capacity - len(self.buffer), held_bytes=len(self.buffer)):
             return False
         grown = bytearray(capacity)
         grown[: self.filled] = self.buffer

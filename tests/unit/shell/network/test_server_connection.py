@@ -369,6 +369,22 @@ async def test_requests_in_memory_are_bounded_over_all_connections(start_node: A
     assert not second.wire.is_read_paused
 
 
+async def test_a_frame_that_alone_holds_request_memory_grows_beyond_its_bound(start_node: Any) -> None:
+    """It waited for the memory that it held itself, until the time limit of incomplete frames."""
+    node = await start_node()
+    client = node.connect()
+    client.connection.group.request_memory.limit_bytes = 1 << 20
+    protocol = JoinGroupRequestProtocol("range", bytes(2 << 20))
+    join = JoinGroupRequest("group", 10_000, 10_000, "", None, "consumer", (protocol,))
+    request = client.request(ApiKey.JOIN_GROUP, 5, join)
+    for start in range(0, len(request), 100_000):
+        client.feed(request[start : start + 100_000])
+        assert not client.wire.is_read_paused
+    await node.turns(100)
+    assert len(client.answers()) == 1
+    assert client.connection.group.request_memory.used_bytes == 0
+
+
 async def test_connections_that_come_before_the_node_is_ready_wait(start_node: Any) -> None:
     node = await start_node()
     group = node.connect().connection.group
