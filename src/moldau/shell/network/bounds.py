@@ -47,8 +47,8 @@ class RequestMemory:
         self._waiting: dict[int, Callable[[], None]] = {}
 
     def try_take(self, count: int, held_bytes: int = 0) -> bool:
-        """Takes `count` bytes, or says no. A taker that alone holds memory, `held_bytes` of it, always gets them, so that
-        no frame waits for itself."""
+        """Takes `count` bytes, or says no. A taker that alone holds memory, `held_bytes`, always gets them, so that no
+        frame waits for itself."""
         if self.used_bytes + count > self.limit_bytes and self.used_bytes > held_bytes:
             return False
         self.used_bytes += count

@@ -67,7 +67,7 @@ def read_quorum_state(disk: Disk, path: str) -> QuorumState | None:
         if version == 1:
             new = msgspec.json.decode(text, type=_FileVersion1)
             return QuorumState(new.leader_id, new.leader_epoch, new.voted_id, new.voted_directory_id)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise QuorumError(f"{path} cannot be read: {error}") from error
     raise QuorumError(f"{path}: version {version} is not supported, only 0 and 1")
 

@@ -331,6 +331,8 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
         (b"not json", "cannot be read"),
         (b'{"leaderId":1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"A","data_version":9}', "version 9"),
         (b'{"data_version":1}', "cannot be read"),
+        # a flipped bit, found by seed 35 of the simulator
+        (b'{"leaderId":1,"leaderEpoch":3,"votedId":-1,"votedDirectoryId":"A\xc1","data_version":1}', "cannot be read"),
     ],
 )
 def test_a_quorum_state_that_cannot_be_read_stops_the_start(text: bytes, said: str) -> None:
