@@ -72,6 +72,13 @@ class BrokerClient(AsyncConnection):
             raise UnansweredError(str(error)) from error
         return client
 
+    def pause_reading(self) -> None:
+        """What the broker sends from now on waits."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
     def data_received(self, data: bytes) -> None:
         try:
             super().data_received(data)

@@ -15,6 +15,7 @@ SHARES = {
     "epochs": 0.4,
     "failed flushes": 0.6,
     "flipped bits": 0.3,
+    "large batches": 0.15,
     "late cleaning": 0.3,
     "quotas": 0.3,
     "questions": 0.3,
@@ -93,6 +94,8 @@ def kind_settings(seed: int) -> dict[str, str]:
         settings["max.connections.per.ip.overrides"] = f"{CROWD}:{CROWD_LIMIT}"
         # less than this may be given to no running broker, whatever else is changed
         settings["log.cleaner.dedupe.buffer.size"] = str(2 << 20)
+    if has_kind(seed, "large batches"):
+        settings["moldau.request.memory.bytes"] = settings["moldau.response.memory.bytes"] = "1048576"
     if has_kind(seed, "quotas"):
         random = kind_random(seed, "quotas")
         settings["quota.window.num"] = str(random.choice((2, 11)))

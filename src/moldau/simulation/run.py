@@ -21,7 +21,7 @@ from moldau.simulation.scenario import Scenario, run_until_failed
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
 
-DEFAULT_SECONDS = 12.0
+DEFAULT_SECONDS = 9.0
 
 
 class Outcome(msgspec.Struct, frozen=True):

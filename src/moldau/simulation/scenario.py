@@ -22,6 +22,7 @@ from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.directory_mover import DirectoryMover
 from moldau.simulation.workloads.epoch_asker import EpochAsker
 from moldau.simulation.workloads.group_members import GroupMember
+from moldau.simulation.workloads.large_batches import large_batch_clients
 from moldau.simulation.workloads.producers import IdempotentProducer, LateProducer, PlainProducer
 from moldau.simulation.workloads.questioner import Questioner
 from moldau.simulation.workloads.quota_admin import LimitedProducer, QuotaAdmin, QuotaAuditor
@@ -136,6 +137,8 @@ class Scenario:
         await self.create_topic("compacted", 1, compaction)
         if has_kind(self.world.seed, "retention by bytes"):
             await self.create_bounded_topic()
+        if has_kind(self.world.seed, "large batches"):
+            await self.create_topic("large", 1, {})
         self.group_topic = random.choice(self.topics[:2])
         self.world.groups[GROUP] = self.group
         self.world.groups[SIMPLE_GROUP] = self.positions
@@ -216,6 +219,8 @@ class Scenario:
         loops: list[ClientLoop] = []
         if has_kind(world.seed, "retention by bytes"):
             loops += [PlainProducer(world, "plain-bounded", topics[4]), Consumer(world, "read-bounded", topics[4])]
+        if has_kind(world.seed, "large batches"):
+            loops += large_batch_clients(world, topics[-1])
         if has_kind(world.seed, "sessions"):
             loops.append(SessionReader(world, "session", topics[:3]))
         if has_kind(world.seed, "times"):

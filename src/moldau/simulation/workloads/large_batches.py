@@ -1,0 +1,71 @@
+"""Batches so large, and readers so slow, that the memory for requests and for responses is used up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moldau.simulation.checkers.ledger import Value
+from moldau.simulation.client import BrokerClient
+from moldau.simulation.workloads.producers import OLD_CODECS, PlainProducer
+from moldau.simulation.workloads.readers import Consumer
+from moldau.wire.records.builder import build_batch
+
+if TYPE_CHECKING:
+    from moldau.simulation.world import SimulatedTopic, World
+
+LAZY_READERS = 3
+LARGE_PRODUCERS = 2
+SIZES = (70_000, 150_000, 500_000)
+"""Of a batch in bytes: each is more than a fetch may bring into memory where none is left."""
+MAX_RECORDS = 60
+"""Of one producer: what it writes is read again and again."""
+
+
+class LargeProducer(PlainProducer):
+    """Writes a few large batches, each in a frame that holds much of the memory for requests."""
+
+    def is_done(self) -> bool:
+        return super().is_done() or self.next_number >= MAX_RECORDS
+
+    def make_batch(
+        self,
+        partition: int,
+        values: list[Value],
+        *,
+        codecs: tuple[str, ...] = OLD_CODECS,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+    ) -> bytes:
+        now_ms = self.world.clock.now_ms()
+        sent = self.topic.ledger(self.world, partition).sent
+        padding = self.random.choice(SIZES) // len(values)
+        return build_batch(
+            [self.to_record(value, padding, self.timestamp_of(sent, value, now_ms)) for value in values],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        )
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.random.choice((0.2, 0.5, 1.5)))
+
+
+class LazyReader(Consumer):
+    """Asks for much and takes the answer a while later: until then the broker holds it."""
+
+    def draw_max_bytes(self) -> int:
+        return 1 << 20
+
+    async def fetch(self, client: BrokerClient, *, max_wait_ms: int) -> None:
+        client.pause_reading()
+        self.world.loop.call_later(self.random.choice((0.2, 1.0, 2.0)), client.resume_reading)
+        await super().fetch(client, max_wait_ms=max_wait_ms)
+
+
+def large_batch_clients(world: World, topic: SimulatedTopic) -> list[PlainProducer | Consumer]:
+    """Those that use the memory up, and one reader that takes its answers at once."""
+    producers = [LargeProducer(world, f"large-{number}", topic) for number in range(LARGE_PRODUCERS)]
+    lazy = [LazyReader(world, f"lazy-{number}", topic) for number in range(LAZY_READERS)]
+    return [*producers, *lazy, Consumer(world, "read-large", topic)]
