@@ -102,7 +102,8 @@ class _ReplaceStatements(ast.NodeTransformer):
 
 class Bug(msgspec.Struct, frozen=True):
     """`rules`: those that may be reported, whichever is broken first; none: any. `kind`: only seeds that have it can
-    find the bug. `unfound`: why no seed finds it. `simulator`: the module whose seeds must."""
+    find the bug. `unfound`: why no seed finds it. `simulator`: the module whose seeds must.
+    `seconds_virtual`: how long trouble lasts in them; 0: as long as usual."""
 
     name: str
     change: tuple[Change, ...]
@@ -110,6 +111,7 @@ class Bug(msgspec.Struct, frozen=True):
     kind: str = ""
     unfound: str = ""
     simulator: str = "moldau.simulation"
+    seconds_virtual: int = 0
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -143,6 +145,8 @@ def simulate(python_path: Path, seeds: str, bug: Bug) -> subprocess.CompletedPro
     """Runs those of `seeds` that have the bug's kind against the package under `python_path`, up to the first that
     breaks a rule."""
     options = ["--with", bug.kind] if bug.kind else []
+    if bug.seconds_virtual:
+        options += ["--seconds-virtual", str(bug.seconds_virtual)]
     return subprocess.run(
         [sys.executable, "-m", bug.simulator, "--seeds", seeds, "--max-failures", "1", *options],
         env={**os.environ, "PYTHONPATH": str(python_path)},
