@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+import msgspec
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -192,6 +193,21 @@ def test_a_broker_that_dies_and_comes_back_does_not_end_a_stream():
         assert stream.read(end) == [b"b"]
 
 
+def test_a_task_that_starts_while_the_broker_is_away_tries_for_as_long_as_one_that_lost_it(cluster):
+    """The driver has asked the cluster for the ranges: what a task meets is no first contact."""
+    topic = cluster.topic()
+    stream = Stream(cluster, subscribe=topic, startingOffsets="earliest")
+    cluster.produce(topic, b"a", b"b")
+    end = stream.plan()
+    assert end is not None
+    tasks = stream.reader.partitions(through_text(stream.reader.initialOffset()), dict(end))
+    hasty = msgspec.structs.replace(stream.reader.options, first_contact_timeout_ms=1)
+    with cluster.faults.disconnect("ApiVersions", times=3) as away:
+        reader = TopicStreamReader(hasty, 2)
+        assert sum(batch.num_rows for task in tasks for batch in reader.read(task)) == 2
+        assert away.is_over
+
+
 def add_partitions(cluster: Cluster, topic: str, count: int) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
@@ -212,8 +228,20 @@ def test_a_query_from_the_latest_offset_lives_while_records_come_partitions_appe
         frame = frame.option("subscribe", topic).load().selectExpr("partition", "offset")
         rows: list[tuple[int, int]] = []
 
-        def keep(batch, _batch_id) -> None:
+        followed: list[bool] = []
+
+        def tell(batches):
+            import pyarrow as pa
+
+            from moldau.spark.sink import follows_a_batch
+
+            list(batches)
+            yield pa.RecordBatch.from_pydict({"follows": [follows_a_batch()]})
+
+        def keep(batch, batch_id) -> None:
             rows.extend((row["partition"], row["offset"]) for row in batch.collect())
+            if batch_id < 2:
+                followed.extend(row["follows"] for row in batch.limit(1).mapInArrow(tell, "follows boolean").collect())
 
         writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
         query = writer.trigger(processingTime="0 seconds").start()
@@ -245,3 +273,5 @@ def test_a_query_from_the_latest_offset_lives_while_records_come_partitions_appe
             offsets = sorted(offset for number, offset in rows if number == partition)
             assert offsets == list(range(offsets[0] if partition == 0 else 0, end))
         assert sum(ends.values()) == sent
+        assert followed[0] is False
+        assert followed[-1] is True

@@ -8,7 +8,6 @@ broker nearby takes a few milliseconds, and an old list would offer topics that 
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -31,6 +30,10 @@ SCRIPTS = {
         if [[ $word == *[:=] ]]; then is_glued=1; fi
     done
     COMPREPLY=($(moldau completion words -- "${words[@]}" 2>/dev/null))
+    # of --flag=value bash replaces the value alone
+    if [[ $COMP_WORDBREAKS == *=* && $word != "${words[${#words[@]}-1]}" ]]; then
+        COMPREPLY=("${COMPREPLY[@]#--*=}")
+    fi
 }
 complete -o default -F _moldau moldau
 """,
@@ -58,6 +61,9 @@ complete -c moldau -f -a '(__moldau_words)'
 }
 
 
+_WORDS = "words"
+
+
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
         "completion",
@@ -67,13 +73,22 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "`moldau completion fish > ~/.config/fish/completions/moldau.fish`.",
         examples=('eval "$(moldau completion bash)"',),
     )
-    parser.add_argument("shell", choices=[*SCRIPTS, "words"])
+    parser.add_argument("shell", choices=_Shells(SCRIPTS))
     parser.add_argument("word", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.set_defaults(run=print_completion)
 
 
+class _Shells(tuple[str, ...]):
+    """What may follow `completion`. The scripts ask for `words`, which is taken and not offered."""
+
+    __slots__ = ()
+
+    def __contains__(self, word: object) -> bool:
+        return word == _WORDS or super().__contains__(word)
+
+
 def print_completion(arguments: argparse.Namespace) -> int:
-    if arguments.shell != "words":
+    if arguments.shell != _WORDS:
         print(SCRIPTS[arguments.shell], end="")
         return 0
     for word in candidates(arguments.command_tree, arguments.word, names_at):
@@ -92,14 +107,18 @@ _ADDRESS_FLAGS = ("-b", "--bootstrap-server", "--bootstrap")
 def candidates(command_tree: argparse.ArgumentParser, words: Sequence[str], ask: Asker) -> list[str]:
     """What may stand in the place of the last word after `moldau`; nothing where a file is asked for."""
     *before, begun = words or [""]
+    flag, equals, value = begun.partition("=")
+    glued = flag + equals if equals and flag.startswith("--") else ""
+    if glued:
+        before, begun = [*before, flag], value
     if before and before[0] in TOOLS:
         wanted = _of_tool(before, begun)
     else:
-        wanted = _of_parser(command_tree, before, begun)
+        wanted = _of_parser(command_tree, before, begun, is_value=bool(glued))
         if isinstance(wanted, list) and not before:
             wanted += list(TOOLS)
     found = ask(_address(before), wanted) if isinstance(wanted, str) else wanted
-    return sorted({word for word in found if re.match(re.escape(begun), word)})
+    return sorted({glued + word for word in found if word.startswith(begun)})
 
 
 def _address(before: Sequence[str]) -> str:
@@ -141,8 +160,10 @@ def _of_tool(before: Sequence[str], begun: str) -> list[str] | str:
     return [*options, "--help", "--version"] if begun.startswith("-") else []
 
 
-def _of_parser(parser: argparse.ArgumentParser, before: Sequence[str], begun: str) -> list[str] | str:
-    """The words, or "topic" or "group" where such a name is asked for."""
+def _of_parser(
+    parser: argparse.ArgumentParser, before: Sequence[str], begun: str, *, is_value: bool
+) -> list[str] | str:
+    """The words, or "topic" or "group" where such a name is asked for. `is_value`: of the flag that stands last."""
     expects: argparse.Action | None = None
     others: list[str] = []
     for word in before:
@@ -157,6 +178,8 @@ def _of_parser(parser: argparse.ArgumentParser, before: Sequence[str], begun: st
             others.append(word)
     if expects is not None:
         return _of_action(expects, others)
+    if is_value:
+        return []
     if begun.startswith("-"):
         return [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
     commands = list(commands_of(parser))

@@ -77,7 +77,7 @@ class ReaderSettings(msgspec.Struct, frozen=True):
     """How to read. `batch_bytes` bounds one answer, so it sets the size of the Arrow batches too.
 
     `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation);
-    "skip" logs them and goes on with what is left. The two times are those of a ClusterClient.
+    "skip" logs them and goes on with what is left. The two times and `had_contact` are those of a ClusterClient.
     """
 
     isolation: Isolation = "read_committed"
@@ -85,6 +85,7 @@ class ReaderSettings(msgspec.Struct, frozen=True):
     on_data_loss: OnDataLoss = "fail"
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
+    had_contact: bool = False
     decode: DecodeSettings = DecodeSettings()
 
 
@@ -138,6 +139,7 @@ def _client(bootstrap_servers: str | Sequence[str], settings: ReaderSettings) ->
         bootstrap_servers,
         first_contact_timeout_ms=settings.first_contact_timeout_ms,
         retry_timeout_ms=settings.retry_timeout_ms,
+        had_contact=settings.had_contact,
     )
 
 

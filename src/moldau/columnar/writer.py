@@ -117,8 +117,12 @@ class TopicWriter:
         request_timeout_ms: int = 30_000,
         first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+        had_contact: bool = False,
     ) -> None:
-        """Raises KafkaError if no broker answers within `first_contact_timeout_ms`."""
+        """Raises KafkaError if no broker answers within `first_contact_timeout_ms`.
+
+        `had_contact`: see ClusterClient.
+        """
         self._topic = topic
         self._compression: Compression = compression_from_name(compression)
         self._compression_level = compression_level
@@ -131,6 +135,7 @@ class TopicWriter:
             request_timeout_ms=request_timeout_ms,
             first_contact_timeout_ms=first_contact_timeout_ms,
             retry_timeout_ms=retry_timeout_ms,
+            had_contact=had_contact,
         )
         self._queues: dict[TopicPartition, _PartitionQueue] = {}
         self._sticky: dict[str, StickyPartitions] = {}

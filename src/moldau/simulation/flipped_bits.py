@@ -7,10 +7,9 @@ and a line of the log names the place, or it was cut after a crash and the log s
 same holds for the last record of each key of a compacted topic and for the committed offsets of groups, whose readers
 may get COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
 
-Three flips are left out, because no start can see them: one in log-start-offset-checkpoint, which has no checksum; one
-in a base offset of a compacted log, which the CRC does not cover and which may have holes; and those in what a start
-does not read, such as files that wait for their deletion. Plausible entries of a .timeindex or a .txnindex are flipped,
-but nobody looks for a time here.
+Two flips are left out, because no start can see them: one in a base offset of a compacted log, which the CRC does not
+cover and which may have holes; and those in what a start does not read, such as files that wait for their deletion.
+Plausible entries of a .timeindex or a .txnindex are flipped, but nobody looks for a time here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, LOG_START_OFFSET_CHECKPOINT
+from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
 from moldau.errors import ERROR_CODES, MoldauError, ProtocolError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.simulation.flipped_reading import DAMAGED, RULE, Batch, CopyReader, Held, Tree, held_by
@@ -46,7 +45,7 @@ META_PROPERTIES = "meta.properties"
 METADATA_DIRECTORY = "__cluster_metadata-0"
 COMPACTED = ("compacted-", "__consumer_offsets-")
 BASE_OFFSET_BYTES = 8
-UNSEEN = (LOG_START_OFFSET_CHECKPOINT, ".lock")
+UNSEEN = (".lock",)
 LEFT_OVER = re.compile(r"-delete/|-stray/|\.cut-|\.tmp$|\.damaged|\.deleted$|\.cleaned$")
 DERIVED = re.compile(
     r"\.(index|timeindex|snapshot|txnindex|part|cleaned|tmp)$|quorum-state|epoch-checkpoint|flushed-off"

@@ -37,6 +37,9 @@ SCHEMA_WITH_HEADERS = pa.schema((*_COLUMNS, pa.field("headers", _HEADERS_TYPE)))
 def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:
     """Every record of the ranges, in the order of offsets within a partition.
 
+    The ranges come from a driver that asked the cluster for them: a broker that does not answer now is a lost one, and
+    is tried for `retryTimeoutMs`.
+
     Raises DataLossError where offsets are gone and the options say that this fails the query; KafkaError.
     """
     settings = ReaderSettings(
@@ -44,6 +47,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
         on_data_loss="fail" if options.fail_on_data_loss else "skip",
         first_contact_timeout_ms=options.first_contact_timeout_ms,
         retry_timeout_ms=options.retry_timeout_ms,
+        had_contact=True,
         decode=DecodeSettings(include_headers=options.include_headers, include_timestamp_type=True),
     )
     try:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError, SinkOptions
@@ -22,6 +23,9 @@ from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError, SinkOptions
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+_BATCH_NUMBER = "streaming.sql.batchId"
+"""Spark's name of it, from MicroBatchExecution."""
 
 # what each column may be, in Spark's own words for its types
 COLUMN_TYPES = {
@@ -57,7 +61,11 @@ def check_columns(options: SinkOptions, schema: StructType) -> None:
 
 
 def write_records(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> RecordsWritten:
-    """Writes a task's batches; when it returns, all are acknowledged. Raises KafkaError."""
+    """Writes a task's batches; when it returns, all are acknowledged. Raises KafkaError.
+
+    In a stream that has written a batch before, a broker that does not answer is a lost one, and is tried for
+    `retryTimeoutMs`.
+    """
     from moldau.columnar.writer import TopicWriter
 
     records = 0
@@ -68,12 +76,21 @@ def write_records(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Re
         client_id=DEFAULT_CLIENT_ID,
         first_contact_timeout_ms=options.first_contact_timeout_ms,
         retry_timeout_ms=options.retry_timeout_ms,
+        had_contact=follows_a_batch(),
     ) as writer:
         for batch in batches:
             writer.write(batch)
             records += batch.num_rows
         writer.flush()
     return RecordsWritten(records)
+
+
+def follows_a_batch() -> bool:
+    """Whether this task belongs to a stream that has finished a batch before. Only the number of the batch says so in a
+    task: the driver makes a writer anew for each batch."""
+    context = TaskContext.get()
+    number = None if context is None else context.getLocalProperty(_BATCH_NUMBER)
+    return number is not None and number.isdecimal() and int(number) > 0
 
 
 class TopicBatchWriter(DataSourceArrowWriter):

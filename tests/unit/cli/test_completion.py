@@ -29,6 +29,10 @@ def nobody(address: str, kind: str) -> list[str]:
         (["configs", "describe", "b"], ["broker"]),
         (["kafka-topics", "--if-"], ["--if-exists", "--if-not-exists"]),
         (["topics", "list", ""], []),
+        (["produce", "t", "--compression=z"], ["--compression=zstd"]),
+        (["topics", "list", "--json="], []),
+        (["kafka-topics", "--if-exists=t"], []),
+        (["completion", ""], ["bash", "fish", "zsh"]),
     ],
 )
 def test_the_last_word_is_completed(words: list[str], offered: list[str]) -> None:
@@ -46,6 +50,8 @@ def test_the_last_word_is_completed(words: list[str], offered: list[str]) -> Non
         (["configs", "describe", "topic", "p"], ("127.0.0.1:9092", "topic"), ["payments"]),
         (["kafka-topics", "--bootstrap-server", "h:1", "--topic", "p"], ("h:1", "topic"), ["payments"]),
         (["kafka-consumer-groups", "--group", "p"], ("127.0.0.1:9092", "group"), ["payments"]),
+        (["consume", "-b", "h:1", "--group=p"], ("h:1", "group"), ["--group=payments"]),
+        (["kafka-topics", "--topic=o"], ("127.0.0.1:9092", "topic"), ["--topic=orders"]),
     ],
 )
 def test_topics_and_groups_come_from_the_broker_that_the_line_names(
@@ -90,6 +96,27 @@ COMP_WORDS=({given}); COMP_CWORD={len(typed)}; exec 9>&1; _moldau
 """
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout, done.stderr) == (words + "\n", "")
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+@pytest.mark.parametrize(
+    ("breaks", "typed", "reply"),
+    [
+        (" =:", ["consume", "--group", "=", "o"], "orders|others"),
+        (" =:", ["consume", "--group", "="], "orders|others"),
+        (" ", ["consume", "--group=o"], "--group=orders|--group=others"),
+    ],
+)
+def test_bash_is_given_what_it_replaces(breaks: str, typed: list[str], reply: str) -> None:
+    given = " ".join(f"'{word}'" for word in ["moldau", *typed])
+    script = f"""
+moldau() {{ printf -- '--group=orders\\n--group=others\\n'; }}
+{SCRIPTS["bash"]}
+COMP_WORDBREAKS='{breaks}'; COMP_WORDS=({given}); COMP_CWORD={len(typed)}; _moldau
+IFS='|'; echo "${{COMPREPLY[*]}}"
+"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.stdout, done.stderr) == (reply + "\n", "")
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SCRIPTS if shutil.which(shell)])

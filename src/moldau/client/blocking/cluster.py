@@ -41,7 +41,7 @@ class ClusterClient:
     """Routes requests to the brokers of one cluster. Connects at first use.
 
     Raises KafkaError: retriable ones only after `retry_timeout_ms` of trying, or after `first_contact_timeout_ms` while
-    no broker has answered yet.
+    no broker has answered yet. `had_contact`: one has, when this work was planned; see ClusterMetadata.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class ClusterClient:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+        had_contact: bool = False,
     ) -> None:
         self._dialer = dialer
         self._client_id = client_id
@@ -61,7 +62,7 @@ class ClusterClient:
         self._request_timeout_ms = request_timeout_ms
         self._first_contact_timeout_ms = first_contact_timeout_ms
         self._retry_timeout_ms = retry_timeout_ms
-        self._metadata = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers))
+        self._metadata = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers), had_contact=had_contact)
         self._connections: dict[int, ClientConnection] = {}
         self._any: ClientConnection | None = None
 

@@ -57,10 +57,12 @@ def parse_bootstrap_servers(bootstrap_servers: str | Sequence[str]) -> list[Addr
 
 
 class ClusterMetadata:
-    """One cluster as its answers describe it."""
+    """One cluster as its answers describe it. `had_contact`: some broker has answered another client, whose work this
+    one goes on with."""
 
-    def __init__(self, bootstrap: Sequence[Address]) -> None:
+    def __init__(self, bootstrap: Sequence[Address], *, had_contact: bool = False) -> None:
         self._bootstrap = list(bootstrap)
+        self._had_contact = had_contact
         self._reached: dict[Address, bool] = {}
         self._addresses: dict[int, Address] = {}
         self._topics: dict[str, TopicMetadata] = {}
@@ -70,7 +72,7 @@ class ClusterMetadata:
     @property
     def has_contact(self) -> bool:
         """Some broker of the cluster has answered."""
-        return bool(self._reached)
+        return self._had_contact or bool(self._reached)
 
     def note_contact(self, address: Address) -> None:
         if len(self._reached) < _MAX_REACHED:

@@ -31,7 +31,7 @@ from moldau.core.log.cut import is_cut_name
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.log import Log
-from moldau.core.log.segment import LOG_SUFFIX, IndexCache, write_whole_file
+from moldau.core.log.segment import LOG_SUFFIX, IndexCache, parse_base_offset, write_whole_file
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError, invariant
 from moldau.ports import FLUSH_FAILED_MARK, Disk
@@ -173,13 +173,41 @@ class LogDirectory:
             is_clean=self.is_clean,
             is_rewritten=self.failed_flush is not None,
             recovery_point=self._recovery_points.get(topic_partition, 0),
-            log_start_offset=self._log_start_offsets.get(topic_partition, 0),
+            log_start_offset=self._believed_start_offset(topic_partition),
             may_have_holes=topic_partition in self.cleaned_offsets or self._is_cleaning_unknown,
             health=self.health,
             index_cache=self.index_cache,
         )
         self.logs[topic_partition] = log
         return log
+
+    def _believed_start_offset(self, topic_partition: TopicPartition) -> int:
+        """What the checkpoint says, unless a flipped bit may have raised it: then all records in front of it would be
+        hidden, and deleted at the next retention check. The leader epochs say the same offset, in a file of their own:
+        the first epoch begins where the log does (docs/decisions/0026)."""
+        offset = self._log_start_offsets.get(topic_partition, 0)
+        if offset <= 0:
+            return 0
+        path = f"{topic_partition}/{LEADER_EPOCH_CHECKPOINT}"
+        try:
+            entries = LeaderEpochs.decode(self.disk.read_file(path)).entries
+            said = f"says {entries[0][1] if entries else offset}"
+        except (FileNotFoundError, ValueError):
+            entries, said = [(0, 0)], "cannot be read"
+        if not entries or entries[0][1] >= offset:
+            return offset
+        names = self.disk.list_directory(str(topic_partition))
+        bases = [base for name in names if (base := parse_base_offset(name, LOG_SUFFIX)) is not None]
+        if not bases or offset <= bases[0] or offset in bases:
+            # a loss of power brought back segments that retention took before a flush wrote the epochs
+            return offset
+        start_offset = max(entries[0][1], bases[0])
+        self.health.found(
+            LOG_START_OFFSET_CHECKPOINT,
+            f"the file says that {topic_partition} starts at offset {offset}, {path} {said}: one of them is damaged, "
+            f"and the log starts at {start_offset}; records that DeleteRecords deleted may be readable again",
+        )
+        return start_offset
 
     def create_log(self, topic_partition: TopicPartition, topic_id: Uuid, settings: LogSettings, *, now_ms: int) -> Log:
         """The log of a partition that the metadata names: what lies in the directory, or a new one.
@@ -259,7 +287,7 @@ class LogDirectory:
             settings,
             now_ms=now_ms,
             recovery_point=noted,
-            log_start_offset=self._log_start_offsets.get(topic_partition, 0),
+            log_start_offset=self._believed_start_offset(topic_partition),
             may_have_holes=may_have_holes or topic_partition in self.cleaned_offsets or self._is_cleaning_unknown,
             refuses_damage=False,
         )
@@ -307,6 +335,7 @@ class LogDirectory:
         """The log starts at `offset` at least, also after the next crash. Waits. Raises as a CheckpointPlan."""
         log = self.logs[topic_partition]
         if log.advance_log_start_offset(min(offset, log.log_end_offset)):
+            self._save_leader_epochs(log)
             plan = self.checkpoint_log_start_offsets()
             plan.run()
             self.checkpointed(plan)
@@ -332,8 +361,11 @@ class LogDirectory:
         log = self.logs[topic_partition]
         if log.leader_epochs.learn(known):
             log.leader_epochs.truncate_from_start(log.log_start_offset)
-            with self.health.watched():
-                self.disk.replace_file(f"{topic_partition}/{LEADER_EPOCH_CHECKPOINT}", log.leader_epochs.encode())
+            self._save_leader_epochs(log)
+
+    def _save_leader_epochs(self, log: Log) -> None:
+        with self.health.watched():
+            self.disk.replace_file(f"{log.topic_partition}/{LEADER_EPOCH_CHECKPOINT}", log.leader_epochs.encode())
 
     def detach(self, topic_partition: TopicPartition) -> None:
         """The partition lies elsewhere now: its log is closed, its files and its checkpoints stay until `discard`."""

@@ -7,7 +7,8 @@ checkpoint of the other logs is, would be too old. An fsync of its own would dou
 The note is therefore written behind the fsync of the log, into the page cache only. A crash of the process keeps it. A
 crash of the machine leaves this note or an older one: too small, never too large. It may tear the write, so there are
 two places, written in turn, each with a checksum; the larger valid one counts. Neither is Kafka's: Apache Kafka leaves
-the file alone, and what it appends lies behind the note.
+the file alone, and what it appends lies behind the note. A clean stop writes both and flushes them before it leaves its
+mark: the next start appends while that mark is still there, and the note says what lies behind the mark.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class FlushedOffset:
         self._path = path
         self._file: File | None = None
         self._writes = 0
+        self._saved = -1
 
     def read(self) -> int:
         """Everything below was on the disk; 0 if nobody knows. Waits for the disk."""
@@ -47,6 +49,17 @@ class FlushedOffset:
             self._file.write_at(self._writes % 2 * _LINE_BYTES, _encode(offset))
         except StorageFullError:
             return
+
+    def save(self, offset: int) -> None:
+        """As `write`, in both places and on the disk when it returns. Waits."""
+        if self._saved == offset:
+            return
+        self.write(offset)
+        self.write(offset)
+        if self._file is not None:
+            self._file.flush()
+        self._disk.flush_directory(self._path.rpartition("/")[0])
+        self._saved = offset
 
     def close(self) -> None:
         if self._file is not None:

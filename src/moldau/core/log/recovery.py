@@ -14,6 +14,7 @@ import zlib
 
 import msgspec
 
+from moldau.core.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from moldau.core.log.cut import CrashLimit, Cut, cut_tail, set_aside
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.inspection import first_whole_batch, is_end_sound, load_leader_epochs, repair_indexes
@@ -177,9 +178,11 @@ def _load(
         loaded.next_offset = log_start_offset
         loaded.producers.clear(log_start_offset)
     if loaded.next_offset < recovery_point and refuses_damage:
+        # the note of the metadata log has a checksum, that of the others has none
+        doubt = "" if is_read_whole else f", or {RECOVERY_POINT_CHECKPOINT} is damaged"
         raise DamagedLogError(
             f"{directory} ends at offset {loaded.next_offset}, but everything below offset {recovery_point} was on the "
-            "disk: files are missing or shorter than they were; see `moldau log repair --help`"
+            f"disk: files are missing or shorter than they were{doubt}; see `moldau log repair --help`"
         )
     loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
     loaded.leader_epochs.truncate_from_end(loaded.next_offset)

@@ -209,6 +209,25 @@ class MetadataImage:
         image.next_producer_id = self.next_producer_id
         return image
 
+    def as_delta(self) -> MetadataDelta:
+        """All of it as one delta, for a subscriber that comes late."""
+        return MetadataDelta(
+            end_offset=self.end_offset,
+            leader_epoch=self.leader_epoch,
+            topics=dict(self.topics_by_id),
+            partitions={
+                TopicPartition(topic.name, partition_id): partition
+                for topic in self.topics_by_id.values()
+                for partition_id, partition in topic.partitions.items()
+            },
+            brokers=dict(self.brokers),
+            configs=dict(self.configs),
+            features=dict(self.features),
+            controllers=dict(self.controllers),
+            client_quotas=dict(self.client_quotas),
+            next_producer_id=self.next_producer_id,
+        )
+
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Moves this image on; its values are shared with `delta`, and never copied."""
         for topic_id, topic in delta.topics.items():

@@ -7,11 +7,13 @@ is answered, so that records once deleted do not come back after a crash; reques
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from moldau.core.log.directory import CheckpointPlan, LogDirectory
-from moldau.errors import StorageFailedError, StorageFullError
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, StorageFailedError, StorageFullError
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,9 +34,13 @@ class Checkpoints:
         async with self._lock:
             await self._run(lambda directory: directory.checkpoint(high_watermarks))
 
-    async def save_log_start_offsets(self) -> None:
-        """Until the log start offsets of now are on the disk; partitions of a directory that fails are offline then.
-        Raises StorageFullError."""
+    async def save_log_start_offsets(self, partitions: Iterable[Partition]) -> None:
+        """Until the log start offsets that these partitions have now are on the disk; those of a directory that fails
+        are offline then. Raises StorageFullError."""
+        for partition in partitions:
+            # first the leader epochs, which then begin at the new start: a later start believes what both files say
+            with suppress(KafkaError):
+                await self._broker.flusher.wait_saved(partition)
         self._asked += 1
         number = self._asked
         async with self._lock:

@@ -46,6 +46,17 @@ class Flusher:
             self._waiters.setdefault(partition.number, deque()).append((end_offset, waiter))
         return waiter
 
+    async def wait_saved(self, partition: Partition) -> None:
+        """Until the leader epochs of `partition` are on the disk. Raises as `wait`."""
+        while partition.log.leader_epochs.is_dirty and not partition.is_deleted:
+            if partition.is_offline:
+                raise kafka_error("KAFKA_STORAGE_ERROR")
+            # a flush that runs already may have begun with the older ones: the loop asks again
+            waiter: asyncio.Future[None] = self._broker.loop.create_future()
+            self._waiters.setdefault(partition.number, deque()).append((Offset(0), waiter))
+            self.request(partition)
+            await waiter
+
     async def _run(self) -> None:
         # one turn of patience: requests of the same read event join this flush instead of waiting for the next
         await asyncio.sleep(0)

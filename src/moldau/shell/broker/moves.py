@@ -195,7 +195,7 @@ class ReplicaMoves:
         broker.flusher.request(partition)
         try:
             await broker.flusher.wait(partition, end_offset)
-            await broker.checkpoints.save_log_start_offsets()
+            await broker.checkpoints.save_log_start_offsets([partition])
         except (KafkaError, StorageFullError):
             return False
         return not partition.is_offline

@@ -376,6 +376,8 @@ class Node:
                     await quorum.shut_down_broker(broker.broker_epoch)
         if broker is not None:
             await broker.wait_ended()
+            if quorum is not None:
+                await quorum.settle()
             await broker.partitions.close_logs()
         if quorum is not None:
             await quorum.stop()

@@ -7,7 +7,7 @@ nothing. Of the two files that say how far flushes had come, what is no longer t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from moldau.core.config.broker_settings import parse_broker_settings
@@ -29,6 +29,7 @@ from moldau.shell.quorum.quorum_state import QuorumError, read_quorum_state
 from moldau.shell.quorum.role import QUORUM_STATE
 from moldau.types import TopicPartition
 
+_FLUSHED_OFFSET = f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}"
 _SETTINGS = parse_broker_settings({})
 """Kafka's defaults: nothing of what is done here depends on them."""
 
@@ -36,12 +37,14 @@ _SETTINGS = parse_broker_settings({})
 def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
     """Does it, and gives a sentence without its subject for each thing done. Waits. Raises MoldauError."""
     looking = DryRunDisk(disk)
-    is_changed = False
+    is_changed = is_metadata_cut = False
     image: MetadataImage | None = None
     if disk.list_directory(METADATA_DIRECTORY):
         for one in (looking, disk):
             log = open_log(one, _SETTINGS, DirectoryHealth(), 0, now_ms=now_ms, refuses_damage=False)
-            done = [*_repair_metadata(one, log), *_repair_quorum_state(one)]
+            done = list(_repair_metadata(one, log))
+            is_metadata_cut = bool(done)
+            done += _repair_quorum_state(one)
             image = _image_after(one, log)
             log.release()
             if not done:
@@ -49,10 +52,11 @@ def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
         yield from done
         is_changed = bool(done)
     directory, looked_at = LogDirectory.open(disk), LogDirectory.open(looking)
+    if is_metadata_cut and image is not None:
+        yield from _vanished_topics(image, directory.partitions())
     settings_of = LogSettingsByOverrides(_SETTINGS)
     for topic_partition in directory.partitions():
-        topic = None if image is None else image.topics_by_name.get(topic_partition.topic)
-        if image is not None and (topic is None or topic_partition.partition not in topic.partitions):
+        if image is not None and not _is_known(image, topic_partition):
             continue  # a stray: the next start sets it aside
         overrides = {} if image is None else image.topic_configs(topic_partition.topic)
         # without its settings a log may have been compacted: then a hole is no damage
@@ -64,6 +68,25 @@ def repair_directory(disk: Disk, *, now_ms: int) -> Iterator[str]:
         directory.write_recovery_points()
         disk.remove(CLEAN_SHUTDOWN_MARK)
         disk.flush_directory("")
+
+
+def _is_known(image: MetadataImage, topic_partition: TopicPartition) -> bool:
+    topic = image.topics_by_name.get(topic_partition.topic)
+    return topic is not None and topic_partition.partition in topic.partitions
+
+
+def _vanished_topics(image: MetadataImage, partitions: Sequence[TopicPartition]) -> Iterator[str]:
+    """What hangs on the records that were cut out of the metadata log, as far as this directory shows it."""
+    vanished: dict[str, list[str]] = {}
+    for topic_partition in partitions:
+        if not _is_known(image, topic_partition):
+            vanished.setdefault(topic_partition.topic, []).append(str(topic_partition))
+    for topic, names in vanished.items():
+        what = "partitions of topic" if topic in image.topics_by_name else "topic"
+        yield (
+            f"left {what} {topic} out of the metadata log: the next start sets {', '.join(names)} aside with all "
+            "records; see `moldau log strays --help`"
+        )
 
 
 def _repair_quorum_state(disk: Disk) -> Iterator[str]:
@@ -84,11 +107,11 @@ def _repair_log(
 def _repair_metadata(disk: Disk, log: Log) -> Iterator[str]:
     for cut in log.cuts:
         yield cut.describe()
-    path = f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}"
-    noted = FlushedOffset(disk, path).read()
+    noted = FlushedOffset(disk, _FLUSHED_OFFSET).read()
     if noted > log.log_end_offset:
-        disk.remove(path)
-        yield f"removed {path}: the file says offset {noted}, but the log ends at offset {log.log_end_offset}"
+        disk.remove(_FLUSHED_OFFSET)
+        end_offset = log.log_end_offset
+        yield f"removed {_FLUSHED_OFFSET}: the file says offset {noted}, but the log ends at offset {end_offset}"
     snapshot = load_snapshot(disk, log.log_start_offset)
     if log.log_end_offset < snapshot.end_offset:
         # what the snapshot stands for is whole: a log that begins where it ends is what Kafka makes of such a replica
@@ -131,7 +154,8 @@ def adopt_stray(disk: Disk, name: str, *, now_ms: int) -> str:
             f"this directory has no {METADATA_DIRECTORY}: move {name} to the first of log.dirs and adopt it there"
         )
     looking = DryRunDisk(disk)
-    log = open_log(looking, _SETTINGS, DirectoryHealth(), 0, now_ms=now_ms)
+    flushed_offset = FlushedOffset(looking, _FLUSHED_OFFSET).read()
+    log = open_log(looking, _SETTINGS, DirectoryHealth(), flushed_offset, now_ms=now_ms)
     image = load_image(looking, log)
     log.release()
     topic_name, index = topic_partition.topic, topic_partition.partition

@@ -8,7 +8,7 @@ import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.host import LoadedRecord
-from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
+from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, decode_clean_shutdown
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
@@ -66,7 +66,7 @@ def open_log(
     """The metadata log, all of which was read and checked; `is_rewritten`: see rewriting.
 
     Raises DamagedLogError for damage below `flushed_offset`, below the end offset of a snapshot (only what is on the
-    disk becomes part of one), or anywhere behind the mark of a clean stop; see recovery.
+    disk becomes part of one), or anywhere before the end that a clean stop left; see recovery.
     """
     log_settings = msgspec.structs.replace(
         LOG_SETTINGS,
@@ -82,13 +82,30 @@ def open_log(
         METADATA_TOPIC_ID,
         log_settings,
         now_ms=now_ms,
-        is_clean=disk.exists(CLEAN_SHUTDOWN_MARK),
+        is_clean=_ends_with_a_clean_stop(disk, flushed_offset),
         recovery_point=max((flushed_offset, *(end_offset for (end_offset, _), _ in _snapshot_files(disk)))),
         is_read_whole=True,
         refuses_damage=refuses_damage,
         is_rewritten=is_rewritten,
         health=health,
     )
+
+
+def _ends_with_a_clean_stop(disk: Disk, flushed_offset: int) -> bool:
+    """Whether the mark of a clean stop counts for all of the log.
+
+    Moldau and Apache Kafka both append to this log before they take the mark away. The mark names the broker epoch, the
+    offset at which the broker that stopped was registered. A note above that is of the same life or of a later one, and
+    counts alone: what lies above the note was appended behind the mark. A note below is of an earlier life than the
+    mark: Apache Kafka, which writes no note, stopped cleanly.
+    """
+    if not disk.exists(CLEAN_SHUTDOWN_MARK):
+        return False
+    try:
+        broker_epoch = decode_clean_shutdown(disk.read_file(CLEAN_SHUTDOWN_MARK)).broker_epoch
+    except ValueError:
+        return True
+    return not 0 <= broker_epoch < flushed_offset
 
 
 def load_snapshot(disk: Disk, log_start_offset: int = 0) -> LoadedSnapshot:

@@ -72,7 +72,7 @@ from moldau.shell.quorum.metadata_log import (
 )
 from moldau.shell.quorum.quorum_state import QuorumError, QuorumState, read_quorum_state, write_quorum_state
 from moldau.shell.quorum.snapshots import SnapshotWriter, remove_unfinished
-from moldau.types import METADATA_PARTITION, ZERO_UUID, BrokerId, Offset, TopicPartition, Uuid, uuid_to_text
+from moldau.types import METADATA_PARTITION, ZERO_UUID, BrokerId, Offset, Uuid, uuid_to_text
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, LeaderChangeMessageVoter
 from moldau.wire.records.control import ControlType, build_control_batch
@@ -177,7 +177,7 @@ class QuorumRole:
         answered. The first call tells all there is."""
         self._subscribers.append(subscriber)
         if self.image.end_offset:
-            subscriber(self.image, delta_of(self.image))
+            subscriber(self.image, self.image.as_delta())
 
     def describe(self) -> QuorumDescription:
         """For DescribeQuorum; after `start`."""
@@ -215,14 +215,24 @@ class QuorumRole:
         # decided one after the other, made durable by one flush
         await asyncio.gather(self._begin(activate), self._begin(register))
 
-    async def stop(self) -> None:
-        """Flushes and closes the log; what is submitted afterwards is refused with NOT_CONTROLLER."""
+    async def settle(self) -> None:
+        """Takes no request any more (NOT_CONTROLLER) and makes the note of the flushed offset durable, before the mark
+        of a clean stop is written. A failure takes the directory offline."""
         self._is_stopping = True
         if self._working is not None:
             await asyncio.wait([self._working])
         for task in (self._flushing, self._snapshotting):
             if task is not None:
                 await asyncio.wait([task])
+        if self._log is not None and not self.is_offline:
+            try:
+                await self._workers.run(partial(self._flushed_offset.save, self._log.recovery_point))
+            except StorageFailedError as error:
+                self.health.fail(error)
+
+    async def stop(self) -> None:
+        """Settles, flushes and closes the log."""
+        await self.settle()
         if self._log is not None:
             self._log.close(self._clock.now_ms())
             if not self.is_offline:
@@ -573,23 +583,3 @@ class QuorumRole:
 
 def _storage_error(error: MoldauError) -> KafkaError:
     return kafka_error("KAFKA_STORAGE_ERROR", str(error))
-
-
-def delta_of(image: MetadataImage) -> MetadataDelta:
-    """All of `image` as one delta, for a subscriber that comes late."""
-    return MetadataDelta(
-        end_offset=image.end_offset,
-        leader_epoch=image.leader_epoch,
-        topics=dict(image.topics_by_id),
-        partitions={
-            TopicPartition(topic.name, partition_id): partition
-            for topic in image.topics_by_id.values()
-            for partition_id, partition in topic.partitions.items()
-        },
-        brokers=dict(image.brokers),
-        configs=dict(image.configs),
-        features=dict(image.features),
-        controllers=dict(image.controllers),
-        client_quotas=dict(image.client_quotas),
-        next_producer_id=image.next_producer_id,
-    )

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from moldau.core.log.checkpoint import encode_partition_metadata
-from moldau.errors import DamagedLogError, MoldauError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, decode_clean_shutdown, encode_partition_metadata
+from moldau.core.log.flushed_offset import FlushedOffset
+from moldau.errors import DamagedLogError, MoldauError, StorageFailedError
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import ApiKey
@@ -131,6 +133,56 @@ async def test_a_metadata_log_that_lost_its_end_is_refused(start_node: Any, is_c
     with pytest.raises(DamagedLogError, match="__cluster_metadata-0 ends at offset"):
         await start_node(disk=disk)
     assert disk.exists(LOG)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_mark_of_a_clean_stop_does_not_count_for_what_a_later_start_appended(
+    start_node: Any, seed: int
+) -> None:
+    """A start appends to the metadata log before it takes the mark away: power lost in between may tear that."""
+    disk = await used(start_node, is_clean=True)
+    disk.fail(Fault("remove", path_contains=CLEAN_SHUTDOWN_MARK))
+    with pytest.raises(StorageFailedError):
+        await start_node(disk=disk)
+    disk.heal()
+    disk.crash_machine(SeededRandom(seed))
+    assert disk.exists(CLEAN_SHUTDOWN_MARK)
+    disk.open(METADATA_LOG).append(b"torn")
+    for _ in range(2):
+        again = await start_node(disk=disk)
+        assert await append(again.connect()) == 0
+        await again.node.stop()
+    [cut] = [name for name in disk.list_directory("__cluster_metadata-0") if ".cut-" in name]
+    assert disk.read_file(f"__cluster_metadata-0/{cut}").endswith(b"torn")
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_clean_stop_notes_the_end_of_the_metadata_log_before_it_leaves_its_mark(
+    start_node: Any, seed: int
+) -> None:
+    disk = await used(start_node, is_clean=True)
+    noted = FlushedOffset(disk, FLUSHED).read()
+    assert noted > decode_clean_shutdown(disk.read_file(CLEAN_SHUTDOWN_MARK)).broker_epoch >= 0
+    disk.crash_machine(SeededRandom(seed))
+    assert FlushedOffset(disk, FLUSHED).read() == noted
+    flip(disk, FLUSHED, 13 * seed)
+    assert FlushedOffset(disk, FLUSHED).read() == noted
+
+
+async def test_behind_a_note_of_an_earlier_life_the_mark_of_a_clean_stop_counts(start_node: Any) -> None:
+    """Apache Kafka writes the mark, and no note."""
+    disk = await used(start_node, is_clean=True)
+    note = disk.read_file(FLUSHED)
+    again = await start_node(disk=disk)
+    await again.create_topic("u")
+    await again.node.stop()
+    disk.replace_file(FLUSHED, note)
+    flip(disk, METADATA_LOG, batches(disk, METADATA_LOG)[-2] + 70)
+    damaged = disk.read_file(METADATA_LOG)
+    for _ in range(2):
+        with pytest.raises(DamagedLogError, match=f"{METADATA_LOG} is damaged from byte"):
+            await start_node(disk=disk)
+    assert disk.read_file(METADATA_LOG) == damaged
 
 
 async def test_damage_in_a_partition_refuses_each_start_after_a_clean_stop(start_node: Any) -> None:

@@ -107,8 +107,13 @@ async def test_a_repaired_metadata_log_leaves_strays_that_can_be_adopted(
     flip(tmp_path / METADATA_LOG, 3)
     with pytest.raises(DamagedLogError):
         await start_node(disk=disk)
+    vanished = "left topic t out of the metadata log: the next start sets t-0 aside with all records; see"
+    assert main(["log", "repair", str(tmp_path)]) == 1
+    assert f"would have {vanished}" in capsys.readouterr().out
     assert main(["log", "repair", str(tmp_path), "--execute"]) == 0
-    assert f"{METADATA_LOG}.cut-" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"{METADATA_LOG}.cut-" in shown
+    assert vanished in shown
     node = await start_node(disk=disk)
     await node.node.stop()
     assert main(["log", "strays", "list", str(tmp_path)]) == 0

@@ -104,11 +104,10 @@ async def _save(
 ) -> None:
     for partition, is_moved in accepted:
         if is_moved:
-            # the epochs in front of the new start are gone too: a flush writes that down
             broker.touched[partition.number] = partition
             broker.flusher.request(partition)
     try:
-        await context.wait(broker.checkpoints.save_log_start_offsets())
+        await context.wait(broker.checkpoints.save_log_start_offsets([partition for partition, _ in accepted]))
     except StorageFullError:
         # it holds until a crash, as it does in Apache Kafka; the checkpoint by the clock tries again
         broker.is_checkpoint_due = True
