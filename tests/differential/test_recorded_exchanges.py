@@ -19,7 +19,9 @@ ANSWERS = recorded()
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Cluster(settings={"node.id": "1"}) as cluster:
+    # empty groups stay for as long as in Apache Kafka: the check of a cluster for tests comes each second
+    settings = {"node.id": "1", "offsets.retention.check.interval.ms": "600000"}
+    with Cluster(settings=settings) as cluster:
         broker = Broker(cluster.bootstrap_servers)
         broker.wait_for_coordinator("any")
         yield broker
