@@ -48,10 +48,10 @@ class ReplicaMoves:
     def move(self, partition: Partition, target: LogDirectory) -> None:
         """Begins to move `partition` to `target`; another move of it that is under way ends."""
         topic_partition = partition.topic_partition
-        self._waiting = deque(entry for entry in self._waiting if entry[0] is not partition)
         future = self.futures.get(topic_partition)
         if future is not None and future.target is target:
             return
+        self._waiting = deque(entry for entry in self._waiting if entry[0] is not partition)
         if future is not None:
             del self.futures[topic_partition]
         if self._broker.partitions.logs.directory_of(topic_partition) is target:

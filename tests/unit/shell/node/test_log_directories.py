@@ -363,6 +363,20 @@ async def test_a_flush_that_a_move_overtakes_does_not_count_for_the_new_director
     assert await offsets_in(node.connect(), 0, 3) == [0, 1, 2]
 
 
+async def test_a_move_that_is_asked_for_again_while_it_waits_its_turn_comes_to_its_end(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 4)
+    client = node.connect()
+    here = [index for _, index in (await described(client))["/disk0"][1]]
+    assert len(here) == 2
+    # two begin together: the second one waits behind the first
+    assert await alter(client, "/disk1", *here) == [0, 0]
+    assert await alter(client, "/disk1", *here) == [0, 0]
+    await node.turns(200)
+    assert [await path_of(client, index) for index in here] == ["/disk1", "/disk1"]
+
+
 async def test_where_a_partition_may_not_go(start_node: Any) -> None:
     disks = MemoryDisk(), MemoryDisk()
     node = await start_node(disk=disks[0], further_disks=disks[1:], unopened_paths=("/gone",))
