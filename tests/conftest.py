@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,9 @@ settings.register_profile("fixed", derandomize=True, deadline=None, max_examples
 settings.register_profile("few", settings.get_profile("fixed"), max_examples=5)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell lets what it starts in the background ignore Ctrl-C, and so would the commands that tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW_TIMEOUT_S = 1200
 

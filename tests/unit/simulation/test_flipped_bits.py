@@ -106,7 +106,7 @@ def test_a_flip_is_never_one_that_no_start_can_see():
     records = batch(0) + batch(2)
     tree = {
         "compacted-0/00000000000000000000.log": records,
-        LOG_START_OFFSET_CHECKPOINT: b"0\n0\n",
+        ".lock": b"1",
         "t-0.0123-delete/00000000000000000000.log": records,
         "empty": b"",
     }
