@@ -355,9 +355,10 @@ def test_our_directory_holds_the_files_that_apache_kafka_leaves(tmp_path: Path) 
 def files_of(data: Path) -> list[str]:
     """The files of the directory itself, of the metadata log and of partitions that hold records.
 
-    Left out: producer snapshots, whose names tell how many records there are; the lock, which is no data; and empty
-    partitions, whose segment files Moldau makes with their first record.
+    Left out: producer snapshots, whose names tell how many records there are; the lock, which is no data; the note of
+    the flushed offset, which Apache Kafka leaves alone (decision 0014); and empty partitions, whose segment files
+    Moldau makes with their first record.
     """
     paths = [path for place in (".", "__cluster_metadata-0", "[os]*-?") for path in data.glob(f"{place}/*")]
     names = [str(path.relative_to(data)) for path in paths if path.is_file()]
-    return sorted(name for name in names if not name.endswith((".snapshot", ".lock")))
+    return sorted(name for name in names if not name.endswith((".snapshot", ".lock", "/flushed-offset")))
