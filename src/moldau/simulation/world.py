@@ -386,9 +386,8 @@ class World:
             return
         known = self.high_watermarks
         for partition in self.node.broker.partitions:
-            position, end_offset = partition.position, partition.log.log_end_offset
-            number, high_watermark = partition.number, position.high_watermark
-            if not partition.last_stable_offset <= high_watermark <= position.log_end_offset == end_offset:
+            number, high_watermark = partition.number, partition.position.high_watermark
+            if not partition.are_offsets_in_order:
                 self.violate(ViolationError("invariants hold", f"{partition.topic_partition}: offsets out of order"))
             before = known.get(number, -1)
             if high_watermark < before:

@@ -31,7 +31,7 @@ from moldau.core.log.cut import is_cut_name
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.log import Log
-from moldau.core.log.segment import LOG_SUFFIX, IndexCache, parse_base_offset, write_whole_file
+from moldau.core.log.segment import LOG_SUFFIX, IndexCache, base_offsets, write_whole_file
 from moldau.core.log.settings import LogSettings
 from moldau.errors import StorageFailedError, invariant
 from moldau.ports import FLUSH_FAILED_MARK, Disk
@@ -196,8 +196,7 @@ class LogDirectory:
             entries, said = [(0, 0)], "cannot be read"
         if not entries or entries[0][1] >= offset:
             return offset
-        names = self.disk.list_directory(str(topic_partition))
-        bases = [base for name in names if (base := parse_base_offset(name, LOG_SUFFIX)) is not None]
+        bases = base_offsets(self.disk.list_directory(str(topic_partition)), LOG_SUFFIX)
         if not bases or offset <= bases[0] or offset in bases:
             # a loss of power brought back segments that retention took before a flush wrote the epochs
             return offset

@@ -33,6 +33,7 @@ from moldau.core.log.segment import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     Segment,
+    base_offsets,
     index_capacity,
     parse_base_offset,
     save_transactions,
@@ -106,7 +107,7 @@ def load_log(
     Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
     """
     names = _tidy(disk, directory, disk.list_directory(directory), health)
-    bases = [base for name in names if (base := parse_base_offset(name, LOG_SUFFIX)) is not None]
+    bases = base_offsets(names, LOG_SUFFIX)
     segments = [_existing_segment(disk, directory, base, now_ms, settings) for base in bases]
     for segment, next_base in zip(segments, bases[1:], strict=False):
         segment.next_offset = next_base
@@ -206,7 +207,7 @@ def _load_segments(
             segment.is_index_saved = True
         else:
             repair_indexes(segment, settings.index_interval_bytes, loaded.health, loaded.may_have_holes)
-    snapshots = [base for name in names if (base := parse_base_offset(name, SNAPSHOT_SUFFIX)) is not None]
+    snapshots = base_offsets(names, SNAPSHOT_SUFFIX)
     if is_tail_trusted and _load_clean_tail(segments[-1], settings):
         loaded.next_offset = loaded.recovery_point = segments[-1].next_offset
         loaded.is_clean = True

@@ -9,7 +9,7 @@ FlushPlan, off the event loop; after that the indexes of a sealed segment are re
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -50,6 +50,11 @@ def parse_base_offset(name: str, suffix: str) -> int | None:
     """The base offset in a file name with this suffix, None for any other name."""
     stem = name[: -len(suffix)]
     return int(stem) if name.endswith(suffix) and len(stem) == 20 and stem.isascii() and stem.isdigit() else None
+
+
+def base_offsets(names: Iterable[str], suffix: str) -> list[int]:
+    """Those of the file names that have this suffix, in the order of the names."""
+    return [base for name in names if (base := parse_base_offset(name, suffix)) is not None]
 
 
 class Repair(msgspec.Struct, frozen=True):

@@ -37,6 +37,7 @@ from moldau.core.replication.steps import (
 from moldau.errors import kafka_error
 from moldau.types import BrokerId, LeaderEpoch
 
+ACKS_ALL = -1
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
 _PROPOSAL_TIMEOUT_MS = 1_000
@@ -167,7 +168,7 @@ class Leader:
 
     def check_append(self, acks: int) -> None:
         """Before an append with `acks`. Raises NOT_ENOUGH_REPLICAS (19)."""
-        if acks == -1 and self.is_below_min_isr:
+        if acks == ACKS_ALL and self.is_below_min_isr:
             raise kafka_error("NOT_ENOUGH_REPLICAS")
 
     def is_acknowledged(self, end_offset: int) -> bool:

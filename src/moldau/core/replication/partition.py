@@ -14,7 +14,7 @@ from moldau.core.log.reading import HOLD_ANY, Read
 from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.divergence import check_leader_epoch, diverging_epoch
-from moldau.core.replication.leader import Leader
+from moldau.core.replication.leader import ACKS_ALL, Leader
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
     Event,
@@ -31,7 +31,6 @@ from moldau.errors import StorageFailedError, StorageFullError, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
 
 CONSUMER_REPLICA_ID = -1
-ACKS_ALL = -1
 NO_EPOCH = LeaderEpoch(-1)
 
 
@@ -60,7 +59,6 @@ class Partition:
         "replica",
         "topic_id",
         "topic_partition",
-        "waits_for_flush",
     )
 
     def __init__(
@@ -92,7 +90,6 @@ class Partition:
         """False once the log was found without an aborted transaction: while none are served, none is added."""
         self._looked_for_aborted = False
         self.flush_messages = log.settings.flush_messages
-        self.waits_for_flush = settings.waits_for_flush
 
     # --- what happens to the replica ---
 
@@ -107,7 +104,6 @@ class Partition:
     def settings_changed(self, settings: ReplicationSettings, now_ms: int) -> bool:
         """As `metadata_changed`; after `log.update_settings`."""
         self.flush_messages = self.log.settings.flush_messages
-        self.waits_for_flush = settings.waits_for_flush
         return self._step(SettingsChanged(settings), now_ms)
 
     def flushed(self, now_ms: int) -> bool:
@@ -127,6 +123,11 @@ class Partition:
     # --- what requests ask ---
 
     @property
+    def waits_for_flush(self) -> bool:
+        """`flush.messages=1`: what is not on the disk does not count."""
+        return self.replica.settings.waits_for_flush
+
+    @property
     def high_watermark(self) -> Offset:
         return Offset(self.position.high_watermark)
 
@@ -139,6 +140,13 @@ class Partition:
         if first_unstable_offset < 0:
             return high_watermark
         return min(high_watermark, max(first_unstable_offset, log.log_start_offset))
+
+    @property
+    def are_offsets_in_order(self) -> bool:
+        """The invariant: everything that is decided is on all replicas, and that is in the log; the replica knows where
+        the log ends."""
+        position = self.position
+        return self.last_stable_offset <= position.high_watermark <= position.log_end_offset == self.log.log_end_offset
 
     def is_acknowledged(self, end_offset: int, leader_epoch: LeaderEpoch) -> bool:
         """As Replica.is_acknowledged. Raises also 3 and 56: it will never be."""
@@ -201,10 +209,9 @@ class Partition:
         leader.appended(log.log_end_offset, now_ms)
         return appended
 
-    def check_leader(self, current_leader_epoch: int) -> None:
+    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raises 74 and 75 (see divergence), and NOT_LEADER_OR_FOLLOWER where another broker leads, or none."""
-        if current_leader_epoch >= 0:
-            check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        check_leader_epoch(current_leader_epoch, self.leader_epoch)
         if self.leader is None:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 

@@ -1,7 +1,7 @@
 """Moving partitions from one log directory to another (KIP-113), one after the other, while they are served.
 
 Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, with a pause behind each; as fast as
- `replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
+`replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
 happen in one turn, so that no append can come between. The old directory goes once the new one is durable; a crash
 before that leaves both (see core/log/duplicates).
 """

@@ -284,6 +284,5 @@ class Broker:
     def check(self) -> None:
         """The cheap invariants, for tests."""
         for partition in self.partitions:
-            position, end_offset = partition.position, partition.log.log_end_offset
-            if not partition.last_stable_offset <= position.high_watermark <= position.log_end_offset == end_offset:
+            if not partition.are_offsets_in_order:
                 raise InvariantError(f"{partition.topic_partition}: offsets out of order")

@@ -14,6 +14,7 @@ from moldau.core.log.flush import FlushPlan
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.metadata.image import NO_LEADER
 from moldau.core.replication.divergence import check_leader_epoch, diverging_epoch
+from moldau.core.replication.leader import ACKS_ALL
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
     Append,
@@ -313,7 +314,7 @@ class BrokerProcess:
         except KafkaError as error:
             respond(ProduceAnswer(error.name, self._leader_id))
             return
-        if request.acks == -1:
+        if request.acks == ACKS_ALL:
             wait = _Wait(appended.last_offset + 1, leader.leader_epoch, appended.base_offset, respond)
             self._waits.append(wait)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from moldau.core.replication.leader import ACKS_ALL
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
 from moldau.simulation.loop import SimulatedProcess
 from moldau.simulation.replication.messages import (
@@ -85,7 +86,7 @@ class Producer:
                 self._target = world.replicas[self._random.randrange(len(world.replicas))]
             world.timeline.after(BACKOFF_MS, self._send, self.process)
             return
-        if self.acks == -1:
+        if self.acks == ACKS_ALL:
             world.ledger.was_acknowledged(self._values, answer.base_offset)
         self.acknowledged += len(self._values)
         self._sequence += len(self._values)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from moldau.simulation.checkers.ledger import Value
 from moldau.simulation.client import BrokerClient
-from moldau.simulation.workloads.producers import OLD_CODECS, PlainProducer
+from moldau.simulation.workloads.producers import PlainProducer
 from moldau.simulation.workloads.readers import Consumer
-from moldau.wire.records.builder import build_batch
 
 if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
@@ -28,25 +26,11 @@ class LargeProducer(PlainProducer):
     def is_done(self) -> bool:
         return super().is_done() or self.next_number >= MAX_RECORDS
 
-    def make_batch(
-        self,
-        partition: int,
-        values: list[Value],
-        *,
-        codecs: tuple[str, ...] = OLD_CODECS,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        base_sequence: int = -1,
-    ) -> bytes:
-        now_ms = self.world.clock.now_ms()
-        sent = self.topic.ledger(self.world, partition).sent
-        padding = self.random.choice(SIZES) // len(values)
-        return build_batch(
-            [self.to_record(value, padding, self.timestamp_of(sent, value, now_ms)) for value in values],
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-        )
+    def draw_padding(self, count: int) -> int:
+        return self.random.choice(SIZES) // count
+
+    def draw_codec(self, codecs: tuple[str, ...]) -> str:
+        return "none"
 
     async def pause(self) -> None:
         await asyncio.sleep(self.random.choice((0.2, 0.5, 1.5)))

@@ -97,10 +97,7 @@ class Producer(ClientLoop):
     ) -> bytes:
         now_ms = self.world.clock.now_ms()
         sent = self.topic.ledger(self.world, partition).sent
-        padding = self.random.choice((0, 0, 10, 100, 3_000 if len(values) <= 3 else 300))
-        if len(values) == 1 and self.random.random() < 0.02:
-            padding = 35_000  # longer than what a connection carries over: it gets a frame of its own
-        codec = self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + codecs)
+        padding, codec = self.draw_padding(len(values)), self.draw_codec(codecs)
         return build_batch(
             [self.to_record(value, padding, self.timestamp_of(sent, value, now_ms)) for value in values],
             compression=codec,
@@ -108,6 +105,17 @@ class Producer(ClientLoop):
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
         )
+
+    def draw_padding(self, count: int) -> int:
+        """How many bytes each of `count` values is longer than it must be."""
+        padding = self.random.choice((0, 0, 10, 100, 3_000 if count <= 3 else 300))
+        if count == 1 and self.random.random() < 0.02:
+            padding = 35_000  # longer than what a connection carries over: it gets a frame of its own
+        return padding
+
+    def draw_codec(self, codecs: tuple[str, ...]) -> str:
+        """One of those that the request may have, or none."""
+        return self.random.choice(("none",) * NO_COMPRESSION_WEIGHT + codecs)
 
     def timestamp_of(self, sent: SentTimes, value: Value, now_ms: int) -> int:
         """A little off, so that the timestamps of a batch are in no order; where times are searched now and then far

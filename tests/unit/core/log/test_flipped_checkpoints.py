@@ -9,6 +9,7 @@ from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.errors import DamagedLogError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.simulation.flipped_bits import disk_of, tree_of
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
 
@@ -59,28 +60,15 @@ def _filled(*, is_clean: bool) -> MemoryDisk:
     return disk
 
 
-def _copy(disk: MemoryDisk, path: str = "", into: MemoryDisk | None = None) -> MemoryDisk:
-    into = into or MemoryDisk()
-    for name in disk.list_directory(path):
-        child = f"{path}/{name}" if path else name
-        if disk.is_directory(child):
-            into.make_directory(child)
-            _copy(disk, child, into)
-        else:
-            into.open(child).append(disk.read_file(child))
-    return into
-
-
 def _flips(disk: MemoryDisk, path: str) -> list[MemoryDisk]:
     found = []
-    data = disk.read_file(path)
+    tree = tree_of(disk)
+    data = tree[path]
     for position in range(len(data)):
         for bit in range(8):
             changed = bytearray(data)
             changed[position] ^= 1 << bit
-            copy = _copy(disk)
-            copy.replace_file(path, bytes(changed))
-            found.append(copy)
+            found.append(disk_of({**tree, path: bytes(changed)}))
     return found
 
 

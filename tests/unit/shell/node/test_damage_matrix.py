@@ -22,6 +22,8 @@ from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, MoldauError
 from moldau.shell.broker.cleaner import Cleaner
 from moldau.shell.io.twins.memory_disk import MemoryDisk, MemoryFile
+from moldau.simulation.flipped_bits import tree_of
+from moldau.simulation.flipped_reading import Tree
 from moldau.types import TopicPartition
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
@@ -76,22 +78,6 @@ class CountedFile:
     def read_cached(self, position: int, length: int) -> bytes | None:
         self._disk.count()
         return self._file.read_cached(position, length)
-
-
-Tree = dict[str, bytes]
-
-
-def tree_of(disk: MemoryDisk, path: str = "") -> Tree:
-    """Every file under `path`, by its path; an empty directory by its path and a slash."""
-    found: Tree = {}
-    for name in disk.list_directory(path):
-        child = f"{path}/{name}" if path else name
-        if disk.is_directory(child):
-            inside = tree_of(disk, child)
-            found.update(inside or {child + "/": b""})
-        else:
-            found[child] = disk.read_file(child)
-    return found
 
 
 def disk_of(tree: Tree) -> CountingDisk:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 HIGH_WATERMARK = -1
-NOT_ASKED = -1
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 Result = tuple[int, int]
@@ -79,7 +78,7 @@ def _deletable_partition(broker: Broker, context: RequestContext, topic: str, in
         raise kafka_error("INVALID_TOPIC_EXCEPTION", "only the broker deletes records of an internal topic")
     if partition.is_offline:
         raise kafka_error("KAFKA_STORAGE_ERROR")
-    partition.check_leader(NOT_ASKED)
+    partition.check_leader()
     return partition
 
 

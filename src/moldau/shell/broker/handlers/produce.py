@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size
-from moldau.core.replication.partition import ACKS_ALL, Partition
+from moldau.core.replication.leader import ACKS_ALL
+from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.traffic import (
     BYTES_REJECTED,
