@@ -154,7 +154,9 @@ class Segments:
         is_same = [segment.base_offset for segment in old] == list(cleaned.replaced)
         if not is_same or not behind or self.directory != plan.directory:
             return False
-        new, deleted = swap_in(plan, cleaned, old, behind[0].base_offset, purge_at_ms)
+        end_offset = behind[0].base_offset
+        self._purge_deleted(cleaned.base_offset, end_offset)
+        new, deleted = swap_in(plan, cleaned, old, end_offset, purge_at_ms)
         self.in_order[first : first + len(old)] = [new]
         self._gone(old, [deleted])
         self._sealed_bytes += new.size
@@ -166,6 +168,15 @@ class Segments:
             self._sealed_bytes -= segment.size
         self._deleted.extend(deleted)
         self.names_version += 1
+
+    def _purge_deleted(self, base_offset: int, end_offset: int) -> None:
+        """What an earlier swap in this range replaced goes now: if the new swap is damaged when a start finds it, all
+        `.deleted` files in its range come back."""
+        for deleted in self._deleted:
+            if base_offset <= deleted.base_offset < end_offset:
+                for path in deleted.paths:
+                    self._disk.remove(path)
+        self._deleted = [one for one in self._deleted if not base_offset <= one.base_offset < end_offset]
 
     def take_purgeable(self, now_ms: int) -> list[str]:
         """Files of segments that went, whose time is over: nobody reads them any more."""

@@ -276,10 +276,14 @@ class Partitions:
         now_ms = self._broker.clock.now_ms()
         assigned = image.directory_of(self._broker.node_id, topic_partition)
         directory = self.logs.directory_of(topic_partition)
-        log = None if directory is None else directory.logs[topic_partition]
-        if directory is not None and log is not None and log.topic_id == ZERO_UUID:
-            directory.write_topic_id(topic_partition, topic_id)
-            log.topic_id = topic_id
+        log = None
+        if directory is not None:
+            # it may have failed since its logs were opened
+            directory.health.check()
+            log = directory.logs[topic_partition]
+            if log.topic_id == ZERO_UUID:
+                directory.write_topic_id(topic_partition, topic_id)
+                log.topic_id = topic_id
         if directory is None or log is None:
             self._broker.is_checkpoint_due = True
             directory = self._place(assigned)

@@ -10,10 +10,11 @@ from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from moldau.core.log.cleanable import find_cleanable, plan_round
 from moldau.core.log.compaction import compact
 from moldau.core.log.inspection import repair_indexes
-from moldau.errors import KafkaError
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.errors import KafkaError, StorageFailedError
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
+from tests.unit.core.log.compacting import batches, begin_round, run_round
 
 NOW_MS = 1_800_000_000_000
 CORRUPT_MESSAGE = 2
@@ -326,3 +327,34 @@ def test_the_segments_behind_a_damaged_swap_come_back(make_harness, kind, rename
     assert bool([line for line in log.health.findings if line.startswith(path)]) == (kind != "whole")
     assert set(range(last, end_offset)) <= set(found)
     assert not [name for name in disk.list_directory("t-0") if name.endswith((".swap", ".deleted"))]
+
+
+def test_what_an_earlier_swap_replaced_does_not_come_back(make_harness) -> None:
+    """Nothing is left of the first segment: an empty swap is in doubt, so that what it was made from comes back."""
+    harness = make_harness(segment_bytes=2000, cleanup_policy=("compact",))
+    disk = harness.disk
+
+    def write_until(segments: int) -> None:
+        number = 0
+        while len(harness.log.segments) < segments:
+            harness.append_bytes(bytearray(build_batch([(b"%d" % (number % 5), b"value" * 5, NOW_MS, ())])))
+            number += 1
+        harness.flush()
+
+    write_until(3)
+    harness.change(segment_bytes=1 << 20)
+    run_round(harness.log, harness.now_ms)
+    harness.change(segment_bytes=2000)
+    assert len(harness.log.segments) == 2
+    left = batches(harness.log)
+    write_until(4)
+    plan, result = begin_round(harness.log, harness.now_ms, nonce="0b")
+    assert result.segments[0].size == 0
+    disk.fail(Fault("rename", "io", path_contains=".log.swap"))
+    with pytest.raises(StorageFailedError):
+        harness.log.replace_segments(plan, result.segments[0], harness.now_ms)
+    disk.faults.clear()
+    harness.log.release()
+    log = harness.open()
+    assert not read_each(log)[1]
+    assert batches(log)[: len(left)] == left

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offsets
 from moldau.core.log.log import Log
 from moldau.errors import MoldauError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
@@ -14,6 +15,11 @@ from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import read_meta_properties
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.log_dirs import (
     AlterReplicaLogDir,
@@ -159,6 +165,37 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_comes_bac
     client = node.connect()
     assert await append(client, lost) == (0, 1)
     assert await append(client, 1 - lost) == (0, 2)
+
+
+async def test_a_directory_that_fails_during_the_start_takes_all_its_partitions_offline(start_node: Any) -> None:
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("made-again", 2)
+    await node.node.broker.delete_topics(
+        DeleteTopicsRequest(topics=(DeleteTopicState(name="made-again"),), timeout_ms=1_000)
+    )
+    await node.create_topic("made-again", 2)
+    await node.create_topic("t", 4)
+    client = node.connect()
+    lost = [index for name, index in (await described(client))["/disk1"][1] if name == "t"]
+    assert [await append(client, index) for index in range(4)] == [(0, 0)] * 4
+    node.node.abort()
+
+    # as if the crash had come before the second "made-again" had its directories: the checkpoints name the first one,
+    # so this start writes them before it goes on with the partitions of "t"
+    for index, disk in enumerate(disks):
+        for partition in range(2):
+            disk.remove_tree(f"made-again-{partition}")
+        disk.replace_file(LOG_START_OFFSET_CHECKPOINT, encode_offsets({TopicPartition("made-again", index): 1}))
+    disks[1].fail(Fault("write", "io", path_contains="start-offset-checkpoint"))
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    client = node.connect()
+    for index in lost:
+        assert await fetch_error(client, index) == 56
+        request = DeleteRecordsRequest((DeleteRecordsTopic("t", (DeleteRecordsPartition(index, 1),)),), 1_000)
+        answer = await client.ask(ApiKey.DELETE_RECORDS, 2, request)
+        assert answer.topics[0].partitions[0].error_code == 56
+    assert (await described(client))["/disk1"][0] == 56
 
 
 async def test_a_directory_of_another_cluster_is_refused(start_node: Any) -> None:
