@@ -88,7 +88,7 @@ def patch_own(
         timestamp_ms = header.max_timestamp if stamp_ms < 0 else stamp_ms
         if stamp_ms >= 0 and not header.attributes & CONTROL_FLAG:
             set_log_append_time(buffer, position, header.size, stamp_ms)
-        patch_base_offset(buffer, position, base_offset, leader_epoch)
+        patch_base_offset(buffer, position, base_offset, header.batch_length, leader_epoch)
         last_offset = base_offset + header.last_offset_delta
         placed.append(OwnBatch(position, header.size, base_offset, last_offset, timestamp_ms))
         base_offset, end = last_offset + 1, position + header.size

@@ -253,11 +253,14 @@ class Log:
         last_offset = base_offset + delta
         try:
             segment = self._segment_for(size, last_offset, max_timestamp_ms, now_ms)
-            patch_base_offset(buffer, 0, base_offset, leader_epoch)
-            position = self._write(segment, buffer)
+            patch_base_offset(buffer, 0, base_offset, length, leader_epoch)
+            position = segment.file.append(buffer)
         except StorageFullError:
             if base_sequence == 0:
                 self.producer_state.expect_first(producer_id, epoch, now_ms)
+            raise
+        except StorageFailedError as error:
+            self.health.fail(error)
             raise
         self._take_in(segment, position, size, base_offset, last_offset, max_timestamp_ms, leader_epoch)
         if producer_id >= 0:

@@ -21,7 +21,6 @@ import msgspec
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.divergence import check_leader_epoch
 from moldau.core.replication.steps import (
-    MOVED,
     Event,
     FetchedUpTo,
     Flushed,
@@ -71,12 +70,12 @@ class Leader:
     __slots__ = (
         "_broker_epochs",
         "_followers",
-        "_is_log_end_committed",
         "_next_check_ms",
         "_proposal",
         "broker_id",
         "epoch_start_offset",
         "is_below_min_isr",
+        "is_log_end_committed",
         "leader_epoch",
         "partition",
         "position",
@@ -104,8 +103,9 @@ class Leader:
         self._next_check_ms = now_ms + settings.replica_lag_time_max_ms // 2
         self.is_below_min_isr = False
         """Fewer are in sync than `min.insync.replicas` asks for: acks=all is refused."""
-        self._is_log_end_committed = False
-        """The high watermark is the log end after each append: this replica is the only one, and waits for no flush."""
+        self.is_log_end_committed = False
+        """The high watermark is the log end after each append: this replica is the only one, and waits for no flush.
+        Then a driver may move both by itself instead of calling `appended`."""
         self._follow_replicas(now_ms)
 
     def begin(self, now_ms: int) -> tuple[Output, ...]:
@@ -115,11 +115,7 @@ class Leader:
 
     def appended(self, log_end_offset: int, now_ms: int) -> tuple[Output, ...]:
         """The log ends here now. A call and no event, for it is part of every Produce."""
-        position = self.position
-        position.log_end_offset = log_end_offset
-        if self._is_log_end_committed:
-            position.high_watermark = log_end_offset
-            return MOVED
+        self.position.log_end_offset = log_end_offset
         return self._advance(now_ms)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
@@ -198,7 +194,7 @@ class Leader:
             if replica != self.broker_id
         }
         self.is_below_min_isr = len(self.partition.isr) < self.min_isr
-        self._is_log_end_committed = not (self._followers or self.is_below_min_isr or self.settings.waits_for_flush)
+        self.is_log_end_committed = not (self._followers or self.is_below_min_isr or self.settings.waits_for_flush)
 
     def _advance(self, now_ms: int) -> tuple[Output, ...]:
         if self.is_below_min_isr:

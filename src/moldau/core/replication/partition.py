@@ -206,7 +206,10 @@ class Partition:
         self.appended_bytes += len(batches)
         self.appended_records += appended.last_offset - appended.base_offset + 1
         self.produce_requests += 1
-        leader.appended(log.log_end_offset, now_ms)
+        if leader.is_log_end_committed:
+            self.position.log_end_offset = self.position.high_watermark = log.log_end_offset
+        else:
+            leader.appended(log.log_end_offset, now_ms)
         return appended
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:

@@ -264,7 +264,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             answer = handle(self, view[position + 4 : frame_end])
             position = frame_end
             if answer is not None:
-                self._answer(answer)
+                if answer.__class__ is bytes and not self._responses:
+                    self._out.append(answer)
+                    self._out_bytes += len(answer)
+                else:
+                    self._answer(answer)
+                if self._out_bytes > JOIN_BYTES:
+                    self._flush_out()
             if self.is_closed:
                 return end
         return position
@@ -276,15 +282,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._responses:
             # only Produce requests wait, and this is one: no other would have begun
             PendingResponse.complete(self.reserve(may_produce_begin=True), cast(Answer, answer))
-        elif answer.__class__ is bytes:
-            self._out.append(answer)
-            self._out_bytes += len(answer)
         else:
             parts = cast("list[Buffer | LaterBytes]", answer)
             self._out += parts
             self._out_bytes += sum(map(len, parts))
-        if self._out_bytes > JOIN_BYTES:
-            self._flush_out()
 
     def _begin_frame(self, view: memoryview, position: int, end: int) -> None:
         """Keeps an incomplete frame: short ones as they are, long ones in a buffer of their own."""

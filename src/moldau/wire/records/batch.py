@@ -41,8 +41,7 @@ DELETE_HORIZON_FLAG = 0x40
 """Set by compaction: the base timestamp says when the tombstones of the batch may go (KIP-534)."""
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-_OFFSET = struct.Struct(">q")
-_EPOCH = struct.Struct(">i")
+_PLACE = struct.Struct(">qii")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
@@ -149,10 +148,12 @@ def is_crc_valid(buffer: Buffer, position: int, size: int) -> bool:
     return crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size]) == expected
 
 
-def patch_base_offset(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Writes base offset and leader epoch into the header; the CRC covers neither."""
-    _OFFSET.pack_into(buffer, position, base_offset)
-    _EPOCH.pack_into(buffer, position + 12, leader_epoch)
+def patch_base_offset(
+    buffer: bytearray | memoryview, position: int, base_offset: int, batch_length: int, leader_epoch: int
+) -> None:
+    """Writes base offset and leader epoch into the header, and between them the length that stands there; the CRC
+    covers none of them."""
+    _PLACE.pack_into(buffer, position, base_offset, batch_length, leader_epoch)
 
 
 def set_log_append_time(buffer: bytearray | memoryview, position: int, size: int, now_ms: int) -> None:

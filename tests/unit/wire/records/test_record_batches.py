@@ -13,6 +13,7 @@ from kio.records.readers import read_batch as kio_read_batch
 from moldau.errors import ProtocolError
 from moldau.wire.records.batch import (
     HEADER_SIZE,
+    LENGTH_OVERHEAD,
     clear_log_append_time,
     is_crc_valid,
     iterate_batches,
@@ -113,8 +114,8 @@ def test_patching_base_offset_and_epoch_leaves_the_crc_valid():
     first, second = build_batch([(b"k", b"v", 1, ())] * 3), build_batch([(b"k", b"w", 2, ())] * 2)
     log = bytearray(first + second)
     view = memoryview(log)
-    patch_base_offset(view, 0, 1 << 40, 9)
-    patch_base_offset(view, len(first), (1 << 40) + 3, 9)
+    patch_base_offset(view, 0, 1 << 40, len(first) - LENGTH_OVERHEAD, 9)
+    patch_base_offset(view, len(first), (1 << 40) + 3, len(second) - LENGTH_OVERHEAD, 9)
     positions = list(iterate_batches(view))
     assert [position for position, _ in positions] == [0, len(first)]
     assert [(h.base_offset, h.partition_leader_epoch) for _, h in positions] == [(1 << 40, 9), ((1 << 40) + 3, 9)]

@@ -232,10 +232,11 @@ def act_produce(
         return context.answer_later(partial(_produce_pausing, broker, context, kept(frame), position))
     results: list[Result] = []
     waiting: list[Unacknowledged] = []
-    refusal = _refusal_of_all(context, acks, transactional_id)
-    if refusal is not None:
-        results = [_failed(topic, index, refusal) for topic, index, _ in entries]
-        return encode_produce_response(version, context.correlation_id, results)
+    if transactional_id is not None or not -1 <= acks <= 1:
+        refusal = _refusal_of_all(context, acks, transactional_id)
+        if refusal is not None:
+            results = [_failed(topic, index, refusal) for topic, index, _ in entries]
+            return encode_produce_response(version, context.correlation_id, results)
     if broker.partitions.rewritten and _has_much_to_read(broker, entries, version):
         return context.answer_later(partial(_produce_pausing, broker, context, kept(frame), position))
     repeated = _repeated(entries) if len(entries) > 1 else {}
