@@ -274,7 +274,8 @@ class Log:
         base_offset, last_offset = batches_in_order[0].base_offset, batches_in_order[-1].last_offset
         largest_ms = max(batch.max_timestamp_ms for batch in batches_in_order)
         segment = self._segment_for(len(buffer), last_offset, largest_ms, now_ms)
-        start = self._write(segment, buffer)
+        with self.health.watched():
+            start = segment.file.append(buffer)
         for batch in batches_in_order:
             self._take_in(segment, start + batch.position, batch.size, *batch.place, leader_epoch)
         return Appended(base_offset, last_offset, stamp_ms, self.log_start_offset)
@@ -287,7 +288,8 @@ class Log:
         """
         for header, batch in copied_batches(batches, self.log_end_offset):
             segment = self._segment_for(header.size, header.last_offset, header.max_timestamp, now_ms)
-            place = self._write(segment, batch), header.size, header.base_offset, header.last_offset
+            with self.health.watched():
+                place = segment.file.append(batch), header.size, header.base_offset, header.last_offset
             self._take_in(segment, *place, header.max_timestamp, header.partition_leader_epoch)
             take_in_copied(segment, self.producer_state, header, batch, now_ms)
 
@@ -314,13 +316,6 @@ class Log:
         if segment.size == 0:
             segment.set_roll_time(timestamp_ms, settings)
         return segment
-
-    def _write(self, segment: Segment, buffer: Buffer) -> int:
-        try:
-            return segment.file.append(buffer)
-        except StorageFailedError as error:
-            self.health.fail(error)
-            raise
 
     def _take_in(
         self,

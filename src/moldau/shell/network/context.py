@@ -104,38 +104,19 @@ def _time_out(condition: asyncio.Future[Any]) -> None:
         condition.set_exception(kafka_error("REQUEST_TIMED_OUT"))
 
 
-class RequestContext:
-    """One request's surroundings. Lives as long as its handler; holds no view of the receive buffer."""
+class RequestContext(msgspec.Struct, eq=False):
+    """One request's surroundings. Lives as long as its handler; holds no view of the receive buffer. A Struct, because
+    one is made for each request: that takes a third of the time of another class."""
 
-    __slots__ = (
-        "_node",
-        "_things",
-        "api_key",
-        "api_version",
-        "client_id",
-        "connection",
-        "correlation_id",
-        "runs_to_end",
-    )
-
-    def __init__(
-        self,
-        node: ForAllRequests,
-        connection: ServerConnection,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str,
-    ) -> None:
-        self._node = node
-        self._things = 0
-        self.runs_to_end = False
-        """The request has changed something, or asked for a decision: it goes on although its client is gone."""
-        self.connection = connection
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
+    _node: ForAllRequests
+    connection: ServerConnection
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str
+    runs_to_end: bool = False
+    """The request has changed something, or asked for a decision: it goes on although its client is gone."""
+    _things: int = 0
 
     @property
     def principal(self) -> str:

@@ -39,7 +39,7 @@ from moldau.shell.network.freeing import free, long_arrays
 from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.shell.network.request_stats import RequestStats, each_error_code
+from moldau.shell.network.request_stats import SAMPLE_ALL, SAMPLE_MASK, RequestStats, each_error_code
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer, Pausing
@@ -174,7 +174,7 @@ class Dispatcher:
         try:
             if self.quotas is not None and self.quota_timer_ns is not None:
                 act = partial(self._charged, self.quota_timer_ns, act)
-            if self.timer is not None and stats.is_sampled():
+            if self.timer is not None and (stats.count <= SAMPLE_ALL or not stats.count & SAMPLE_MASK):
                 return self._timed(self.timer, stats, act, context, frame, position)
             return act(context, frame, position)
         except ProtocolError as error:

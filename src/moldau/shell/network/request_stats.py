@@ -15,6 +15,7 @@ import msgspec
 
 SAMPLE_ALL = 64
 SAMPLE_MASK = 31
+"""Behind the first SAMPLE_ALL, a request is timed whose number has none of these bits."""
 WINDOW_S = 300.0
 QUANTILES = (("0.50", 0.5), ("0.75", 0.75), ("0.95", 0.95), ("0.98", 0.98), ("0.99", 0.99), ("0.999", 0.999))
 """As Kafka's histograms have them."""
@@ -79,10 +80,6 @@ class RequestStats:
         """Seconds between that and the answer: long polls, flushes, group joins."""
         self.total = Histogram(_TIME_BOUNDS_S)
         self.request_bytes = Histogram(_SIZE_BOUNDS)
-
-    def is_sampled(self) -> bool:
-        """To be asked after `count` was raised."""
-        return self.count <= SAMPLE_ALL or not self.count & SAMPLE_MASK
 
     def handled(self, started_s: float, ended_s: float, size: int) -> None:
         """Answered at once."""

@@ -21,7 +21,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import cast
+from typing import Any, cast
 
 from moldau.errors import ProtocolError
 from moldau.ports import LaterBytes
@@ -110,7 +110,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._held: bytearray | None = None
         self._responses: deque[PendingResponse] = deque()
         self._blocked_bytes = 0
-        self._out: list[Buffer | LaterBytes] = []
+        self._out: list[Any] = []  # Buffer or LaterBytes
         self._out_bytes = 0
         self._is_in_event = self._is_paused = self._stopped = self._resume_queued = False
         self._preparing = 0
@@ -464,11 +464,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not out or transport is None or transport.is_closing():
             return
         if len(out) == 1:
-            transport.write(cast(Buffer, out[0]))
+            transport.write(out[0])
         elif size <= JOIN_BYTES:
-            transport.write(b"".join(cast("list[Buffer]", out)))
+            transport.write(b"".join(out))
         elif BUFFERS.issuperset(map(type, out)):
-            transport.writelines(cast("list[Buffer]", out))
+            transport.writelines(out)
         else:
             self._stream(out)
             return

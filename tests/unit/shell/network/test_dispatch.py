@@ -74,6 +74,23 @@ async def test_every_request_is_counted(start_node: Any) -> None:
     assert counts["METADATA"] == 2
 
 
+@pytest.mark.asyncio
+async def test_the_first_requests_are_all_timed_then_one_in_32(start_node: Any) -> None:
+    node = await start_node()
+    looks = 0
+
+    def timer() -> float:
+        nonlocal looks
+        looks += 1
+        return float(looks)
+
+    node.node.dispatcher.timer = timer
+    client = node.connect()
+    for _ in range(64 + 320):
+        client.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+    assert looks == 2 * (64 + 10)
+
+
 EMPTY_METADATA_V9 = b"\x01\x00\x00\x00\x00"
 
 
