@@ -8,6 +8,8 @@ running node, and once more after a last crash or stop, for what was folded from
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from moldau.simulation.audits import GroupDescriber, OffsetAuditor, TopicAudit
 from moldau.simulation.checkers.group_ledger import GroupLedger
@@ -305,21 +307,18 @@ class Scenario:
         """Reads everything back."""
         world = self.world
         world.trace.tell(f"audit {when}")
-        try:
-            async with asyncio.timeout(AUDIT_PATIENCE_S):
-                auditors = [Auditor(world, f"audit-{topic.name}-{when}", topic) for topic in self.topics]
-                await asyncio.gather(*(auditor.run() for auditor in auditors))
-                offsets = OffsetAuditor(world, f"audit-offsets-{when}", self.group_topic, self.group)
-                await offsets.run()
-                await self.audit_positions(when, is_expired=False)
-                await SettingsAuditor(world, f"audit-settings-{when}", self.settings_ledger).run()
-                if self.quotas is not None:
-                    await QuotaAuditor(self.quotas, f"audit-quotas-{when}").run()
-                for admin in self.admins:
-                    audit = TopicAudit(admin, f"audit-topics-{when}")
-                    await audit.run()
-        except TimeoutError as error:
-            raise ViolationError("a healthy node makes progress", f"the audit {when} could not finish") from error
+        async with _patience(f"the audit {when}"):
+            auditors = [Auditor(world, f"audit-{topic.name}-{when}", topic) for topic in self.topics]
+            await asyncio.gather(*(auditor.run() for auditor in auditors))
+            offsets = OffsetAuditor(world, f"audit-offsets-{when}", self.group_topic, self.group)
+            await offsets.run()
+            await self.audit_positions(when, is_expired=False)
+            await SettingsAuditor(world, f"audit-settings-{when}", self.settings_ledger).run()
+            if self.quotas is not None:
+                await QuotaAuditor(self.quotas, f"audit-quotas-{when}").run()
+            for admin in self.admins:
+                audit = TopicAudit(admin, f"audit-topics-{when}")
+                await audit.run()
         world.check_node()
 
     async def check_bound(self) -> None:
@@ -341,10 +340,22 @@ class Scenario:
         retention_s = OFFSETS_RETENTION_MINUTES * 60
         self.world.clock.set_off(0)
         await asyncio.sleep(retention_s / 2 - self.seconds)
-        await self.audit_positions("half-way", is_expired=False)
+        async with _patience("the audit of positions half-way"):
+            await self.audit_positions("half-way", is_expired=False)
         # sessions end first, and a clock that was ahead made the last commits look younger
         await asyncio.sleep(retention_s / 2 + 100)
-        await self.audit_positions("expired", is_expired=True)
+        async with _patience("the audit of expired positions"):
+            await self.audit_positions("expired", is_expired=True)
+
+
+@asynccontextmanager
+async def _patience(what: str) -> AsyncIterator[None]:
+    """Raises ViolationError where a healthy node takes longer than AUDIT_PATIENCE_S."""
+    try:
+        async with asyncio.timeout(AUDIT_PATIENCE_S):
+            yield
+    except TimeoutError as error:
+        raise ViolationError("a healthy node makes progress", f"{what} could not finish") from error
 
 
 async def run_until_failed(world: World, scenario: Scenario) -> ViolationError | None:
