@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -38,6 +37,7 @@ from moldau.core.replication.steps import (
 )
 from moldau.errors import KafkaError, ProtocolError
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
+from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.simulation.doors import ProcessDisk
 from moldau.simulation.loop import SimulatedProcess
 from moldau.simulation.replication.messages import (
@@ -56,10 +56,8 @@ from moldau.simulation.replication.messages import (
     Register,
 )
 from moldau.simulation.replication.network import Respond
+from moldau.simulation.replication.story import Story
 from moldau.types import METADATA_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
-
-if TYPE_CHECKING:
-    from moldau.simulation.replication.machine import Machine
 
 PARTITION = TopicPartition("t", 0)
 CALL_TIMEOUT_MS = 500
@@ -81,13 +79,17 @@ class _Wait(msgspec.Struct):
 class BrokerProcess:
     """One incarnation. `start` opens the log, which may die of a planned crash; `kill` is the machine's work."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.world = machine.world
-        self.name = machine.name
-        self.broker_id = machine.broker_id
-        self.process = SimulatedProcess(f"{machine.name}.{machine.boots}")
-        self.disk = ProcessDisk(machine.disk, self.process, self.world.trace)
+    def __init__(
+        self, story: Story, broker_id: int, boots: int, disk: MemoryDisk, acknowledged: Callable[[int], None]
+    ) -> None:
+        """`boots`: of its machine, this one included; `acknowledged` hears each end offset that is acknowledged."""
+        self.story = story
+        self.name = f"broker-{broker_id}"
+        self.broker_id = broker_id
+        self.process = SimulatedProcess(f"{self.name}.{boots}")
+        self.disk = ProcessDisk(disk, self.process, story.trace)
+        self._boots = boots
+        self._acknowledged = acknowledged
         self.broker_epoch = -1
         self.metadata: Metadata | None = None
         self.directory: LogDirectory
@@ -101,25 +103,25 @@ class BrokerProcess:
         """Where the log is cut when the flush that runs has ended."""
         self._held: list[Event] = []
         """What happens meanwhile: an output is performed before the next event."""
-        self._random = Random(f"{self.world.seed}/{self.process.name}")
+        self._random = Random(f"{self.story.seed}/{self.process.name}")
 
     # --- start and stop ---
 
     def start(self) -> None:
         """Recovers the log, then registers."""
-        world = self.world
+        story = self.story
         self.directory = LogDirectory.open(self.disk)
-        for _ in self.directory.open_all(lambda _: world.log_settings, self._wall_ms()):
+        for _ in self.directory.open_all(lambda _: story.log_settings, self._wall_ms()):
             pass
         if PARTITION not in self.directory.logs:
-            self.directory.create_log(PARTITION, METADATA_TOPIC_ID, world.log_settings, now_ms=self._wall_ms())
+            self.directory.create_log(PARTITION, METADATA_TOPIC_ID, story.log_settings, now_ms=self._wall_ms())
         log = self.log = self.directory.logs[PARTITION]
         noted = self.directory.high_watermarks.get(PARTITION, 0)
         position = LogPosition(
             log.log_end_offset, log.leader_epochs.latest_epoch, log.recovery_point, min(noted, log.log_end_offset)
         )
-        self.replica = Replica(BrokerId(self.broker_id), position, world.replication_settings, log.end_offset_for_epoch)
-        world.ledger.opened(self.name, log, position.high_watermark)
+        self.replica = Replica(BrokerId(self.broker_id), position, story.replication_settings, log.end_offset_for_epoch)
+        story.ledger.opened(self.name, log, position.high_watermark)
         self._register()
         self._flush_now_and_then()
 
@@ -132,20 +134,20 @@ class BrokerProcess:
         )
 
     def _wall_ms(self) -> int:
-        return DEFAULT_NOW_MS + self.world.timeline.now_ms
+        return DEFAULT_NOW_MS + self.story.timeline.now_ms
 
     def _after(self, delay_ms: int, act: Callable[[], None]) -> None:
-        self.world.timeline.after(delay_ms, act, self.process)
+        self.story.timeline.after(delay_ms, act, self.process)
 
     def _call(
         self, target: str, request: object, take: Callable[[object | None], None], timeout_ms: int = CALL_TIMEOUT_MS
     ) -> None:
-        self.world.network.call(self.process, self.name, target, request, take, timeout_ms)
+        self.story.network.call(self.process, self.name, target, request, take, timeout_ms)
 
     # --- the controller ---
 
     def _register(self) -> None:
-        request = Register(self.broker_id, self.machine.boots, self.directory.previous_broker_epoch)
+        request = Register(self.broker_id, self._boots, self.directory.previous_broker_epoch)
 
         def take(answer: object | None) -> None:
             if isinstance(answer, Metadata):
@@ -177,7 +179,7 @@ class BrokerProcess:
         if self._truncation is not None:
             self._held.append(event)
             return
-        self._perform_all(self.replica.step(event, self.world.timeline.now_ms))
+        self._perform_all(self.replica.step(event, self.story.timeline.now_ms))
 
     def _perform_all(self, outputs: tuple[Output, ...]) -> None:
         for output in outputs:
@@ -186,14 +188,14 @@ class BrokerProcess:
         deadline_ms = self.replica.next_deadline_ms()
         if deadline_ms is not None and (self._tick_ms is None or deadline_ms < self._tick_ms):
             self._tick_ms = deadline_ms
-            self._after(max(1, deadline_ms - self.world.timeline.now_ms), self._tick)
+            self._after(max(1, deadline_ms - self.story.timeline.now_ms), self._tick)
 
     def _tick(self) -> None:
         self._tick_ms = None
         self.step(Tick())
 
     def _perform(self, output: Output) -> None:
-        log, ledger = self.log, self.world.ledger
+        log, ledger = self.log, self.story.ledger
         match output:
             case LeadershipBegan():
                 log.leader_epochs.begin(output.leader_epoch, log.log_end_offset)
@@ -214,7 +216,7 @@ class BrokerProcess:
         if self.log.is_flushing:
             self._truncation = offset
             return
-        self.world.ledger.truncated(self.name, self.log, offset)
+        self.story.ledger.truncated(self.name, self.log, offset)
         self.directory.truncate(PARTITION, offset, self._wall_ms())
         self.step(Truncated(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
 
@@ -222,14 +224,14 @@ class BrokerProcess:
         try:
             self.log.append_copied(output.records, self._wall_ms())
         except ProtocolError as error:
-            self.world.ledger.fail("replicas take what their leader has", f"{self.name}: {error}")
+            self.story.ledger.fail("replicas take what their leader has", f"{self.name}: {error}")
         self.step(Copied(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
         self._appended()
 
     def _appended(self) -> None:
-        if self.world.replication_settings.waits_for_flush and not self._is_flush_due:
+        if self.story.replication_settings.waits_for_flush and not self._is_flush_due:
             self._is_flush_due = True
-            self._after(1 + self._random.randrange(self.world.flush_delay_ms), self._flush)
+            self._after(1 + self._random.randrange(self.story.flush_delay_ms), self._flush)
         self._wake()
 
     def _propose(self, output: ProposeIsr) -> None:
@@ -274,11 +276,11 @@ class BrokerProcess:
             self._truncate(truncation)
         for event in (*held, Flushed(self.log.recovery_point)):
             self.step(event)
-        if self.world.replication_settings.waits_for_flush:
+        if self.story.replication_settings.waits_for_flush:
             self._flush()
 
     def _flush_now_and_then(self) -> None:
-        self._after(self.world.flush_interval_ms, self._flush_now_and_then)
+        self._after(self.story.flush_interval_ms, self._flush_now_and_then)
         self._flush()
         plan = self.directory.checkpoint({PARTITION: self.replica.high_watermark})
         plan.run()
@@ -322,7 +324,7 @@ class BrokerProcess:
         if appended.is_duplicate:
             self._answer_waits()
         else:
-            self._perform_all(leader.appended(self.log.log_end_offset, self.world.timeline.now_ms))
+            self._perform_all(leader.appended(self.log.log_end_offset, self.story.timeline.now_ms))
             self._appended()
 
     def _answer_waits(self) -> None:
@@ -330,7 +332,7 @@ class BrokerProcess:
         for wait in waits:
             try:
                 if self.replica.is_acknowledged(wait.end_offset, wait.leader_epoch):
-                    self.world.check_flushed(wait.end_offset)
+                    self._acknowledged(wait.end_offset)
                     wait.respond(ProduceAnswer("", self.broker_id, wait.base_offset))
                 else:
                     self._waits.append(wait)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
 
 from moldau.core.replication.leader import ACKS_ALL
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
@@ -16,11 +15,9 @@ from moldau.simulation.replication.messages import (
     Produce,
     ProduceAnswer,
 )
+from moldau.simulation.replication.story import Story
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
-
-if TYPE_CHECKING:
-    from moldau.simulation.replication.world import World
 
 REQUEST_TIMEOUT_MS = 900
 BACKOFF_MS = 50
@@ -30,25 +27,28 @@ _LOST_STATE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
 class Producer:
     """Idempotent, one batch in flight: the same batch is sent until it is acknowledged."""
 
-    def __init__(self, world: World, name: str, acks: int) -> None:
-        self.world = world
+    def __init__(self, story: Story, name: str, acks: int) -> None:
+        self.story = story
         self.name = name
         self.acks = acks
         self.process = SimulatedProcess(name)
-        self.is_stopping = False
-        """No new batch is begun."""
+        self._is_stopping = False
         self.is_idle = True
         self.acknowledged = 0
-        self._random = Random(f"{world.seed}/{name}")
+        self._random = Random(f"{story.seed}/{name}")
         self._target = 0
         self._number = 0
-        self._producer_id = world.next_producer_id()
+        self._producer_id = story.next_producer_id()
         self._sequence = 0
         self._values: tuple[bytes, ...] = ()
-        world.timeline.after(self._random.randrange(500), self._begin, self.process)
+        story.timeline.after(self._random.randrange(500), self._begin, self.process)
+
+    def stop(self) -> None:
+        """No new batch is begun."""
+        self._is_stopping = True
 
     def _begin(self) -> None:
-        if self.is_stopping:
+        if self._is_stopping:
             return
         self.is_idle = False
         count = 1 + self._random.randrange(4)
@@ -72,49 +72,49 @@ class Producer:
         )
         target = f"broker-{self._target}"
         request = Produce(self.acks, records)
-        self.world.network.call(self.process, self.name, target, request, self._take, REQUEST_TIMEOUT_MS)
+        self.story.network.call(self.process, self.name, target, request, self._take, REQUEST_TIMEOUT_MS)
 
     def _take(self, answer: object | None) -> None:
-        world = self.world
+        story = self.story
         if not isinstance(answer, ProduceAnswer) or answer.error:
-            may_be_lost = self.acks == 1 or world.ledger.is_loss_allowed
+            may_be_lost = self.acks == 1 or story.ledger.is_loss_allowed
             if may_be_lost and isinstance(answer, ProduceAnswer) and answer.error in _LOST_STATE:
                 self._begin_anew()
             if isinstance(answer, ProduceAnswer) and answer.leader_id >= 0:
                 self._target = answer.leader_id
             else:
-                self._target = world.replicas[self._random.randrange(len(world.replicas))]
-            world.timeline.after(BACKOFF_MS, self._send, self.process)
+                self._target = story.replicas[self._random.randrange(len(story.replicas))]
+            story.timeline.after(BACKOFF_MS, self._send, self.process)
             return
         if self.acks == ACKS_ALL:
-            world.ledger.was_acknowledged(self._values, answer.base_offset)
+            story.ledger.was_acknowledged(self._values, answer.base_offset)
         self.acknowledged += len(self._values)
         self._sequence += len(self._values)
         self.is_idle = True
-        world.timeline.after(self._random.randrange(world.think_ms), self._begin, self.process)
+        story.timeline.after(self._random.randrange(story.think_ms), self._begin, self.process)
 
     def _begin_anew(self) -> None:
         """Records may be lost, and with them the place of the next one. With acks=all it is a leader of the past that
         lacks them: another one takes the batch."""
-        self._producer_id, self._sequence = self.world.next_producer_id(), 0
+        self._producer_id, self._sequence = self.story.next_producer_id(), 0
         self._name_values(len(self._values))
 
 
 class Reader:
     """Reads from the start to the high watermark, again and again; asks now and then where the leader's epoch ends."""
 
-    def __init__(self, world: World, name: str) -> None:
-        self.world = world
+    def __init__(self, story: Story, name: str) -> None:
+        self.story = story
         self.name = name
         self.process = SimulatedProcess(name)
         self.offset = 0
-        self._random = Random(f"{world.seed}/{name}")
+        self._random = Random(f"{story.seed}/{name}")
         self._target = 0
         self._leader_epoch = -1
-        world.timeline.after(self._random.randrange(500), self._ask, self.process)
+        story.timeline.after(self._random.randrange(500), self._ask, self.process)
 
     def _ask(self) -> None:
-        target, call = f"broker-{self._target}", self.world.network.call
+        target, call = f"broker-{self._target}", self.story.network.call
         if self._leader_epoch >= 0 and self._random.randrange(4) == 0:
             question = EpochEnd(self._leader_epoch)
             call(self.process, self.name, target, question, self._take_epoch_end, REQUEST_TIMEOUT_MS)
@@ -123,12 +123,12 @@ class Reader:
             call(self.process, self.name, target, request, self._take, REQUEST_TIMEOUT_MS)
 
     def _again(self, delay_ms: int) -> None:
-        self.world.timeline.after(delay_ms, self._ask, self.process)
+        self.story.timeline.after(delay_ms, self._ask, self.process)
 
     def _take(self, answer: object | None) -> None:
-        world = self.world
+        story = self.story
         if not isinstance(answer, ConsumeAnswer) or answer.error:
-            self._target = world.replicas[self._random.randrange(len(world.replicas))]
+            self._target = story.replicas[self._random.randrange(len(story.replicas))]
             if isinstance(answer, ConsumeAnswer):
                 # never below: a leader of the past may lack what was read
                 self._leader_epoch = max(self._leader_epoch, answer.leader_epoch)
@@ -140,25 +140,25 @@ class Reader:
             return
         self._leader_epoch = answer.leader_epoch
         records = bytes(answer.records)
-        world.ledger.was_read(self.name, records, answer.high_watermark)
+        story.ledger.was_read(self.name, records, answer.high_watermark)
         for _, header in iterate_batches(records):
-            if header.base_offset != self.offset and not world.ledger.is_loss_allowed:
-                world.ledger.fail(
+            if header.base_offset != self.offset and not story.ledger.is_loss_allowed:
+                story.ledger.fail(
                     "a reader's offsets have no gap", f"{self.name}: {header.base_offset} after {self.offset}"
                 )
             self.offset = header.next_offset
         self._again(1 if records else 20 + self._random.randrange(60))
 
     def _begin_anew(self) -> None:
-        if not self.world.ledger.is_loss_allowed:
-            self.world.ledger.fail("what was read stays", f"{self.name}: offset {self.offset} is out of range")
+        if not self.story.ledger.is_loss_allowed:
+            self.story.ledger.fail("what was read stays", f"{self.name}: offset {self.offset} is out of range")
         self.offset = 0
 
     def _take_epoch_end(self, answer: object | None) -> None:
         if isinstance(answer, EpochEndAnswer) and not answer.error:
             is_known = answer.leader_epoch == self._leader_epoch and answer.end_offset >= 0
             if not is_known:
-                self.world.ledger.fail(
+                self.story.ledger.fail(
                     "a leader knows where its epoch ends",
                     f"{self.name}: epoch {self._leader_epoch}, answer {answer.leader_epoch}, {answer.end_offset}",
                 )

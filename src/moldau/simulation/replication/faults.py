@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from moldau.simulation.replication.machine import Machine
-    from moldau.simulation.replication.world import World
+from moldau.simulation.replication.controller import Controller
+from moldau.simulation.replication.machine import Machine, MayFail
+from moldau.simulation.replication.story import Story
 
 
 class Faults:
     """`begin` sets all kinds going; none begins after `end`."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(
+        self,
+        story: Story,
+        machines: Sequence[Machine],
+        controller: Controller,
+        client_names: Sequence[str],
+        may_fail: MayFail,
+    ) -> None:
+        self._story = story
+        self._machines = machines
+        self._controller = controller
+        self._server_names = ["controller", *(machine.name for machine in machines)]
+        self._host_names = [*self._server_names, *client_names]
+        self._may_fail = may_fail
         self.is_ended = False
         self._armed: Random | None = None
         self._kinds: dict[str, tuple[int, Callable[[Random], None]]] = {
@@ -33,7 +43,7 @@ class Faults:
 
     def begin(self) -> None:
         for name, (mean_ms, act) in self._kinds.items():
-            random = Random(f"{self.world.seed}/{name}")
+            random = Random(f"{self._story.seed}/{name}")
             if random.randrange(3):  # two of three kinds, so that a story has a character
                 self._plan(random, mean_ms, act)
 
@@ -46,16 +56,16 @@ class Faults:
                 act(random)
                 self._plan(random, mean_ms, act)
 
-        self.world.timeline.after(1 + int(random.expovariate(1 / mean_ms)), happen)
+        self._story.timeline.after(1 + int(random.expovariate(1 / mean_ms)), happen)
 
     def _machine(self, random: Random) -> Machine:
         """Often the leader, where faults matter most."""
-        leader = self.world.controller.partition.leader
-        choice = random.choice(self.world.replicas)
-        return self.world.machines[leader if leader >= 0 and random.randrange(2) else choice]
+        leader = self._controller.partition.leader
+        choice = random.choice(self._story.replicas)
+        return self._machines[leader if leader >= 0 and random.randrange(2) else choice]
 
     def _start_later(self, machine: Machine, random: Random) -> None:
-        self.world.timeline.after(random.choice((50, 500, 2_500)), machine.start_if_down)
+        self._story.timeline.after(random.choice((50, 500, 2_500)), machine.start_if_down)
 
     def _kill(self, random: Random) -> None:
         self._fail(random, is_power_lost=False)
@@ -65,7 +75,7 @@ class Faults:
 
     def _fail(self, random: Random, *, is_power_lost: bool) -> None:
         machine = self._machine(random)
-        if self.world.may_fail(machine, is_power_lost=is_power_lost):
+        if self._may_fail(machine, is_power_lost=is_power_lost):
             machine.crash(is_power_lost=is_power_lost)
         self._start_later(machine, random)
 
@@ -78,38 +88,38 @@ class Faults:
         machine = self._machine(random)
         machine.plan_crash(1 + random.randrange(40), random)
         for delay_ms in (1_000, 2_000, 4_000):
-            self.world.timeline.after(delay_ms, machine.start_if_down)
+            self._story.timeline.after(delay_ms, machine.start_if_down)
 
     def _isolate(self, random: Random) -> None:
         """From everybody, from the controller alone, or from the other brokers alone."""
         machine, duration_ms = self._machine(random), random.choice((300, 1_500, 3_000))
-        others = [name for name in self.world.host_names if name != machine.name]
+        others = [name for name in self._host_names if name != machine.name]
         kind = random.randrange(3)
         if kind == 1:
             others = ["controller"]
         elif kind == 2:
             others = [name for name in others if name.startswith("broker-")]
-        self.world.trace.tell(f"{machine.name} is cut off from {', '.join(others)} for {duration_ms} ms")
+        self._story.trace.tell(f"{machine.name} is cut off from {', '.join(others)} for {duration_ms} ms")
         for other in others:
-            self.world.network.cut(machine.name, other, duration_ms)
-            self.world.network.cut(other, machine.name, duration_ms)
+            self._story.network.cut(machine.name, other, duration_ms)
+            self._story.network.cut(other, machine.name, duration_ms)
 
     def _cut_one_way(self, random: Random) -> None:
-        source, target = random.sample(self.world.server_names, 2)
+        source, target = random.sample(self._server_names, 2)
         duration_ms = random.choice((300, 1_500, 3_000))
-        self.world.trace.tell(f"nothing passes from {source} to {target} for {duration_ms} ms")
-        self.world.network.cut(source, target, duration_ms)
+        self._story.trace.tell(f"nothing passes from {source} to {target} for {duration_ms} ms")
+        self._story.network.cut(source, target, duration_ms)
 
     def _slow_link(self, random: Random) -> None:
-        source, target = random.sample(self.world.server_names, 2)
-        self.world.network.slow(source, target, random.choice((500, 3_000)), random.choice((50, 800, 2_500)))
+        source, target = random.sample(self._server_names, 2)
+        self._story.network.slow(source, target, random.choice((500, 3_000)), random.choice((50, 800, 2_500)))
 
     def _pause(self, random: Random) -> None:
         broker = self._machine(random).broker
         if broker is not None:
             duration_ms = random.choice((200, 1_500, 3_000))
-            self.world.trace.tell(f"{broker.name} pauses for {duration_ms} ms")
-            self.world.timeline.pause(broker.process, self.world.timeline.now_ms + duration_ms)
+            self._story.trace.tell(f"{broker.name} pauses for {duration_ms} ms")
+            self._story.timeline.pause(broker.process, self._story.timeline.now_ms + duration_ms)
 
     def _arm(self, random: Random) -> None:
         """The next time that a replica joins the in-sync replicas, the leader does not hear of it."""
@@ -121,14 +131,14 @@ class Faults:
         if self.is_ended or random is None or not joined or leader in (-1, *joined):
             return
         self._armed = None
-        machine, duration_ms = self.world.machines[leader], random.choice((500, 2_000))
-        self.world.trace.tell(f"{machine.name} does not hear for {duration_ms} ms that broker {joined[0]} joined")
-        self.world.network.cut("controller", machine.name, duration_ms)
-        self.world.network.cut(machine.name, f"broker-{joined[0]}", duration_ms)
+        machine, duration_ms = self._machines[leader], random.choice((500, 2_000))
+        self._story.trace.tell(f"{machine.name} does not hear for {duration_ms} ms that broker {joined[0]} joined")
+        self._story.network.cut("controller", machine.name, duration_ms)
+        self._story.network.cut(machine.name, f"broker-{joined[0]}", duration_ms)
         if random.randrange(2):
-            self.world.timeline.after(random.randrange(duration_ms), lambda: self._kill_leader(machine, random))
+            self._story.timeline.after(random.randrange(duration_ms), lambda: self._kill_leader(machine, random))
 
     def _kill_leader(self, machine: Machine, random: Random) -> None:
-        if not self.is_ended and self.world.may_fail(machine, is_power_lost=False):
+        if not self.is_ended and self._may_fail(machine, is_power_lost=False):
             machine.crash(is_power_lost=False)
             self._start_later(machine, random)

@@ -27,8 +27,11 @@ class Ledger:
         self.truncations = 0
         """Those that dropped records."""
         self.is_loss_allowed = False
-        """An unclean election took place: acknowledged records may be gone."""
+        """More failed than the promise covers: acknowledged records may be gone."""
         self._high_watermarks: dict[str, int] = {}
+
+    def allow_loss(self) -> None:
+        self.is_loss_allowed = True
 
     def fail(self, rule: str, detail: str) -> None:
         raise ViolationError(rule, detail)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.simulation.doors import CrashPlan
 from moldau.simulation.loop import ProcessKilledError
 from moldau.simulation.replication.broker import BrokerProcess
+from moldau.simulation.replication.story import Story
 
-if TYPE_CHECKING:
-    from moldau.simulation.replication.world import World
+
+class MayFail(Protocol):
+    """Whether what was acknowledged must survive this failure of `machine`, too."""
+
+    def __call__(self, machine: Machine, *, is_power_lost: bool) -> bool: ...
 
 
 class Machine:
     """`broker` is None while nothing runs."""
 
-    def __init__(self, world: World, broker_id: int) -> None:
-        self.world = world
+    def __init__(self, story: Story, broker_id: int, may_fail: MayFail, acknowledged: Callable[[int], None]) -> None:
+        """`acknowledged`: see BrokerProcess."""
+        self.story = story
         self.broker_id = broker_id
         self.name = f"broker-{broker_id}"
         self.disk = MemoryDisk()
@@ -29,23 +35,29 @@ class Machine:
         """It did not stop cleanly since it registered."""
         self.has_lost_power = False
         """Since it registered: what the controller thinks that it has may be gone."""
-        self._random = SeededRandom(world.seed * 100 + broker_id)
+        self._may_fail = may_fail
+        self._acknowledged = acknowledged
+        self._random = SeededRandom(story.seed * 100 + broker_id)
 
     def start(self) -> None:
         """Silent if a process runs."""
         if self.broker is not None:
             return
         self.boots += 1
-        self.world.trace.tell(f"{self.name} starts ({self.boots})")
-        self.broker = broker = BrokerProcess(self)
-        self.world.network.hosts[self.name] = (broker.process, broker.receive)
+        self.story.trace.tell(f"{self.name} starts ({self.boots})")
+        self.broker = broker = BrokerProcess(self.story, self.broker_id, self.boots, self.disk, self._acknowledged)
+        self.story.network.hosts[self.name] = (broker.process, broker.receive)
         broker.start()
+
+    def registered(self) -> None:
+        """The controller counts on nothing that the broker had before."""
+        self.has_failed = self.has_lost_power = False
 
     def crash(self, *, is_power_lost: bool, is_clean: bool = False) -> None:
         """kill -9, or the loss of power, which takes what was not flushed. `is_clean`: the broker had stopped."""
         if self.broker is None:
             return
-        self.world.trace.tell(f"{self.name} {'loses power' if is_power_lost else 'is killed'}")
+        self.story.trace.tell(f"{self.name} {'loses power' if is_power_lost else 'is killed'}")
         self.broker.process.is_dead = True
         self.broker = None
         self.has_failed = self.has_failed or not is_clean
@@ -60,7 +72,7 @@ class Machine:
         broker = self.broker
         if broker is None or broker.broker_epoch < 0:
             return
-        self.world.trace.tell(f"{self.name} stops")
+        self.story.trace.tell(f"{self.name} stops")
         broker.stop()
         self.crash(is_power_lost=False, is_clean=True)
 
@@ -73,13 +85,13 @@ class Machine:
         plan = disk.plan = CrashPlan(changes, random.choice(("power", "process")), random, self._die)
 
         def postpone() -> None:
-            if plan.changes_left <= 1 and not self.world.may_fail(self, is_power_lost=False):
+            if plan.changes_left <= 1 and not self._may_fail(self, is_power_lost=False):
                 plan.changes_left = 2
 
         disk.before_call = postpone
 
     def _die(self, kind: str) -> None:
-        self.crash(is_power_lost=kind == "power" and self.world.may_fail(self, is_power_lost=True))
+        self.crash(is_power_lost=kind == "power" and self._may_fail(self, is_power_lost=True))
 
     def start_if_down(self) -> None:
         """As `start`; a process that dies of its own crash plan meanwhile is started again by the next call."""

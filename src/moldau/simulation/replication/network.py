@@ -17,10 +17,10 @@ Receive = Callable[[object, Respond], None]
 class Network:
     """A host that is down, or was never there, receives nothing."""
 
-    def __init__(self, timeline: Timeline, random: Random, trace: Trace) -> None:
+    def __init__(self, timeline: Timeline, random: Random, trace: Trace, *, loss_percent: int) -> None:
         self.timeline = timeline
         self.trace = trace
-        self.loss_percent = 0
+        self.loss_percent = loss_percent
         self.hosts: dict[str, tuple[SimulatedProcess, Receive]] = {}
         """The process that runs on the host, and what takes its requests."""
         self._cut: dict[tuple[str, str], int] = {}

@@ -5,21 +5,15 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from random import Random
 
 import msgspec
 
-from moldau.core.log.settings import LogSettings
-from moldau.core.replication.steps import ReplicationSettings
 from moldau.errors import DamagedLogError, InvariantError
 from moldau.simulation.replication.clients import Producer, Reader
 from moldau.simulation.replication.controller import Controller
 from moldau.simulation.replication.faults import Faults
-from moldau.simulation.replication.ledger import Ledger
 from moldau.simulation.replication.machine import Machine
-from moldau.simulation.replication.network import Network
-from moldau.simulation.replication.timeline import Timeline
-from moldau.simulation.trace import Trace
+from moldau.simulation.replication.story import Story
 from moldau.simulation.violation import ViolationError
 
 DEFAULT_SECONDS = 12.0
@@ -48,59 +42,30 @@ class World:
     """See the head of this module. Everything is drawn from `seed`."""
 
     def __init__(self, seed: int, write_line: Callable[[str], None] | None = None) -> None:
-        self.seed = seed
-        self.timeline = Timeline()
-        self.trace = Trace(lambda: self.timeline.now_ms / 1000, write_line)
-        self.ledger = Ledger(self.trace)
-        choose = Random(f"{seed}/settings").choice
-        self.replicas = tuple(range(choose((2, 3, 3))))
-        min_insync_replicas = len(self.replicas) - 1
-        self.allows_unclean_election = choose((False,) * 7 + (True,))
-        self.replication_settings = ReplicationSettings(
-            min_insync_replicas=min_insync_replicas,
-            replica_lag_time_max_ms=choose((400, 1_500)),
-            replica_fetch_backoff_ms=choose((50, 300)),
-            waits_for_flush=choose((False, False, True)),
-        )
-        self.log_settings = LogSettings(
-            segment_bytes=choose((1_500, 6_000, 1 << 20)),
-            index_interval_bytes=choose((100, 4_096)),
-            flush_messages=1 if self.replication_settings.waits_for_flush else LogSettings().flush_messages,
-        )
-        self.flush_interval_ms = choose((300, 1_500, 10_000))
-        self.think_ms = choose((40, 200))
-        self.flush_delay_ms = choose((3, 300))
-        self.network = Network(self.timeline, Random(f"{seed}/network"), self.trace)
-        self.network.loss_percent = choose((0, 1))
+        self.story = story = Story(seed, write_line)
+        self.timeline, self.trace, self.ledger, self.network = story.timeline, story.trace, story.ledger, story.network
         self.controller = Controller(
-            self.timeline,
-            self.trace,
-            self.replicas,
-            min_insync_replicas=min_insync_replicas,
-            session_timeout_ms=choose((500, 1_500)),
-            allows_unclean_election=self.allows_unclean_election,
+            story.timeline,
+            story.trace,
+            story.replicas,
+            min_insync_replicas=story.replication_settings.min_insync_replicas,
+            session_timeout_ms=story.session_timeout_ms,
+            allows_unclean_election=story.allows_unclean_election,
             on_change=self._changed,
-            on_registered=self._registered,
+            on_registered=lambda broker_id: self.machines[broker_id].registered(),
         )
         self.network.hosts["controller"] = (self.controller.process, self.controller.receive)
-        self.machines = [Machine(self, broker_id) for broker_id in self.replicas]
-        self._known_isr = self.replicas
-        self._producer_ids = 0
-        self.producers = [Producer(self, f"producer-{index}", acks) for index, acks in enumerate((-1, -1, 1, 1))]
-        self.readers = [Reader(self, f"reader-{index}") for index in range(2)]
-        self.server_names = ["controller", *(machine.name for machine in self.machines)]
+        self.machines = [Machine(story, broker_id, self.may_fail, self._check_flushed) for broker_id in story.replicas]
+        self._known_isr = story.replicas
+        self.producers = [Producer(story, f"producer-{index}", acks) for index, acks in enumerate((-1, -1, 1, 1))]
+        self.readers = [Reader(story, f"reader-{index}") for index in range(2)]
         clients = [*(producer.name for producer in self.producers), *(reader.name for reader in self.readers)]
-        self.host_names = [*self.server_names, *clients]
-        self.faults = Faults(self)
-
-    def next_producer_id(self) -> int:
-        self._producer_ids += 1
-        return self._producer_ids
+        self.faults = Faults(story, self.machines, self.controller, clients, self.may_fail)
 
     def may_fail(self, machine: Machine, *, is_power_lost: bool) -> bool:
         """Whether acknowledged records must survive this failure, too: the promise is about all but one of the replicas
         that have them. A broker that is only killed counts as failed as well: the controller cannot tell (KIP-966)."""
-        if self.allows_unclean_election or self.replication_settings.waits_for_flush:
+        if self.story.allows_unclean_election or self.story.replication_settings.waits_for_flush:
             return True
         others = [
             self.machines[replica]
@@ -126,21 +91,19 @@ class World:
         """Whether acknowledged records may be lost from here on. With two replicas of three in sync one failure never
         does that; with one of two it does where the other is out of sync by then."""
         if self.controller.unclean_elections:
-            self.ledger.is_loss_allowed = True
+            self.ledger.allow_loss()
         kept = self.controller.replicas_with_everything()
-        if self.replication_settings.waits_for_flush or not all(self.machines[one].has_lost_power for one in kept):
+        if self.story.replication_settings.waits_for_flush or not all(
+            self.machines[one].has_lost_power for one in kept
+        ):
             return
-        if len(self.replicas) > 2 and not self.allows_unclean_election:
+        if len(self.story.replicas) > 2 and not self.story.allows_unclean_election:
             self.ledger.fail("a replica is left that has everything", f"{kept}: {self.controller.partition}")
-        self.ledger.is_loss_allowed = True
+        self.ledger.allow_loss()
 
-    def _registered(self, broker_id: int) -> None:
-        """The controller counts on nothing that the broker had before."""
-        self.machines[broker_id].has_failed = self.machines[broker_id].has_lost_power = False
-
-    def check_flushed(self, end_offset: int) -> None:
+    def _check_flushed(self, end_offset: int) -> None:
         """With `flush.messages=1` what is acknowledged is on the disk of each in-sync replica."""
-        if not self.replication_settings.waits_for_flush or self.ledger.is_loss_allowed:
+        if not self.story.replication_settings.waits_for_flush or self.ledger.is_loss_allowed:
             return
         for replica in self.controller.partition.isr:
             broker = self.machines[replica].broker
@@ -163,15 +126,15 @@ class World:
         self.network.heal()
         self.timeline.resume_all()
         for producer in self.producers:
-            producer.is_stopping = True
+            producer.stop()
         for machine in self.machines:
             if machine.broker is not None:
                 machine.broker.disk.plan = None
             machine.start_if_down()
         self._await("every replica is in sync again", self._is_whole)
-        last = Producer(self, "last producer", -1)
+        last = Producer(self.story, "last producer", -1)
         self._await("a producer succeeds again", lambda: last.acknowledged > 0)
-        last.is_stopping = True
+        last.stop()
         self._await("every replica is in sync again", lambda: last.is_idle and self._is_whole())
         end_offset = self.machines[0].broker.log.log_end_offset if self.machines[0].broker is not None else 0
         self._await("readers come to the end", lambda: all(reader.offset == end_offset for reader in self.readers))
@@ -191,7 +154,7 @@ class World:
 
     def _is_whole(self) -> bool:
         """All are in sync, nothing is on its way, and every replica knows the end as its high watermark."""
-        if len(self.controller.partition.isr) < len(self.replicas):
+        if len(self.controller.partition.isr) < len(self.story.replicas):
             return False
         if not all(producer.is_idle for producer in self.producers):
             return False
