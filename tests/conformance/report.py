@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.shell.network.server_connection import ServerConnection
+from moldau.shell.network.reply import Reply
 from moldau.testing import Cluster
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.headers import decode_request_header
@@ -47,7 +47,7 @@ class Observer:
         self._handler = handler
         self.seen: dict[tuple[str, int, str], None] = {}
 
-    def handle(self, connection: ServerConnection, frame: memoryview) -> Answer | PendingResponse | None:
+    def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None:
         header, _ = decode_request_header(frame)
         self.seen[ApiKey(header.api_key).name, header.api_version, header.client_id or ""] = None
         answer: Answer | PendingResponse | None = self._handler.handle(connection, frame)
@@ -64,7 +64,8 @@ class Report:
 
     def observe(self, cluster: Cluster) -> None:
         node = cluster._runtime.node
-        self._observer = node.connections.dispatcher = Observer(node.connections.dispatcher)
+        self._observer = Observer(node.connections.dispatcher)
+        node.connections.hand_frames_to(self._observer)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]):

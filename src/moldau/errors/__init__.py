@@ -30,10 +30,12 @@ ERROR_NAMES: dict[int, str] = {0: "NONE"} | {code: made.name for code, made in E
 ERROR_CODES: dict[str, int] = {name: code for code, name in ERROR_NAMES.items()}
 
 
-def kafka_error(name_or_code: str | int, message: str | None = None) -> KafkaError:
+def kafka_error(
+    name_or_code: str | int, message: str | None = None, record_errors: tuple[tuple[int, str], ...] = ()
+) -> KafkaError:
     """The error object of Kafka's name or code: `raise kafka_error("INVALID_TOPIC_EXCEPTION", "...")`.
 
     Raises KeyError for a name or code that Kafka does not have.
     """
     code = ERROR_CODES[name_or_code] if isinstance(name_or_code, str) else name_or_code
-    return ERROR_CLASSES[code](message)
+    return ERROR_CLASSES[code](message, record_errors)

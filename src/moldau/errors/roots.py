@@ -56,8 +56,6 @@ class KafkaError(MoldauError):
     name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
     is_retriable: ClassVar[bool] = False
     """Whether a client may send the same request again."""
-    record_errors: tuple[tuple[int, str], ...] = ()
-    """Where single records are to blame: their indexes in the batch, and what is wrong with each (KIP-467)."""
 
     def __init_subclass__(cls, *, code: int | None = None, name: str = "", is_retriable: bool = False) -> None:
         """With a code: one of Kafka's errors, which a traceback shows under the name that it is imported by. Without:
@@ -68,9 +66,11 @@ class KafkaError(MoldauError):
         cls.__module__ = "moldau.errors"
         ERROR_CLASSES[code] = cls
 
-    def __init__(self, message: str | None = None) -> None:
+    def __init__(self, message: str | None = None, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
         super().__init__(message or self.name)
         self.message = message
+        self.record_errors = record_errors
+        """Where single records are to blame: their indexes in the batch, and what is wrong with each (KIP-467)."""
 
 
 ERROR_CLASSES: dict[int, type[KafkaError]] = {}

@@ -221,7 +221,7 @@ class Cluster:
             return
         if is_clean:
             if self._disk is not None:
-                self._disk.is_full = False  # a clean stop needs room for its checkpoints
+                self._disk.fill(None)  # a clean stop needs room for its checkpoints
             runtime.stop()
         else:
             runtime.kill()
@@ -296,9 +296,7 @@ class Cluster:
         if self._faults is None:
             from moldau.testing.faults import Faults
 
-            self._faults = Faults()
-            self._faults.now_ms = self.now_ms
-            self._faults.on_change = self._faults_changed
+            self._faults = Faults(self.now_ms, self._faults_changed)
         return self._faults
 
     def _faults_changed(self) -> None:
@@ -308,7 +306,7 @@ class Cluster:
             self._install(runtime.node)
 
     def _install(self, node: Node) -> None:
-        """Puts the injector in front of the dispatcher: one assignment, seen by the next bytes that arrive."""
+        """Puts the injector in front of the dispatcher: the next bytes that arrive are for it."""
         from moldau.testing.injector import FaultInjector
 
         if isinstance(node.connections.dispatcher, FaultInjector):
@@ -318,12 +316,13 @@ class Cluster:
             hosted = node.broker.partitions.by_id.get(topic_id)
             return None if hosted is None else hosted.name
 
-        node.connections.dispatcher = FaultInjector(node.dispatcher, self.faults, topic_name)
+        group = node.connections
+        group.hand_frames_to(FaultInjector(node.dispatcher, self.faults, topic_name, group.connections))
 
     def _apply_disk_fault(self) -> None:
         if self._disk is not None and self._faults is not None:
-            self._disk.on_refused = self._faults.disk_refused
-            self._disk.is_full = self._faults.is_disk_full
+            fault = self._faults.disk_refused if self._faults.is_disk_full else None
+            self._disk.fill(fault)
 
     # -- time
 

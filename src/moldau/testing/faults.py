@@ -356,14 +356,14 @@ class Faults(_Steps):
     Several faults for one request: the one that was asked for first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int], on_change: Callable[[], None]) -> None:
+        """`on_change` is called when a fault was added, or the disk's state has changed."""
         super().__init__(self)
         self._lock = threading.Lock()
         self._active: list[Fault | Script] = []
         self._log: deque[Happened] = deque(maxlen=MAX_LOGGED)
-        self.on_change: Callable[[], None] = lambda: None
-        """Told when a fault was added, or the disk's state has changed."""
-        self.now_ms: Callable[[], int] = lambda: 0
+        self._now_ms = now_ms
+        self._on_change = on_change
         self._disk_fault: Fault | None = None
 
     # -- asking for more
@@ -398,7 +398,7 @@ class Faults(_Steps):
         """Every write of the broker finds the disk full until `clear`, `cancel`, or the end of the `with` block."""
         with self._lock:
             fault = self._disk_fault = self._disk_fault or Fault(self, Action("disk_full"))
-        self.on_change()
+        self._on_change()
         return fault
 
     def clear(self) -> None:
@@ -406,7 +406,7 @@ class Faults(_Steps):
         with self._lock:
             self._active.clear()
             self._disk_fault = None
-        self.on_change()
+        self._on_change()
 
     # -- what happened
 
@@ -449,7 +449,7 @@ class Faults(_Steps):
                     continue
                 topics = facts.topics if fault.wants_names else ()
                 happened = Happened(
-                    action.kind, api_name(facts.api_key), self.now_ms(), facts.client_id, action.detail, topics
+                    action.kind, api_name(facts.api_key), self._now_ms(), facts.client_id, action.detail, topics
                 )
                 fault.happened.append(happened)
                 if action.kind != "pass":
@@ -463,7 +463,7 @@ class Faults(_Steps):
         with self._lock:
             fault = self._disk_fault
             if fault is not None:
-                happened = Happened("disk_full", "", self.now_ms(), detail=path)
+                happened = Happened("disk_full", "", self._now_ms(), detail=path)
                 fault.happened.append(happened)
                 self._log.append(happened)
 
@@ -471,7 +471,7 @@ class Faults(_Steps):
         with self._lock:
             if entry not in self._active:
                 self._active.append(entry)
-        self.on_change()
+        self._on_change()
 
     def _remove(self, fault: Fault) -> None:
         with self._lock:
@@ -482,7 +482,7 @@ class Faults(_Steps):
                 self._active.remove(fault)
             if fault is self._disk_fault:
                 self._disk_fault = None
-        self.on_change()
+        self._on_change()
 
 
 def api_name(key: ApiKey) -> str:

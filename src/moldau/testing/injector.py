@@ -6,7 +6,7 @@ given a connection that looks like the client's and keeps the answer to itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from moldau.errors import ERROR_CODES, ProtocolError
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.shell.network.server_connection import ServerConnection
+from moldau.shell.network.reply import Reply
 from moldau.testing.error_responses import error_response, names_of, with_errors
 from moldau.testing.faults import Action, Faults, RequestFacts
 from moldau.types import Buffer, Uuid
@@ -31,14 +31,21 @@ _FORGOTTEN_SESSION = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
 class FaultInjector:
     """Handles frames in front of the dispatcher of one node. Lives on the node's loop."""
 
-    def __init__(self, dispatcher: Dispatcher, faults: Faults, topic_name: Callable[[Uuid], str | None]) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        faults: Faults,
+        topic_name: Callable[[Uuid], str | None],
+        connections: Mapping[int, object],
+    ) -> None:
         self._dispatcher = dispatcher
         self._faults = faults
         self._topic_name = topic_name
+        self._connections = connections
         self._silent: dict[int, None] = {}
         """Connections whose peer gets nothing any more, by id."""
 
-    def handle(self, connection: ServerConnection, frame: memoryview) -> Answer | PendingResponse | None:
+    def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None:
         """As Dispatcher.handle."""
         if connection.id in self._silent:
             return None
@@ -57,9 +64,7 @@ class FaultInjector:
         request = _Request(ApiKey(api_key), version, header.correlation_id, header.client_id or "", copy, position)
         return self._perform(connection, action, request)
 
-    def _perform(
-        self, connection: ServerConnection, action: Action, request: _Request
-    ) -> Answer | PendingResponse | None:
+    def _perform(self, connection: Reply, action: Action, request: _Request) -> Answer | PendingResponse | None:
         if action.kind == "error":
             return self._refuse(connection, request, action.error_name)
         if action.kind == "delay" and action.when == "before":
@@ -72,28 +77,25 @@ class FaultInjector:
             connection.close()
         return None
 
-    def _silence(self, connection: ServerConnection) -> None:
-        live = connection.group.connections
-        self._silent = {number: None for number in self._silent if number in live}
+    def _silence(self, connection: Reply) -> None:
+        self._silent = {number: None for number in self._silent if number in self._connections}
         self._silent[connection.id] = None
 
     # -- before the work
 
-    def _delay(self, connection: ServerConnection, request: _Request, delay_s: float) -> PendingResponse:
+    def _delay(self, connection: Reply, request: _Request, delay_s: float) -> PendingResponse:
         place = connection.reserve()
 
         def go_on() -> None:
             if not connection.is_closed:
                 self._work(connection, request, place, place.complete)
 
-        connection.group.loop.call_later(delay_s, go_on)
+        self._dispatcher.loop.call_later(delay_s, go_on)
         return place
 
     # -- instead of the work
 
-    def _refuse(
-        self, connection: ServerConnection, request: _Request, error_name: str
-    ) -> Answer | PendingResponse | None:
+    def _refuse(self, connection: Reply, request: _Request, error_name: str) -> Answer | PendingResponse | None:
         key, version = request.api_key, request.version
         row = API_VERSIONS[key]
         if key is ApiKey.METADATA:
@@ -109,9 +111,7 @@ class FaultInjector:
             response = FetchResponse(error_code=_FORGOTTEN_SESSION)
         return self._encode(connection, request, response)
 
-    def _overlay(
-        self, connection: ServerConnection, request: _Request, error_name: str
-    ) -> Answer | PendingResponse | None:
+    def _overlay(self, connection: Reply, request: _Request, error_name: str) -> Answer | PendingResponse | None:
         place = connection.reserve()
 
         def answered(answer: Answer | None) -> None:
@@ -131,7 +131,7 @@ class FaultInjector:
         self._work(connection, request, place, answered)
         return place
 
-    def _encode(self, connection: ServerConnection, request: _Request, response: Any) -> bytes | None:
+    def _encode(self, connection: Reply, request: _Request, response: Any) -> bytes | None:
         context = RequestContext(
             self._dispatcher, connection, request.api_key, request.version, request.correlation_id, request.client_id
         )
@@ -139,12 +139,12 @@ class FaultInjector:
 
     # -- after the work
 
-    def _after(self, connection: ServerConnection, action: Action, request: _Request) -> PendingResponse:
+    def _after(self, connection: Reply, action: Action, request: _Request) -> PendingResponse:
         place = connection.reserve()
 
         def answered(answer: Answer | None) -> None:
             if action.kind == "delay":
-                connection.group.loop.call_later(action.delay_ms / 1000, place.complete, answer)
+                self._dispatcher.loop.call_later(action.delay_ms / 1000, place.complete, answer)
             elif action.kind == "disconnect":
                 connection.close()
 
@@ -155,7 +155,7 @@ class FaultInjector:
 
     def _work(
         self,
-        connection: ServerConnection,
+        connection: Reply,
         request: _Request,
         place: PendingResponse,
         answered: Callable[[Answer | None], None],
@@ -203,7 +203,7 @@ class _CapturedConnection:
 
     __slots__ = ("_answered", "_final", "_real")
 
-    def __init__(self, real: ServerConnection, answered: Callable[[Answer | None], None]) -> None:
+    def __init__(self, real: Reply, answered: Callable[[Answer | None], None]) -> None:
         object.__setattr__(self, "_real", real)
         object.__setattr__(self, "_answered", answered)
         object.__setattr__(self, "_final", None)

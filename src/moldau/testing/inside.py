@@ -77,7 +77,7 @@ async def create_topic(broker: Broker, name: str, partitions: int, config: Mappi
 
     configs = tuple(CreatableTopicConfig(key, value) for key, value in config.items())
     topic = CreatableTopic(name, num_partitions=partitions, replication_factor=-1, configs=configs)
-    response = await broker.create_topics(CreateTopicsRequest(topics=(topic,), timeout_ms=CREATE_TIMEOUT_MS))
+    response = await broker.submit(CreateTopicsRequest(topics=(topic,), timeout_ms=CREATE_TIMEOUT_MS))
     for result in response.topics:
         if result.error_code:
             raise kafka_error(result.error_code, result.error_message or f"topic {name!r}")
@@ -88,7 +88,7 @@ async def delete_topic(broker: Broker, name: str) -> None:
     from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=CREATE_TIMEOUT_MS)
-    response = await broker.delete_topics(request)
+    response = await broker.submit(request)
     for result in response.responses:
         if result.error_code:
             if result.error_code == ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]:

@@ -48,7 +48,8 @@ class Runtime:
         self._go_on = threading.Event()
         self._go_on.set()
         self._before_going_on: Callable[[], None] = lambda: None
-        self._calls: dict[Future[Any], None] = {}
+        self._calls: dict[Future[Any], asyncio.Task[None] | None] = {}
+        """With what works on each: the loop keeps tasks weakly."""
         self._calls_lock = threading.Lock()
         self._is_over = False
         self.node: Node | None = None
@@ -174,8 +175,9 @@ class Runtime:
                 if not result.done():
                     result.set_result(value)
 
-        task = asyncio.get_running_loop().create_task(run())
-        result.moldau_task = task  # type: ignore[attr-defined]  # the loop keeps tasks weakly
+        with self._calls_lock:
+            if result in self._calls:  # else its caller has given up
+                self._calls[result] = asyncio.get_running_loop().create_task(run())
 
     def _post(self, callback: Callable[[], object]) -> None:
         # the loop is closed where the broker has stopped by itself
@@ -186,10 +188,11 @@ class Runtime:
     # -- the thread
 
     def _run(self) -> None:
-        loop = TravellingLoop(self._travel)
+        workers = CountingWorkers(ThreadWorkers())
+        loop = TravellingLoop(self._travel, workers.is_busy)
         self._loop = loop
         try:
-            loop.run_until_complete(self._serve())
+            loop.run_until_complete(self._serve(workers))
         except BaseException as error:
             if self._ready.done():
                 self.failure = error
@@ -205,9 +208,7 @@ class Runtime:
                 if not call.done():
                     call.set_exception(MoldauError("the cluster stopped"))
 
-    async def _serve(self) -> None:
-        workers = CountingWorkers(ThreadWorkers())
-        self._travel.is_busy = workers.is_busy
+    async def _serve(self, workers: CountingWorkers) -> None:
         try:
             doors = Doors(
                 clock=TravellingClock(self._travel),

@@ -242,7 +242,7 @@ class NodeUnderTest:
             replication_factor=1,
             configs=tuple(CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()),
         )
-        response = await self.node.broker.create_topics(CreateTopicsRequest(topics=(topic,), timeout_ms=1_000))
+        response = await self.node.broker.submit(CreateTopicsRequest(topics=(topic,), timeout_ms=1_000))
         assert isinstance(response, CreateTopicsResponse)
         assert [result.error_code for result in response.topics] == [0], response
 

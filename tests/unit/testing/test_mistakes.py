@@ -44,7 +44,7 @@ def cluster() -> Iterator[Cluster]:
     ],
 )
 def test_a_fault_that_could_not_happen_is_refused(ask: Callable[[Faults], object], told: str) -> None:
-    faults = Faults()
+    faults = Faults(lambda: 0, lambda: None)
     with pytest.raises(ValueError, match=told):
         ask(faults)
     assert not faults.are_any
@@ -52,7 +52,7 @@ def test_a_fault_that_could_not_happen_is_refused(ask: Callable[[Faults], object
 
 @pytest.mark.parametrize("api", ["OffsetCommit", "Fetch", "DeleteTopics", ["Heartbeat", "Metadata"], "*"])
 def test_a_topic_may_be_named_where_some_request_names_one(api: str) -> None:
-    faults = Faults()
+    faults = Faults(lambda: 0, lambda: None)
     faults.drop(api, topic="orders")
     assert faults.are_any
 

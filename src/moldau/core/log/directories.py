@@ -24,8 +24,7 @@ class LogDirectories:
     def __init__(self, directories: Sequence[LogDirectory], unopened_paths: Sequence[str] = ()) -> None:
         self.directories = tuple(directories)
         self.unopened_paths = tuple(unopened_paths)
-        self.cordoned_paths: tuple[str, ...] = ()
-        """`cordoned.log.dirs` (KIP-1066): they take no new partitions."""
+        self._cordoned_paths: tuple[str, ...] = ()
 
     @property
     def first(self) -> LogDirectory:
@@ -94,7 +93,11 @@ class LogDirectories:
         return None
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
-        return directory.path in self.cordoned_paths or "*" in self.cordoned_paths
+        return directory.path in self._cordoned_paths or "*" in self._cordoned_paths
+
+    def cordon(self, paths: tuple[str, ...]) -> None:
+        """`cordoned.log.dirs` (KIP-1066): they take no new partitions."""
+        self._cordoned_paths = paths
 
     def place(self) -> LogDirectory:
         """Where a new partition goes: the directory with the fewest, of those that serve and are not cordoned.

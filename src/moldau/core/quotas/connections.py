@@ -49,18 +49,25 @@ class ConnectionQuotas:
     """One per node. Whoever asks `arrived` says `left` when the connection has ended."""
 
     def __init__(self, limits: ConnectionLimits, windows: Windows) -> None:
-        self.limits = limits
-        self.quotas: ClientQuotas = {}
+        self._limits = limits
+        self._quotas: ClientQuotas = {}
         self._windows = windows
         self._by_address: dict[str, int] = {}
         self._rates: dict[str, SampledRate] = {}
         self._rate: SampledRate | None = None
         self._served = 0
 
+    def quotas_changed(self, quotas: ClientQuotas) -> None:
+        """Of addresses (KIP-612)."""
+        self._quotas = quotas
+
+    def limits_changed(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
+
     def arrived(self, address: str, now_ms: int) -> Admission:
         """Judges a new connection; it counts from now on."""
         count = self._by_address[address] = self._by_address.get(address, 0) + 1
-        limits = self.limits
+        limits = self._limits
         if count > limits.overrides.get(address, limits.max_connections_per_ip):
             return Admission(Verdict.CLOSE, 0, "max.connections.per.ip")
         wait_ms = self._wait_for_address(address, now_ms)
@@ -80,7 +87,7 @@ class ConnectionQuotas:
 
     def room_was_found(self) -> bool:
         """Takes the place of a connection that ended, for one that waits; False if there is none."""
-        if self._served >= self.limits.max_connections:
+        if self._served >= self._limits.max_connections:
             return False
         self._served += 1
         return True
@@ -96,7 +103,7 @@ class ConnectionQuotas:
 
     def _wait_for_address(self, address: str, now_ms: int) -> int:
         """A connection above the quota of its address does not count: it is not served."""
-        limit = ip_limit(self.quotas, address) if self.quotas else None
+        limit = ip_limit(self._quotas, address) if self._quotas else None
         if limit is None:
             return 0
         rate = self._rates.get(address)
@@ -111,7 +118,7 @@ class ConnectionQuotas:
         return min(self._windows.size_ms, wait_ms)
 
     def _wait_for_all(self, now_ms: int) -> int:
-        limit = self.limits.creation_rate
+        limit = self._limits.creation_rate
         if limit == UNLIMITED:
             return 0
         if self._rate is None:

@@ -27,7 +27,7 @@ Meter = TypeVar("Meter", SampledRate, TokenBucket)
 
 
 class QuotaUsage:
-    """One per broker. `quotas` is replaced when the metadata changes; what was used stays."""
+    """One per broker. `quotas`: those in force."""
 
     def __init__(self, windows: Windows, controller_windows: Windows) -> None:
         self.windows = windows
@@ -35,6 +35,10 @@ class QuotaUsage:
         self.quotas: ClientQuotas = {}
         self._rates: dict[tuple[str, Share], SampledRate] = {}
         self._buckets: dict[tuple[str, Share], TokenBucket] = {}
+
+    def quotas_changed(self, quotas: ClientQuotas) -> None:
+        """What was used stays."""
+        self.quotas = quotas
 
     def produced(self, user: str, client_id: str, size: int, now_ms: int) -> int:
         """`size` bytes of a produce request came: the milliseconds to wait."""

@@ -81,7 +81,6 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.is_offline = False
         self.is_deleted = False
-        """It is no partition of this broker any more."""
         self.appended_bytes = 0
         """Bytes appended since the start: who waits for bytes compares two looks."""
         self.appended_records = self.produce_requests = self.fetched_bytes = self.fetch_requests = 0
@@ -92,6 +91,18 @@ class Partition:
         self.flush_messages = log.settings.flush_messages
 
     # --- what happens to the replica ---
+
+    def end(self) -> None:
+        """This broker has no replica of the partition any more."""
+        self.is_deleted = True
+
+    def take_offline(self) -> None:
+        """The log directory has failed."""
+        self.is_offline = True
+
+    def move_to(self, log: Log) -> None:
+        """`log`, in another log directory, holds all that the log until now holds."""
+        self.log = log
 
     def metadata_changed(self, image: PartitionImage, broker_epochs: Mapping[int, int], now_ms: int) -> bool:
         """The metadata says this of the partition now. True: what waits for the partition looks again."""

@@ -35,7 +35,7 @@ from moldau.products.console.core.charts import draw
 from moldau.products.console.core.shown import ShownRecord, show_count, show_rate, show_size, visible
 from moldau.products.console.sampler import Snapshot
 from moldau.products.console.tail import Tail, show_record
-from moldau.products.console.viewers import MAX_STREAMS, Console
+from moldau.products.console.viewers import Console
 from moldau.products.record_json import record_as_json
 from moldau.shell.node.http_endpoint import is_loopback_host
 
@@ -365,19 +365,18 @@ class Pages:
 
     def _streaming(self, events: AsyncIterator[str]) -> Response:
         console = self.console
-        if console.streams >= MAX_STREAMS:
+        if not console.has_room:
             return PlainTextResponse("too many viewers", 503, {"retry-after": "30"})
 
         async def counted() -> AsyncIterator[str]:
-            if console.streams >= MAX_STREAMS:
+            if not console.begin_stream():
                 return
-            console.streams += 1
             try:
                 yield "retry: 3000\n\n"
                 async for event in events:
                     yield event
             finally:
-                console.streams -= 1
+                console.end_stream()
                 await events.aclose()  # type: ignore[attr-defined]
 
         return StreamingResponse(counted(), media_type="text/event-stream")

@@ -17,7 +17,7 @@ class Console:
     def __init__(self, bootstrap_servers: str) -> None:
         self.cluster = Cluster(bootstrap_servers)
         self.sampler = Sampler(self.cluster)
-        self.streams = 0
+        self._streams = 0
         self.is_closed = False
         self._last_request_s = time.monotonic()
 
@@ -26,7 +26,21 @@ class Console:
         self._last_request_s = time.monotonic()
 
     def is_idle(self, idle_s: float) -> bool:
-        return self.streams == 0 and time.monotonic() - self._last_request_s >= idle_s
+        return self._streams == 0 and time.monotonic() - self._last_request_s >= idle_s
+
+    def begin_stream(self) -> bool:
+        """False where there are as many as may be; else `end_stream` is due."""
+        is_begun = self.has_room
+        self._streams += is_begun
+        return is_begun
+
+    def end_stream(self) -> None:
+        self._streams -= 1
+
+    @property
+    def has_room(self) -> bool:
+        """For one more stream."""
+        return self._streams < MAX_STREAMS
 
     def close(self) -> None:
         self.is_closed = True

@@ -7,40 +7,43 @@ is answered, so that records once deleted do not come back after a crash; reques
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
+from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import CheckpointPlan, LogDirectory
-from moldau.core.replication.partition import Partition
-from moldau.errors import KafkaError, StorageFailedError, StorageFullError
+from moldau.errors import StorageFailedError, StorageFullError
+from moldau.shell.broker.own_node import OwnNode
 from moldau.types import TopicPartition
-
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
 
 
 class Checkpoints:
     """Used from the broker's loop only."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: OwnNode, logs: LogDirectories) -> None:
+        self._node = node
+        self._logs = logs
+        self._is_due = False
         self._lock = asyncio.Lock()
         self._asked = 0
         self._saved = 0
+
+    def changed(self) -> None:
+        """What the checkpoints say is not so any more: the next writing by the clock has something to write."""
+        self._is_due = True
+
+    def take_due(self) -> bool:
+        """Whether anything changed since the last call."""
+        is_due, self._is_due = self._is_due, False
+        return is_due
 
     async def write(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """All checkpoints. A directory that fails is reported to the broker. Raises StorageFullError."""
         async with self._lock:
             await self._run(lambda directory: directory.checkpoint(high_watermarks))
 
-    async def save_log_start_offsets(self, partitions: Iterable[Partition]) -> None:
-        """Until the log start offsets that these partitions have now are on the disk; those of a directory that fails
-        are offline then. Raises StorageFullError."""
-        for partition in partitions:
-            # first the leader epochs, which then begin at the new start: a later start believes what both files say
-            with suppress(KafkaError):
-                await self._broker.flusher.wait_saved(partition)
+    async def save_log_start_offsets(self) -> None:
+        """Until the log start offsets of now are on the disk, where their directory does not fail; see
+        `Flusher.save_log_start_offsets`. Raises StorageFullError."""
         self._asked += 1
         number = self._asked
         async with self._lock:
@@ -57,18 +60,18 @@ class Checkpoints:
 
     async def _run(self, plan_of: Callable[[LogDirectory], CheckpointPlan]) -> None:
         full: StorageFullError | None = None
-        for directory in self._broker.partitions.logs:
+        for directory in self._logs:
             if directory.health.is_offline:
                 # a worker may have found that just now: nobody is answered before the partitions are offline
-                self._broker.directory_failed()
+                self._node.directory_failed()
                 continue
             try:
                 plan = plan_of(directory)
-                await self._broker.workers.run(plan.run)
+                await self._node.workers.run(plan.run)
                 directory.checkpointed(plan)
             except StorageFullError as error:
                 full = error
             except StorageFailedError:
-                self._broker.directory_failed()
+                self._node.directory_failed()
         if full is not None:
             raise full

@@ -8,52 +8,46 @@ from `broker.settings` each time; whoever must act on a change adds a callback t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from moldau.core.config.broker_alteration import SettingLayers, effective_broker_settings
+from moldau.core.config.broker_alteration import effective_broker_settings
 from moldau.core.config.broker_settings import ROWS_BY_NAME, BrokerSettings
 from moldau.core.controller.configs import setting_layers
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, ResourceType
-from moldau.shell.network.event_log import escape
-
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
+from moldau.shell.network.event_log import EventLog, escape
 
 
 class DynamicSettings:
     """One per broker."""
 
-    def __init__(self, broker: Broker, static: BrokerSettings) -> None:
-        self._broker = broker
+    def __init__(self, static: BrokerSettings, log: EventLog) -> None:
+        self._log = log
         self.static = static
         """What the node was started with."""
+        self.view = static
+        """What is in force: the `settings` of the broker."""
         self.on_change: list[Callable[[BrokerSettings], None]] = []
-        """Called, in order, with each new view, once `broker.settings` is it; they must not raise."""
-
-    def layers(self) -> SettingLayers:
-        """Where this broker's settings stand, for who describes them."""
-        return setting_layers(self._broker.image, self.static)
+        """Called, in order, with each new view, once `view` is it; they must not raise."""
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Takes the broker settings that `delta` changed; `image` holds them already."""
         if not any(resource.resource_type == ResourceType.BROKER for resource in delta.configs):
             return
-        broker = self._broker
+        log, node = self._log, f"node {self.static.node_id}"
         view, notices = view_in_force(image, self.static)
         if notices:
             told = "; ".join(escape(notice) for notice in notices)
-            broker.log.warn("dynamic settings ignored", f"node {broker.node_id}: {told}")
-        if view == broker.settings:
+            log.warn("dynamic settings ignored", f"{node}: {told}")
+        if view == self.view:
             return
-        before, names = self._different(broker.settings), self._different(view)
-        known = broker.settings.notices()
-        broker.settings = view
+        before, names = self._different(self.view), self._different(view)
+        known = self.view.notices()
+        self.view = view
         for notice in view.notices():
             if notice not in known:
-                broker.log.warn("setting without effect", f"node {broker.node_id}: {escape(notice)}")
+                log.warn("setting without effect", f"{node}: {escape(notice)}")
         if names or before:
             told = ", ".join(names) or "none"
-            broker.log.info("dynamic settings", f"node {broker.node_id}: settings that changed since its start: {told}")
+            log.info("dynamic settings", f"{node}: settings that changed since its start: {told}")
         for callback in self.on_change:
             callback(view)
 

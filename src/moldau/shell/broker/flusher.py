@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, StorageFullError, kafka_error
+from moldau.shell.broker.checkpoints import Checkpoints
+from moldau.shell.broker.own_node import OwnNode
 from moldau.types import Offset
-
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
 
 FULL_RETRY_S = 0.5
 
@@ -22,8 +22,15 @@ FULL_RETRY_S = 0.5
 class Flusher:
     """Used from the node's loop only."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: OwnNode,
+        checkpoints: Checkpoints,
+        high_watermark_moved: Callable[[Partition], None],
+    ) -> None:
+        self._node = node
+        self._checkpoints = checkpoints
+        self._high_watermark_moved = high_watermark_moved
         self._asked: dict[int, Partition] = {}
         self._is_running = False
         self._waiters: dict[int, deque[tuple[Offset, asyncio.Future[None]]]] = {}
@@ -33,11 +40,11 @@ class Flusher:
         self._asked[partition.number] = partition
         if not self._is_running:
             self._is_running = True
-            self._broker.spawn(self._run())
+            self._node.spawn(self._run())
 
     def wait(self, partition: Partition, end_offset: Offset) -> asyncio.Future[None]:
         """Done when `partition` is on the disk up to `end_offset`. Raises 56, now or then, if that will not happen."""
-        waiter: asyncio.Future[None] = self._broker.loop.create_future()
+        waiter: asyncio.Future[None] = self._node.loop.create_future()
         if partition.log.recovery_point >= end_offset:
             waiter.set_result(None)
         elif partition.is_offline:
@@ -46,13 +53,22 @@ class Flusher:
             self._waiters.setdefault(partition.number, deque()).append((end_offset, waiter))
         return waiter
 
-    async def wait_saved(self, partition: Partition) -> None:
-        """Until the leader epochs of `partition` are on the disk. Raises as `wait`."""
+    async def save_log_start_offsets(self, partitions: Iterable[Partition]) -> None:
+        """Until the log start offsets that these partitions have now are on the disk; those of a directory that fails
+        are offline then. Raises StorageFullError."""
+        for partition in partitions:
+            # first the leader epochs, which then begin at the new start: a later start believes what both files say
+            with suppress(KafkaError):
+                await self._save_leader_epochs(partition)
+        await self._checkpoints.save_log_start_offsets()
+
+    async def _save_leader_epochs(self, partition: Partition) -> None:
+        """Raises as `wait`."""
         while partition.log.leader_epochs.is_dirty and not partition.is_deleted:
             if partition.is_offline:
                 raise kafka_error("KAFKA_STORAGE_ERROR")
             # a flush that runs already may have begun with the older ones: the loop asks again
-            waiter: asyncio.Future[None] = self._broker.loop.create_future()
+            waiter: asyncio.Future[None] = self._node.loop.create_future()
             self._waiters.setdefault(partition.number, deque()).append((Offset(0), waiter))
             self.request(partition)
             await waiter
@@ -74,7 +90,7 @@ class Flusher:
                 log = partition.log
                 plan = log.unflushed()
                 if plan is None:
-                    self._flushed(partition, self._broker.clock.now_ms())
+                    self._flushed(partition, self._node.clock.now_ms())
                 else:
                     plans.append((partition, log, plan))
         if not plans:
@@ -96,10 +112,10 @@ class Flusher:
                     has_failed = True
             return full, has_failed
 
-        full, has_failed = await self._broker.workers.run(run)
+        full, has_failed = await self._node.workers.run(run)
         if has_failed:
-            self._broker.directory_failed()
-        now_ms = self._broker.clock.now_ms()
+            self._node.directory_failed()
+        now_ms = self._node.clock.now_ms()
         for partition, log, plan in plans:
             if partition.is_deleted or partition.is_offline:
                 continue
@@ -110,15 +126,15 @@ class Flusher:
             if partition.number in full:
                 log.flush_failed()
                 self.fail(partition, kafka_error("KAFKA_STORAGE_ERROR", "no space left in the log directory"))
-                self._broker.loop.call_later(FULL_RETRY_S, self.request, partition)
+                self._node.loop.call_later(FULL_RETRY_S, self.request, partition)
                 continue
             log.mark_flushed(plan, now_ms)
-            self._broker.is_checkpoint_due = True
+            self._checkpoints.changed()
             self._flushed(partition, now_ms)
 
     def _flushed(self, partition: Partition, now_ms: int) -> None:
         if partition.flushed(now_ms):
-            self._broker.partition_appended(partition)
+            self._high_watermark_moved(partition)
         self._release(partition)
 
     def _release(self, partition: Partition) -> None:

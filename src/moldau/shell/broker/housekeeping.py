@@ -159,9 +159,8 @@ class Housekeeping:
             for number, partition in broker.touched.items()
             if self._checkpointed.get(number) != partition.high_watermark
         }
-        if not moved and not broker.is_checkpoint_due:
+        if not broker.checkpoints.take_due() and not moved:
             return
-        broker.is_checkpoint_due = False
         await broker.checkpoints.write(broker.partitions.high_watermarks())
         self._checkpointed.update(moved)
 

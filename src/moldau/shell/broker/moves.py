@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
+from moldau.core.log.directory import LogDirectory
 from moldau.core.log.moving import FutureLog
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError
+from moldau.shell.broker.checkpoints import Checkpoints
+from moldau.shell.broker.flusher import Flusher
+from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.broker.partitions import Partitions
 from moldau.types import Offset, TopicPartition
-
-if TYPE_CHECKING:
-    from moldau.core.log.directory import LogDirectory
-    from moldau.shell.broker.role import Broker
 
 PIECE_BYTES = 1 << 20
 RETRY_S = 0.5
@@ -33,8 +33,17 @@ THROTTLE_LOOK_MS = 100
 class ReplicaMoves:
     """Used from the broker's loop only. `futures`: the moves asked for and not done, for who describes them."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: OwnNode,
+        partitions: Partitions,
+        flusher: Flusher,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._node = node
+        self._partitions = partitions
+        self._flusher = flusher
+        self._checkpoints = checkpoints
         self.futures: dict[TopicPartition, FutureLog] = {}
         self._waiting: deque[tuple[Partition, FutureLog]] = deque()
         self._is_running = False
@@ -54,10 +63,10 @@ class ReplicaMoves:
         self._waiting = deque(entry for entry in self._waiting if entry[0] is not partition)
         if future is not None:
             del self.futures[topic_partition]
-        if self._broker.partitions.logs.directory_of(topic_partition) is target:
+        if self._partitions.logs.directory_of(topic_partition) is target:
             return
-        source_id = self._broker.partitions.logs.id_of(topic_partition)
-        future = FutureLog(partition.log, source_id, target, random_uuid(self._broker.random))
+        source_id = self._partitions.logs.id_of(topic_partition)
+        future = FutureLog(partition.log, source_id, target, random_uuid(self._node.random))
         self.futures[topic_partition] = future
         self._waiting.append((partition, future))
         self._begin()
@@ -65,7 +74,7 @@ class ReplicaMoves:
     def _begin(self) -> None:
         if self._waiting and not self._is_running:
             self._is_running = True
-            self._broker.spawn(self._run())
+            self._node.spawn(self._run())
 
     async def _run(self) -> None:
         try:
@@ -88,19 +97,19 @@ class ReplicaMoves:
             del self.futures[future.topic_partition]
 
     async def _move(self, partition: Partition, future: FutureLog) -> None:
-        broker, topic_partition, target = self._broker, partition.topic_partition, future.target
+        topic_partition, target = partition.topic_partition, future.target
         is_done = False
         self._settling[partition.number] = None
         try:
             if target.has_stale_offsets(topic_partition):
-                await broker.checkpoints.write(broker.partitions.high_watermarks())
+                await self._checkpoints.write(self._partitions.high_watermarks())
             future.begin()
             while self._is_wanted(partition, future) and not is_done:
                 is_done = await self._copy_piece(partition, future)
         except (StorageFailedError, StorageFullError, KafkaError, ProtocolError) as error:
-            broker.log.error("move", f"{topic_partition} stays in its log directory: {error}")
+            self._node.log.error("move", f"{topic_partition} stays in its log directory: {error}")
             if isinstance(error, StorageFailedError):
-                broker.directory_failed()
+                self._node.directory_failed()
         finally:
             self._forget(future)
             if not is_done:
@@ -110,10 +119,10 @@ class ReplicaMoves:
             await self._make_durable(partition, future)
         elif not target.health.is_offline:
             try:
-                await broker.workers.run(lambda: target.disk.remove_tree(future.directory))
+                await self._node.workers.run(lambda: target.disk.remove_tree(future.directory))
             except StorageFailedError as error:
                 # the next start removes it; the moves behind this one go on
-                broker.log.error("move", f"the unfinished copy of {topic_partition} cannot be removed: {error}")
+                self._node.log.error("move", f"the unfinished copy of {topic_partition} cannot be removed: {error}")
 
     def _is_wanted(self, partition: Partition, future: FutureLog) -> bool:
         is_asked = self.futures.get(partition.topic_partition) is future
@@ -122,23 +131,23 @@ class ReplicaMoves:
 
     async def _copy_piece(self, partition: Partition, future: FutureLog) -> bool:
         """Copies one piece, and puts the copy in the place of the log if that was the last: then True."""
-        broker, log = self._broker, partition.log
-        begin_ms = broker.clock.monotonic_ms()
-        max_bytes = min(PIECE_BYTES, max(1, broker.settings.replica_alter_log_dirs_io_max_bytes_per_second))
+        node, log = self._node, partition.log
+        begin_ms = node.clock.monotonic_ms()
+        max_bytes = min(PIECE_BYTES, max(1, self._node.settings.view.replica_alter_log_dirs_io_max_bytes_per_second))
         read = log.read(Offset(future.next_offset), max_bytes=max_bytes, end_offset=log.log_end_offset)
         if read.cold is not None:
-            await broker.workers.run(read.cold.run)
+            await node.workers.run(read.cold.run)
             if not self._is_wanted(partition, future):
                 return False
             # the page cache need not have kept it
             read = log.read(
                 Offset(future.next_offset), max_bytes=max_bytes, end_offset=log.log_end_offset, may_wait=True
             )
-        now_ms = broker.clock.now_ms()
+        now_ms = node.clock.now_ms()
         if read.records:
             future.append(read.records, now_ms)
         if read.records and future.offset_lag > 0:
-            await broker.pauses.pause_long()
+            await node.pauses.pause_long()
             await self._wait_for_rate(partition, future, begin_ms, len(read.records))
             return False
         self._swap(partition, future, now_ms)
@@ -146,56 +155,56 @@ class ReplicaMoves:
 
     async def _wait_for_rate(self, partition: Partition, future: FutureLog, begin_ms: int, byte_count: int) -> None:
         """Until what was copied since `begin_ms` is within the rate, as it is by then; 0 stops the move."""
-        broker = self._broker
+        clock = self._node.clock
         while self._is_wanted(partition, future):
-            rate = broker.settings.replica_alter_log_dirs_io_max_bytes_per_second
-            left_ms = begin_ms + 1000 * byte_count / rate - broker.clock.monotonic_ms() if rate else THROTTLE_LOOK_MS
+            rate = self._node.settings.view.replica_alter_log_dirs_io_max_bytes_per_second
+            left_ms = begin_ms + 1000 * byte_count / rate - clock.monotonic_ms() if rate else THROTTLE_LOOK_MS
             if left_ms < 1:
                 return
             await asyncio.sleep(min(left_ms, THROTTLE_LOOK_MS) / 1000)
 
     def _swap(self, partition: Partition, future: FutureLog, now_ms: int) -> None:
-        broker, topic_partition = self._broker, partition.topic_partition
-        old = broker.partitions.logs.directory_of(topic_partition)
+        node, topic_partition = self._node, partition.topic_partition
+        old = self._partitions.logs.directory_of(topic_partition)
         log = future.take_over(now_ms)
         if old is not None:
             if topic_partition in old.cleaned_offsets:
                 future.target.cleaned_offsets[topic_partition] = old.cleaned_offsets[topic_partition]
             old.detach(topic_partition)
-        partition.log = log
-        broker.partitions.moved(partition, future.target)
-        broker.log.info(
-            "move", f"node {broker.node_id}: {topic_partition} lies in {future.target.path} now, {log.size_bytes} bytes"
+        partition.move_to(log)
+        self._partitions.moved(partition, future.target)
+        node.log.info(
+            "move", f"node {node.node_id}: {topic_partition} lies in {future.target.path} now, {log.size_bytes} bytes"
         )
 
     async def _make_durable(self, partition: Partition, future: FutureLog) -> None:
         """The old directory goes only when the new one would survive the machine. It stays where the new one fails."""
-        broker, topic_partition = self._broker, partition.topic_partition
+        node, topic_partition = self._node, partition.topic_partition
         while not partition.is_deleted and not await self._is_durable(partition):
             if partition.is_offline:
                 return
             await asyncio.sleep(RETRY_S)
-        old = broker.partitions.logs.by_id(future.source_directory_id)
+        old = self._partitions.logs.by_id(future.source_directory_id)
         if old is None or old.health.is_offline:
             return
         try:
-            old.discard(topic_partition, delete_id=random_uuid(broker.random), now_ms=broker.clock.now_ms())
+            old.discard(topic_partition, delete_id=random_uuid(node.random), now_ms=node.clock.now_ms())
             # else the machine may find it again, long after the new one was compacted
-            await broker.workers.run(partial(old.disk.flush_directory, ""))
+            await node.workers.run(partial(old.disk.flush_directory, ""))
         except StorageFailedError as error:
             old.health.fail(error)
-            broker.directory_failed()
+            self._node.directory_failed()
             return
         del self._settling[partition.number]
 
     async def _is_durable(self, partition: Partition) -> bool:
         """Makes the new log durable, with where it starts: what a client deleted must not come back. False where there
         is no room for it, or its directory fails."""
-        broker, end_offset = self._broker, Offset(partition.log.log_end_offset)
-        broker.flusher.request(partition)
+        end_offset = Offset(partition.log.log_end_offset)
+        self._flusher.request(partition)
         try:
-            await broker.flusher.wait(partition, end_offset)
-            await broker.checkpoints.save_log_start_offsets([partition])
+            await self._flusher.wait(partition, end_offset)
+            await self._flusher.save_log_start_offsets([partition])
         except (KafkaError, StorageFullError):
             return False
         return not partition.is_offline

@@ -4,39 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.config.topic_settings import INTERNAL_TOPICS, TopicSettings, effective_topic_settings
+from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller.configs import min_insync_replicas
-from moldau.core.controller.requests import AssignDirectories
+from moldau.core.log.directories import LogDirectories
+from moldau.core.log.directory import LogDirectory
+from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage, ResourceType, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import ReplicationSettings
 from moldau.errors import KafkaError, MoldauError, StorageFailedError, StorageFullError, kafka_error
+from moldau.shell.broker.checkpoints import Checkpoints
+from moldau.shell.broker.directory_reports import DirectoryReports
+from moldau.shell.broker.flusher import Flusher
+from moldau.shell.broker.log_settings import LogSettingsByOverrides
+from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.traffic import Traffic
+from moldau.shell.broker.waits import PartitionWaits
 from moldau.types import ZERO_UUID, Offset, TopicPartition, Uuid, uuid_to_text
-from moldau.wire.records.compression import Compression, compression_from_name
-from moldau.wire.records.rewrite import TargetCompression
 
-if TYPE_CHECKING:
-    from moldau.core.log.directories import LogDirectories
-    from moldau.core.log.directory import LogDirectory
-    from moldau.core.log.log import Log
-    from moldau.shell.broker.role import Broker
-
-GZIP_DEFAULT_LEVEL = -1
-LZ4_DEFAULT_LEVEL = 9
-"""Kafka takes its fast compressor for it, and LZ4 HC for any other level."""
 FIRST_DIRECTORY_ID = (100).to_bytes(16, "big")
 """Smaller ids are reserved (KIP-858): not assigned yet, lost, being migrated."""
-MAX_TOLD_DIRECTORIES = 1_000
 CLOSERS = 4
 """How many Workers close logs at a clean stop: nearly all of it is fsync."""
 LOGS_CLOSED_AT_ONCE = 32
@@ -71,14 +65,32 @@ class HostedTopic:
 class Partitions:
     """`by_name` is keyed by the utf-8 of the name, `by_id` by the 16 bytes: what Produce and Fetch look up."""
 
-    def __init__(self, broker: Broker, logs: LogDirectories) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: OwnNode,
+        logs: LogDirectories,
+        flusher: Flusher,
+        checkpoints: Checkpoints,
+        reports: DirectoryReports,
+        waits: PartitionWaits,
+        touched: dict[int, Partition],
+        high_watermark_moved: Callable[[Partition], None],
+    ) -> None:
+        """`touched`: partitions that housekeeping has to look at, by number."""
+        self._node = node
         self.logs = logs
+        self._flusher = flusher
+        self._checkpoints = checkpoints
+        self._reports = reports
+        self._waits = waits
+        self._touched = touched
+        self._high_watermark_moved = high_watermark_moved
+        self._image = MetadataImage()
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
         self.rewritten: dict[bytes, None] = {}
         """Ids of the topics whose produced records are read one by one, and perhaps compressed anew."""
-        self._settings_of = LogSettingsByOverrides(broker.settings)
+        self._settings_of = LogSettingsByOverrides(node.settings.view)
         self._broker_epochs: dict[int, int] = {}
         """Of the brokers that may be in sync (KIP-903)."""
         self.ended = Traffic()
@@ -92,11 +104,8 @@ class Partitions:
         self._is_ending = False
         self._unstarted: dict[tuple[Uuid, int], None] = {}
         """Partitions that found the disk full when they were to start."""
-        self._untold: dict[tuple[Uuid, int], Uuid] = {}
-        """Partitions that lie in another log directory than the metadata says (KIP-858)."""
-        self._is_telling = False
-        self.cordon(broker.settings)
-        broker.dynamic_settings.on_change.append(self.cordon)
+        self._cordon(node.settings.view)
+        node.settings.on_change.append(self._cordon)
 
     def __iter__(self) -> Iterator[Partition]:
         for topic in self.by_id.values():
@@ -114,6 +123,7 @@ class Partitions:
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Does what `delta` asks of this broker; `image` holds it already. More than a few new directories take some
         turns of the loop: see `wait_settled`."""
+        self._image = image
         self._inline = SLICE_PARTITIONS
         if delta.brokers:
             self._broker_epochs = {
@@ -129,7 +139,7 @@ class Partitions:
                     self._start_or_update(touched, topic_id, index, partition)
         topics = [resource.name for resource in delta.configs if resource.resource_type == ResourceType.TOPIC]
         if any(resource.resource_type == ResourceType.BROKER for resource in delta.configs):
-            self._settings_of = LogSettingsByOverrides(self._broker.settings)
+            self._settings_of = LogSettingsByOverrides(self._node.settings.view)
             topics = list(image.topics_by_name)
         for first in range(0, len(topics), SLICE_TOPICS):
             self._do(partial(self._update_settings, topics[first : first + SLICE_TOPICS]))
@@ -139,27 +149,27 @@ class Partitions:
         if hosted is None:
             hosted = HostedTopic(topic.name, topic_id)
             self.by_id[topic_id] = self.by_name[topic.name.encode()] = hosted
-            self._note_rewriting(hosted, self.log_settings(self._broker.image, topic.name))
+            self._note_rewriting(hosted, self.log_settings(self._image, topic.name))
         known = hosted.partitions.get(index)
-        if self._broker.node_id not in partition.replicas:
+        if self._node.node_id not in partition.replicas:
             if known is not None:
                 self._end(hosted, index)
             hosted.absent[index] = "NOT_LEADER_OR_FOLLOWER"
         elif known is not None:
-            if known.metadata_changed(partition, self._broker_epochs, self._broker.clock.now_ms()):
-                self._broker.partition_appended(known)
+            if known.metadata_changed(partition, self._broker_epochs, self._node.clock.now_ms()):
+                self._high_watermark_moved(known)
         elif TopicPartition(topic.name, index) in self.logs and not self._work:
             self._start(topic_id, index)
         else:
             self._do(partial(self._start, topic_id, index))
 
     def _start(self, topic_id: Uuid, index: int) -> None:
-        image = self._broker.image
+        image = self._image
         topic, hosted = image.topics_by_id.get(topic_id), self.by_id.get(topic_id)
         if topic is None or hosted is None or index in hosted.partitions:
             return
         topic_partition, partition = TopicPartition(topic.name, index), topic.partitions[index]
-        if self._broker.node_id not in partition.replicas:
+        if self._node.node_id not in partition.replicas:
             return
         try:
             self._discard_other_topic(topic_partition, topic_id)
@@ -168,10 +178,10 @@ class Partitions:
             log = self._log(image, topic_partition, topic_id)
         except (StorageFullError, StorageFailedError) as error:
             message = f"{topic_partition} could not be started: {error}"
-            self._broker.log.error("partition start", message, about=str(topic_partition))
+            self._node.log.error("partition start", message, about=str(topic_partition))
             hosted.absent[index] = "KAFKA_STORAGE_ERROR"
             if isinstance(error, StorageFailedError):
-                self._broker.directory_failed()
+                self._node.directory_failed()
             else:
                 self._unstarted[topic_id, index] = None
             return
@@ -180,11 +190,11 @@ class Partitions:
         directory = self.logs.directory_of(topic_partition)
         noted = 0 if directory is None else directory.high_watermarks.get(topic_partition, 0)
         settings = self._replication_settings(topic.name, log.settings)
-        started = Partition(log, self._next_number, self._broker.node_id, settings, noted)
-        started.metadata_changed(partition, self._broker_epochs, self._broker.clock.now_ms())
+        started = Partition(log, self._next_number, self._node.node_id, settings, noted)
+        started.metadata_changed(partition, self._broker_epochs, self._node.clock.now_ms())
         hosted.partitions[index] = started
         if started.waits_for_flush and log.recovery_point < log.log_end_offset:
-            self._broker.flusher.request(started)
+            self._flusher.request(started)
 
     def start_again(self) -> None:
         """Tries once more what found the disk full: there may be room now."""
@@ -202,8 +212,8 @@ class Partitions:
             return
         self._work.append(work)
         if self._settled is None:
-            self._settled = self._broker.loop.create_future()
-            self._broker.loop.call_soon(self._do_slice)
+            self._settled = self._node.loop.create_future()
+            self._node.loop.call_soon(self._do_slice)
 
     def _do_slice(self) -> None:
         try:
@@ -215,7 +225,7 @@ class Partitions:
             if self._is_held:
                 pass  # `_forget_deleted` goes on
             elif self._work:
-                self._broker.loop.call_soon(self._do_slice)
+                self._node.loop.call_soon(self._do_slice)
             elif self._settled is not None:
                 settled, self._settled = self._settled, None
                 settled.set_result(None)
@@ -227,27 +237,27 @@ class Partitions:
             return False
         self._work.appendleft(work)
         if self._settled is None:
-            self._settled = self._broker.loop.create_future()
+            self._settled = self._node.loop.create_future()
         if not self._is_held:
             self._is_held = True
-            self._broker.spawn(self._forget_deleted())
+            self._node.spawn(self._forget_deleted())
         return True
 
     async def _forget_deleted(self) -> None:
         is_going_on = True
         try:
-            await self._broker.checkpoints.write(self.high_watermarks())
+            await self._checkpoints.write(self.high_watermarks())
         except asyncio.CancelledError:
             is_going_on = False
             raise
         except StorageFullError as error:
-            self._broker.log.warn("checkpoints", f"the checkpoints still name deleted topics: {error}")
+            self._node.log.warn("checkpoints", f"the checkpoints still name deleted topics: {error}")
             for directory in self.logs:
                 directory.forget_stale_offsets()
         finally:
             self._is_held = False
             if is_going_on:
-                self._broker.loop.call_soon(self._do_slice)
+                self._node.loop.call_soon(self._do_slice)
 
     async def wait_settled(self) -> None:
         """Until every partition that the metadata named so far is started or ended."""
@@ -260,7 +270,7 @@ class Partitions:
         for partition in list(self):
             if partition.waits_for_flush:
                 with suppress(KafkaError):
-                    await self._broker.flusher.wait(partition, Offset(partition.log.log_end_offset))
+                    await self._flusher.wait(partition, Offset(partition.log.log_end_offset))
 
     def settle(self) -> None:
         """As `wait_settled`, at once: for a clean stop, which writes the checkpoints."""
@@ -273,8 +283,8 @@ class Partitions:
 
         Raises StorageFailedError where the metadata names a directory that is not there, or is offline.
         """
-        now_ms = self._broker.clock.now_ms()
-        assigned = image.directory_of(self._broker.node_id, topic_partition)
+        now_ms = self._node.clock.now_ms()
+        assigned = image.directory_of(self._node.node_id, topic_partition)
         directory = self.logs.directory_of(topic_partition)
         log = None
         if directory is not None:
@@ -285,20 +295,19 @@ class Partitions:
                 directory.write_topic_id(topic_partition, topic_id)
                 log.topic_id = topic_id
         if directory is None or log is None:
-            self._broker.is_checkpoint_due = True
+            self._checkpoints.changed()
             directory = self._place(assigned)
             settings = self.log_settings(image, topic_partition.topic)
             log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
         if assigned is not None and assigned != directory.directory_id:
-            self._untold[topic_id, topic_partition.partition] = directory.directory_id
-            self.tell_directories()
+            self._reports.add(topic_id, topic_partition.partition, directory.directory_id)
         return log
 
     def _discard_other_topic(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         """What a deleted topic of that name left behind when it moved to another log directory."""
-        broker, now_ms = self._broker, self._broker.clock.now_ms()
+        random, now_ms = self._node.random, self._node.clock.now_ms()
         for directory in self.logs:
-            directory.discard_other(topic_partition, topic_id, delete_id=random_uuid(broker.random), now_ms=now_ms)
+            directory.discard_other(topic_partition, topic_id, delete_id=random_uuid(random), now_ms=now_ms)
 
     def _place(self, assigned: Uuid | None) -> LogDirectory:
         """Where a partition without a log goes: where the metadata says that it is. Raises StorageFailedError."""
@@ -310,53 +319,24 @@ class Partitions:
         directory.health.check()
         return directory
 
-    def cordon(self, settings: BrokerSettings) -> None:
+    def _cordon(self, settings: BrokerSettings) -> None:
         """`cordoned.log.dirs`, which may name directories as `log.dirs` does: as written, relative or not."""
         written = dict(zip(settings.log_directories, self.logs.paths, strict=False))
-        self.logs.cordoned_paths = tuple(written.get(path, path) for path in settings.cordoned_log_dirs)
-
-    def tell_directories(self) -> None:
-        """Lets the controller know where new partitions lie; once registered, and not while it is being told."""
-        if self._untold and not self._is_telling and self._broker.broker_epoch >= 0:
-            self._is_telling = True
-            self._broker.spawn(self._tell_directories())
-
-    async def _tell_directories(self) -> None:
-        broker = self._broker
-        try:
-            # one turn of patience: what one request created is told with one
-            await asyncio.sleep(0)
-            while self._untold:
-                told = dict(islice(self._untold.items(), MAX_TOLD_DIRECTORIES))
-                for key in told:
-                    del self._untold[key]
-                replicas = tuple((topic_id, index, directory) for (topic_id, index), directory in told.items())
-                try:
-                    await broker.controller.submit(AssignDirectories(broker.node_id, broker.broker_epoch, replicas))
-                except KafkaError as error:
-                    # the next start finds the difference again
-                    broker.log.warn(
-                        "log directories", f"the controller did not take the report of a partition's directory: {error}"
-                    )
-                    return
-        finally:
-            self._is_telling = False
+        self.logs.cordon(tuple(written.get(path, path) for path in settings.cordoned_log_dirs))
 
     def moved(self, partition: Partition, directory: LogDirectory) -> None:
         """`partition` has a log in another directory now: the controller hears of it."""
-        self._broker.is_checkpoint_due = True
+        self._checkpoints.changed()
         if partition.topic_id is not None:
-            self._untold[partition.topic_id, partition.topic_partition.partition] = directory.directory_id
-            self.tell_directories()
+            self._reports.add(partition.topic_id, partition.topic_partition.partition, directory.directory_id)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return {partition.topic_partition: partition.position.high_watermark for partition in self}
 
-    async def close_logs(self) -> None:
+    async def close_logs(self, broker_epoch: int) -> None:
         """A clean stop: every log durable and closed, in parallel; then checkpoints and the mark, in each directory
         that still serves. One that fails keeps no mark, and is recovered at the next start."""
-        broker = self._broker
-        now_ms, high_watermarks = broker.clock.now_ms(), self.high_watermarks()
+        node, now_ms, high_watermarks = self._node, self._node.clock.now_ms(), self.high_watermarks()
         logs = deque(log for log in self.logs.logs() if not log.health.is_offline)
 
         def close_some() -> None:
@@ -365,35 +345,30 @@ class Partitions:
                     logs.popleft().close(now_ms)
 
         while logs:
-            await asyncio.gather(*(broker.workers.run(close_some) for _ in range(CLOSERS)))
+            await asyncio.gather(*(node.workers.run(close_some) for _ in range(CLOSERS)))
         for directory in self.logs:
             if directory.health.is_offline:
                 continue
             try:
-                await broker.workers.run(
-                    partial(
-                        directory.close,
-                        broker_epoch=broker.broker_epoch,
-                        now_ms=now_ms,
-                        high_watermarks=high_watermarks,
-                    )
+                await node.workers.run(
+                    partial(directory.close, broker_epoch=broker_epoch, now_ms=now_ms, high_watermarks=high_watermarks)
                 )
             except MoldauError as error:
-                broker.log.error(
+                node.log.error(
                     "clean stop",
                     f"{directory.path} gets no mark of a clean stop, so the next start recovers its logs: {error}",
                 )
 
     def _remove_log(self, topic_partition: TopicPartition) -> None:
-        broker = self._broker
-        broker.is_checkpoint_due = True
+        node = self._node
+        self._checkpoints.changed()
         directory = self.logs.directory_of(topic_partition)
         if directory is None or directory.health.is_offline:
             return
         try:
-            directory.delete_log(topic_partition, delete_id=random_uuid(broker.random), now_ms=broker.clock.now_ms())
+            directory.delete_log(topic_partition, delete_id=random_uuid(node.random), now_ms=node.clock.now_ms())
         except StorageFailedError:
-            broker.directory_failed()
+            self._node.directory_failed()
 
     def _end_topic(self, topic: TopicImage) -> None:
         hosted = self.by_id.pop(topic.topic_id, None)
@@ -408,11 +383,11 @@ class Partitions:
     def _end(self, hosted: HostedTopic, index: int) -> None:
         """This broker has no replica of the partition any more."""
         partition = hosted.partitions.pop(index)
-        partition.is_deleted = True
+        partition.end()
         self.ended.add(partition)
-        self._broker.waits.changed(partition)
-        self._broker.flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
-        self._broker.touched.pop(partition.number, None)
+        self._waits.changed(partition)
+        self._flusher.fail(partition, kafka_error("UNKNOWN_TOPIC_OR_PARTITION"))
+        self._touched.pop(partition.number, None)
         self._do(partial(self._remove_log, partition.topic_partition))
 
     def _note_rewriting(self, topic: HostedTopic, settings: LogSettings) -> None:
@@ -433,17 +408,17 @@ class Partitions:
             hosted = self.by_name.get(name.encode())
             if hosted is None:
                 continue
-            settings = self.log_settings(self._broker.image, name)
+            settings = self.log_settings(self._image, name)
             replication = self._replication_settings(name, settings)
             self._note_rewriting(hosted, settings)
             for partition in hosted.partitions.values():
                 if partition.log.settings == settings and partition.replica.settings == replication:
                     continue
                 partition.log.update_settings(settings)
-                partition.settings_changed(replication, self._broker.clock.now_ms())
+                partition.settings_changed(replication, self._node.clock.now_ms())
                 # idle partitions are not looked at: what they still have in memory may be due by the new settings
-                self._broker.touched[partition.number] = partition
-                self._broker.waits.changed(partition)
+                self._touched[partition.number] = partition
+                self._waits.changed(partition)
 
     def log_settings(self, image: MetadataImage, name: str) -> LogSettings:
         """What the log of a partition of topic `name` works by."""
@@ -451,72 +426,5 @@ class Partitions:
 
     def _replication_settings(self, name: str, settings: LogSettings) -> ReplicationSettings:
         """What the replicas of topic `name` go by; `settings`: those of its logs."""
-        minimum = min_insync_replicas(self._broker.image, name, self._broker.settings)
+        minimum = min_insync_replicas(self._image, name, self._node.settings.view)
         return ReplicationSettings(min_insync_replicas=minimum, waits_for_flush=settings.flush_messages == 1)
-
-
-class LogSettingsByOverrides:
-    """`log_settings`, worked out once for all topics that set the same: a node may have thousands of them."""
-
-    MAX_KNOWN = 1_000
-
-    def __init__(self, broker: BrokerSettings) -> None:
-        self._broker = broker
-        self._known: dict[tuple[tuple[str, str], ...], LogSettings] = {}
-
-    def __call__(self, overrides: Mapping[str, str]) -> LogSettings:
-        key = tuple(overrides.items())
-        settings = self._known.get(key)
-        if settings is None:
-            if len(self._known) >= self.MAX_KNOWN:
-                self._known.clear()
-            settings = self._known[key] = log_settings(self._broker, overrides)
-        return settings
-
-
-def target_compression(topic: TopicSettings) -> TargetCompression | None:
-    """What `compression.type` and the level of that codec ask for; None: the producer's codec stays."""
-    if topic.compression_type == "producer":
-        return None
-    if topic.compression_type == "uncompressed":
-        return TargetCompression(Compression.NONE)
-    kind = compression_from_name(topic.compression_type)
-    level: int | None = None
-    if kind is Compression.GZIP and topic.compression_gzip_level != GZIP_DEFAULT_LEVEL:
-        level = topic.compression_gzip_level
-    elif kind is Compression.LZ4 and topic.compression_lz4_level != LZ4_DEFAULT_LEVEL:
-        level = topic.compression_lz4_level
-    elif kind is Compression.ZSTD:
-        level = topic.compression_zstd_level
-    return TargetCompression(kind, level)
-
-
-def log_settings(broker: BrokerSettings, overrides: Mapping[str, str]) -> LogSettings:
-    """The settings of a topic, and those of the broker that act on its logs, as the log takes them."""
-    topic = effective_topic_settings(overrides, broker)
-    return LogSettings(
-        cleanup_policy=topic.cleanup_policy,
-        delete_retention_ms=topic.delete_retention_ms,
-        file_delete_delay_ms=topic.file_delete_delay_ms,
-        flush_messages=topic.flush_messages,
-        flush_ms=topic.flush_ms,
-        index_interval_bytes=topic.index_interval_bytes,
-        max_compaction_lag_ms=topic.max_compaction_lag_ms,
-        max_message_bytes=topic.max_message_bytes,
-        message_timestamp_after_max_ms=topic.message_timestamp_after_max_ms,
-        message_timestamp_before_max_ms=topic.message_timestamp_before_max_ms,
-        message_timestamp_type="LogAppendTime" if topic.message_timestamp_type == "LogAppendTime" else "CreateTime",
-        min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
-        min_compaction_lag_ms=topic.min_compaction_lag_ms,
-        retention_bytes=topic.retention_bytes,
-        retention_ms=topic.retention_ms,
-        segment_bytes=topic.segment_bytes,
-        segment_index_bytes=topic.segment_index_bytes,
-        segment_jitter_ms=topic.segment_jitter_ms,
-        segment_ms=topic.segment_ms,
-        target_compression=target_compression(topic),
-        producer_id_expiration_ms=broker.producer_id_expiration_ms,
-        max_producer_ids=broker.moldau_producer_ids,
-        is_record_validation_full=broker.moldau_record_validation == "full",
-        is_compressed_validated=broker.moldau_record_validation == "compressed",
-    )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.quotas.limits import IP, QuotaEntity
 from moldau.core.quotas.rates import Windows
 from moldau.core.quotas.usage import MutationQuota, QuotaUsage
+from moldau.ports import Clock
 from moldau.wire.protocol.api_keys import ApiKey
-
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
 
 PRODUCE = int(ApiKey.PRODUCE)
 FETCH = int(ApiKey.FETCH)
@@ -21,10 +19,8 @@ FETCH = int(ApiKey.FETCH)
 class BrokerQuotas:
     """One per broker. Only while there are quotas does the dispatcher know it: without any, no request pays for it."""
 
-    def __init__(self, broker: Broker) -> None:
-        settings = broker.settings
-        self._broker = broker
-        self._clock = broker.clock
+    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        self._clock = clock
         self.windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
         self.usage = QuotaUsage(
             self.windows,
@@ -34,7 +30,8 @@ class BrokerQuotas:
         """Quotas of addresses, which concern connections."""
         self.throttled: dict[str, int] = {}
         """Answers with a throttle time, by kind: Produce, Fetch, Request, ControllerMutation."""
-        self.on_change: Callable[[BrokerQuotas], None] = lambda quotas: None
+        self.on_change: list[Callable[[BrokerQuotas], None]] = []
+        """Called after each change."""
 
     @property
     def in_force(self) -> bool:
@@ -46,8 +43,9 @@ class BrokerQuotas:
             return
         quotas = image.client_quotas
         self.addresses = {entity: values for entity, values in quotas.items() if entity[0][0] == IP}
-        self.usage.quotas = {entity: values for entity, values in quotas.items() if entity[0][0] != IP}
-        self.on_change(self)
+        self.usage.quotas_changed({entity: values for entity, values in quotas.items() if entity[0][0] != IP})
+        for callback in self.on_change:
+            callback(self)
 
     # -- asked by the dispatcher and the contexts of requests
 

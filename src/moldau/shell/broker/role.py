@@ -1,7 +1,7 @@
-"""The broker of a node: what its handlers work with, and what happens to it as a whole.
+"""The broker of a node: puts its parts together, and tells each what happens to the broker as a whole.
 
-It owns the partitions, the waits, the flusher and the coordinators; the quorum gives it the metadata and takes what it
-asks of the controller. It lives on one loop.
+Handlers get the broker, and find the parts here; the parts know each other only as far as their constructors say. The
+quorum gives the metadata and takes what the broker asks of the controller. It lives on one loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
-from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, QuorumDescription, metered
+from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, QuorumDescription
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
@@ -21,10 +21,12 @@ from moldau.errors import InvariantError, KafkaError, kafka_error
 from moldau.ports import Clock, Disk, Random, Workers
 from moldau.shell.broker.announcements import announce
 from moldau.shell.broker.checkpoints import Checkpoints
+from moldau.shell.broker.directory_reports import DirectoryReports
 from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.fetch_turns import FetchTurns
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.moves import ReplicaMoves
+from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.quotas import BrokerQuotas
 from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
@@ -36,26 +38,12 @@ from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId, Uuid
-from moldau.wire.protocol.messages.topics import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
 
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
     from moldau.core.metadata.unserved import UnservedRecords
-    from moldau.core.quotas.usage import MutationQuota
     from moldau.shell.broker.coordinators import Coordinators
-    from moldau.wire.protocol.messages.configs import (
-        AlterConfigsRequest,
-        AlterConfigsResponse,
-        IncrementalAlterConfigsRequest,
-        IncrementalAlterConfigsResponse,
-    )
-
 
 MAX_REWRITES = 2
 """A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
@@ -89,11 +77,10 @@ class Broker:
         log: EventLog,
         logs: LogDirectories,
         controller: Controller,
+        response_memory: ResponseMemory,
         physical_memory_bytes: int,
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
-        self.settings = settings
-        """The view in force: replaced when a setting changes, see `dynamic_settings`."""
         self.node_id = node_id
         self.loop = loop
         self.clock = clock
@@ -105,7 +92,6 @@ class Broker:
         self.log = log
         self.controller = controller
         self.image = MetadataImage()
-        self.cluster_id = ""
         self.broker_epoch = -1
         self.incarnation_id = Uuid(random.random_bytes(16))
         self.fetch_max_bytes = settings.fetch_max_bytes
@@ -113,33 +99,44 @@ class Broker:
         self.parked_fetches = 0
         self.rewrites = asyncio.Semaphore(MAX_REWRITES)
         """Taken by each batch that is expanded to be read or compressed anew."""
-        self.response_memory = ResponseMemory(settings.moldau_response_memory_bytes)
+        self.response_memory = response_memory
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots,
             settings.moldau_fetch_session_memory_bytes,
             random.random_below,
             telemetry,
         )
-        self.dynamic_settings = DynamicSettings(self, settings)
-        self.waits = PartitionWaits(loop)
-        self.fetch_turns = FetchTurns(loop)
-        self.flusher = Flusher(self)
-        self.checkpoints = Checkpoints(self)
-        self.partitions = Partitions(self, logs)
-        self.moves = ReplicaMoves(self)
-        self.topic_creation = TopicCreation(self)
-        self.producer_ids = ProducerIds(self)
-        self.quotas = BrokerQuotas(self)
-        self._offline_paths: dict[str, None] = {}
+        self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
+        self.dynamic_settings = in_force = DynamicSettings(settings, log)
+        spawn, failed = self._tasks.spawn, self.directory_failed
+        node = self.own_node = OwnNode(
+            node_id, in_force, loop, clock, random, workers, pauses, telemetry, log, spawn, failed
+        )
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
-        self.is_checkpoint_due = False
+        self.waits = PartitionWaits(loop)
+        self.fetch_turns = FetchTurns(loop)
+        self.checkpoints = checkpoints = Checkpoints(node, logs)
+        self.flusher = flusher = Flusher(node, checkpoints, self.partition_appended)
+        self._directory_reports = reports = DirectoryReports(node, controller.submit)
+        self.partitions = Partitions(
+            node, logs, flusher, checkpoints, reports, self.waits, self.touched, self.partition_appended
+        )
+        self.moves = ReplicaMoves(node, self.partitions, flusher, checkpoints)
+        self.topic_creation = TopicCreation(node, self.submit)
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.quotas = BrokerQuotas(settings, clock)
+        self._offline_paths: dict[str, None] = {}
         self.group_memory_bytes = min(settings.moldau_group_memory_bytes, physical_memory_bytes // 20)
         """What the members of all groups may hold."""
         self._coordinators: Coordinators | None = None
         self._first_group_check: asyncio.TimerHandle | None = None
         self._is_stopping = False
-        self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The view in force: replaced when a setting changes, so nobody keeps it."""
+        return self.dynamic_settings.view
 
     @property
     def coordinators(self) -> Coordinators:
@@ -156,10 +153,14 @@ class Broker:
 
     # -- metadata
 
+    def registered(self, broker_epoch: int) -> None:
+        """The controller knows this broker under `broker_epoch`."""
+        self.broker_epoch = broker_epoch
+        self._directory_reports.registered(broker_epoch)
+
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The quorum committed `delta`, which `image` holds already."""
         self.image = image
-        self.cluster_id = image.cluster_id
         self.quotas.metadata_changed(image, delta)
         self.dynamic_settings.apply(image, delta)
         self.partitions.apply(image, delta)
@@ -215,7 +216,7 @@ class Broker:
         self.log.error("log directory offline", f"node {self.node_id}: {directory.path} failed and is offline")
         for partition in self.partitions:
             if partition.log.health is directory.health:
-                partition.is_offline = True
+                partition.take_offline()
                 self.waits.changed(partition)
                 self.flusher.fail(partition, kafka_error("KAFKA_STORAGE_ERROR"))
         if self._coordinators is not None:
@@ -223,35 +224,14 @@ class Broker:
 
     # -- asking the controller
 
-    async def create_topics(
-        self, request: CreateTopicsRequest, quota: MutationQuota | None = None
-    ) -> CreateTopicsResponse:
-        """Returns when the topics are committed and served here. Raises KafkaError."""
-        response = await self.controller.submit(metered(request, quota))
-        await self.partitions.wait_settled()
-        return cast(CreateTopicsResponse, response)
-
-    async def delete_topics(
-        self, request: DeleteTopicsRequest, quota: MutationQuota | None = None
-    ) -> DeleteTopicsResponse:
-        """As `create_topics`."""
-        response = await self.controller.submit(metered(request, quota))
-        await self.partitions.wait_settled()
-        return cast(DeleteTopicsResponse, response)
-
-    async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        """Returns when the changes are committed and the logs here work by them. Raises KafkaError."""
+    async def submit(self, request: Any) -> Any:
+        """The controller's answer to a change of topics or configs, once the change is committed, and the partitions
+        and logs here are as it wants them. Raises KafkaError."""
         response = await self.controller.submit(request)
         await self.partitions.wait_settled()
-        return cast("IncrementalAlterConfigsResponse", response)
+        return response
 
-    async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """As `alter_configs`."""
-        response = await self.controller.submit(request)
-        await self.partitions.wait_settled()
-        return cast("AlterConfigsResponse", response)
-
-    async def allocate_producer_ids(self) -> ProducerIdBlock:
+    async def _allocate_producer_ids(self) -> ProducerIdBlock:
         """Raises KafkaError."""
         request = AllocateProducerIds(self.node_id, self.broker_epoch)
         return cast(ProducerIdBlock, await self.controller.submit(request))

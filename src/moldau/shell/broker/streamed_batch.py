@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from moldau.core.log.damage import DamagedBatchError
+from moldau.core.log.reading import BatchInFile
 from moldau.errors import StorageFailedError
+from moldau.shell.broker.own_node import OwnNode
 from moldau.types import Buffer
-
-if TYPE_CHECKING:
-    from moldau.core.log.reading import BatchInFile
-    from moldau.shell.broker.role import Broker
 
 _CANNOT_READ = (DamagedBatchError, StorageFailedError, FileNotFoundError, ValueError)
 
@@ -24,10 +21,10 @@ _CANNOT_READ = (DamagedBatchError, StorageFailedError, FileNotFoundError, ValueE
 class StreamedBatch:
     """A `LaterBytes`; used from the loop."""
 
-    __slots__ = ("_batch", "_broker", "_position")
+    __slots__ = ("_batch", "_node", "_position")
 
-    def __init__(self, broker: Broker, batch: BatchInFile) -> None:
-        self._broker = broker
+    def __init__(self, node: OwnNode, batch: BatchInFile) -> None:
+        self._node = node
         self._batch = batch
         self._position = 0
 
@@ -44,15 +41,15 @@ class StreamedBatch:
         except _CANNOT_READ:
             piece = None  # Workers meet the same, and it is told there
         if piece is None:
-            self._broker.spawn(self._load(start, length, then))
+            self._node.spawn(self._load(start, length, then))
         return piece
 
     async def _load(self, start: int, length: int, then: Callable[[Buffer | None], None]) -> None:
         try:
-            piece = await self._broker.workers.run(partial(self._batch.read, start, length))
+            piece = await self._node.workers.run(partial(self._batch.read, start, length))
         except _CANNOT_READ as error:
             if isinstance(error, StorageFailedError):
-                self._broker.directory_failed()
+                self._node.directory_failed()
             then(None)
         else:
             then(piece)

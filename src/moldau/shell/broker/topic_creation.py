@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC, internal_topic_settings
+from moldau.core.controller.requests import ProducerIdBlock
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
 from moldau.errors import ERROR_CODES, MoldauError, kafka_error
+from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.network.event_log import escape
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
 
 MAX_PENDING = 1_000
 DEFAULT_INTERNAL_PARTITIONS = 50
@@ -22,8 +22,10 @@ TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 class TopicCreation:
     """At most one creation per name is under way, and MAX_PENDING in all: a client that asks again does no harm."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: OwnNode, submit: Callable[[CreateTopicsRequest], Awaitable[Any]]) -> None:
+        """`submit`: asks the controller, and returns when the topics are served here."""
+        self._node = node
+        self._submit = submit
         self._pending: dict[str, None] = {}
 
     def is_valid_name(self, name: str) -> bool:
@@ -35,14 +37,14 @@ class TopicCreation:
             return False
         if name not in self._pending and name != CLUSTER_METADATA_TOPIC and len(self._pending) < MAX_PENDING:
             self._pending[name] = None
-            self._broker.spawn(self._create(name))
+            self._node.spawn(self._create(name))
         return True
 
     async def _create(self, name: str) -> None:
         try:
             await self.create(name)
         except MoldauError as error:
-            self._broker.log.info(
+            self._node.log.info(
                 "automatic topic creation",
                 f"topic {escape(name)} was not created: {escape(str(error))}",
                 about=escape(name),
@@ -56,7 +58,7 @@ class TopicCreation:
         Raises KafkaError.
         """
         request = CreateTopicsRequest(topics=(self._shape(name),), timeout_ms=TIMEOUT_MS)
-        response = await self._broker.create_topics(request)
+        response = await self._submit(request)
         for result in response.topics:
             if result.error_code not in (0, TOPIC_ALREADY_EXISTS):
                 raise kafka_error(result.error_code, result.error_message)
@@ -64,7 +66,7 @@ class TopicCreation:
     def _shape(self, name: str) -> CreatableTopic:
         if name not in INTERNAL_TOPICS:
             return CreatableTopic(name, num_partitions=-1, replication_factor=-1)
-        settings = self._broker.settings
+        settings = self._node.settings.view
         partitions = settings.offsets_topic_num_partitions if name == OFFSETS_TOPIC else DEFAULT_INTERNAL_PARTITIONS
         configs = internal_topic_settings(name, settings)
         return CreatableTopic(
@@ -78,8 +80,8 @@ class TopicCreation:
 class ProducerIds:
     """Producer ids from the block that the controller gave us; a block is never given back."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+        self._allocate = allocate
         self._next = 0
         self._end = 0
 
@@ -93,7 +95,7 @@ class ProducerIds:
     async def allocate(self) -> int:
         """An id, from a new block if need be. Raises KafkaError."""
         while (producer_id := self.take()) is None:
-            block = await self._broker.allocate_producer_ids()
+            block = await self._allocate()
             # whoever waited beside us may have brought a block: two blocks are not two problems, ids are many
             if self._next >= self._end:
                 self._next = block.first_producer_id

@@ -30,6 +30,10 @@ class Traffic:
         """One for each partition of each request, as Kafka counts."""
         self.fetch_requests = 0
 
+    def refused(self, count: int) -> None:
+        """Produce requests that came to no log."""
+        self.produce_requests += count
+
     def add(self, partition: Partition) -> None:
         self.bytes_in += partition.appended_bytes
         self.bytes_out += partition.fetched_bytes

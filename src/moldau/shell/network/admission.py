@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from moldau.core.quotas.connections import ConnectionQuotas, Verdict
 from moldau.ports import Clock
 from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import BOUND_REACHED, Telemetry
-
-if TYPE_CHECKING:
-    from moldau.shell.network.server_connection import ServerConnection
 
 
 class ConnectionAdmission:
@@ -24,10 +21,12 @@ class ConnectionAdmission:
         clock: Clock,
         log: EventLog,
         telemetry: Telemetry,
+        *,
+        max_open: int | None,
     ) -> None:
+        """`max_open`: connections that there are descriptors for, served or held."""
         self.quotas = quotas
-        self.max_open: int | None = None
-        """Connections that there are descriptors for, served or held."""
+        self._max_open = max_open
         self._loop = loop
         self._clock = clock
         self._log = log
@@ -39,7 +38,7 @@ class ConnectionAdmission:
     def arrived(self, connection: ServerConnection) -> None:
         """A connection was made, and has its id."""
         admission = self.quotas.arrived(connection.client_address, self._clock.monotonic_ms())
-        if self.max_open is not None and len(self._served) + len(self._waiting) >= self.max_open:
+        if self._max_open is not None and len(self._served) + len(self._waiting) >= self._max_open:
             admission = self.quotas.no_room(admission, "open descriptors")
         verdict = admission.verdict
         if verdict in (Verdict.SERVE, Verdict.SERVE_LATER):

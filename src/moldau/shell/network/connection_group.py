@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
 
+from moldau.shell.network.admission import ConnectionAdmission
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.reply import FrameHandler
+from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
-
-if TYPE_CHECKING:
-    from moldau.shell.network.admission import ConnectionAdmission
-    from moldau.shell.network.pending_response import Answer, PendingResponse
-    from moldau.shell.network.server_connection import ServerConnection
 
 RECEIVE_BUFFER_BYTES = 256 << 10
 EARLY_BYTES = 4 << 10
 """What a connection that comes before the node serves may send before it is read no further."""
-
-
-class FrameHandler(Protocol):
-    """Where whole frames go: the dispatcher, or what a test puts in front of it."""
-
-    def handle(self, connection: ServerConnection, frame: memoryview) -> Answer | PendingResponse | None: ...
 
 
 class ConnectionGroup:
@@ -36,8 +27,11 @@ class ConnectionGroup:
         response_memory: ResponseMemory,
         log: EventLog,
         telemetry: Telemetry,
+        admission: ConnectionAdmission,
     ) -> None:
+        """`admission`: who may come, and how many."""
         self.telemetry = telemetry
+        self.admission = admission
         self.loop = loop
         self.dispatcher: FrameHandler | None = None
         """None until `open`: connections that come earlier wait, and are hardly read."""
@@ -49,10 +43,11 @@ class ConnectionGroup:
         self.spares: list[bytearray] = []
         """Private buffers given back by connections, for the next long frame."""
         self.connections: dict[int, ServerConnection] = {}
-        self.admission: ConnectionAdmission | None = None
-        """Who may come, and how many; None: everybody."""
         self._next_id = 0
         self._sweep_timer: asyncio.TimerHandle | None = None
+
+    def new_connection(self, listener_name: str) -> ServerConnection:
+        return ServerConnection(self, listener_name)
 
     def add(self, connection: ServerConnection) -> int:
         self._next_id += 1
@@ -61,16 +56,27 @@ class ConnectionGroup:
             self._arm_sweep()
         return self._next_id
 
-    def remove(self, connection_id: int) -> None:
-        self.connections.pop(connection_id, None)
+    def admit(self, connection: ServerConnection) -> None:
+        """A connection was made, and has its id."""
+        self.admission.arrived(connection)
+
+    def remove(self, connection: ServerConnection) -> None:
+        """A connection has ended."""
+        self.connections.pop(connection.id, None)
         if not self.connections and self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
+        self.request_memory.forget(connection.id)
+        self.admission.left(connection)
 
     @property
     def accepted(self) -> int:
         """Connections since the start."""
         return self._next_id
+
+    def hand_frames_to(self, handler: FrameHandler) -> None:
+        """From the next bytes on that arrive."""
+        self.dispatcher = handler
 
     def open(self, dispatcher: FrameHandler) -> None:
         """Begins to serve, also those who came while the node was starting."""

@@ -14,9 +14,10 @@ from moldau.types import Pausing
 
 if TYPE_CHECKING:
     from moldau.core.quotas.usage import MutationQuota
+    from moldau.shell.network.bounds import RequestMemory
     from moldau.shell.network.pauses import Pauses
     from moldau.shell.network.pending_response import Answer, PendingResponse
-    from moldau.shell.network.server_connection import ServerConnection
+    from moldau.shell.network.reply import Reply
 
 
 class Operation:
@@ -73,6 +74,7 @@ class ForAllRequests(Protocol):
     authorizer: Authorizer | None
     quotas: Quotas | None
     pauses: Pauses
+    request_memory: RequestMemory
 
     def answer_later(
         self, context: RequestContext, work: Work, *, may_produce_begin: bool = False
@@ -109,7 +111,7 @@ class RequestContext(msgspec.Struct, eq=False):
     one is made for each request: that takes a third of the time of another class."""
 
     _node: ForAllRequests
-    connection: ServerConnection
+    reply: Reply
     api_key: int
     api_version: int
     correlation_id: int
@@ -120,21 +122,25 @@ class RequestContext(msgspec.Struct, eq=False):
 
     @property
     def principal(self) -> str:
-        return self.connection.principal
+        return self.reply.principal
 
     @property
     def listener_name(self) -> str:
-        return self.connection.listener_name
+        return self.reply.listener_name
 
     @property
     def client_address(self) -> str:
         """The peer's address, without a port."""
-        return self.connection.client_address
+        return self.reply.client_address
 
     @property
     def local_address(self) -> tuple[str, int] | None:
         """Our end of the connection: an address under which this client reaches us."""
-        return self.connection.local_address
+        return self.reply.local_address
+
+    @property
+    def request_memory(self) -> RequestMemory:
+        return self._node.request_memory
 
     def pause(self, things: int = 1) -> Awaitable[None]:
         """To be awaited behind `things` that the request names and that are done (a few microseconds each): a request
@@ -175,10 +181,8 @@ class RequestContext(msgspec.Struct, eq=False):
         """Whether the principal may do `operation` to the resource (`name` may be utf-8 bytes on hot paths)."""
         if self._node.authorizer is None:
             return True
-        connection = self.connection
-        return self._node.authorizer.authorize(
-            connection.principal, connection.client_address, operation, resource_type, name
-        )
+        reply = self.reply
+        return self._node.authorizer.authorize(reply.principal, reply.client_address, operation, resource_type, name)
 
     def throttle(self, size: int = 0, mutation: MutationQuota | None = None) -> int:
         """The milliseconds that the client has to wait after this request: the answer tells them and goes at once, the
@@ -186,18 +190,18 @@ class RequestContext(msgspec.Struct, eq=False):
         `mutation`: what the request was held to."""
         if self._node.quotas is None:
             return 0
-        throttle_ms = self._node.quotas.throttle_ms(self.connection.principal, self.client_id, self.api_key, size)
+        throttle_ms = self._node.quotas.throttle_ms(self.reply.principal, self.client_id, self.api_key, size)
         if mutation is not None:
             throttle_ms = max(throttle_ms, mutation.throttle_time_ms)
         if throttle_ms:
-            self.connection.mute(throttle_ms)
+            self.reply.mute(throttle_ms)
         return throttle_ms
 
     def max_fetch_bytes(self) -> int | None:
         """The most that an answer to a fetch may hold by the client's quota; None without one."""
         if self._node.quotas is None:
             return None
-        return self._node.quotas.max_fetch_bytes(self.connection.principal, self.client_id)
+        return self._node.quotas.max_fetch_bytes(self.reply.principal, self.client_id)
 
     def mutation_quota(self, strict_from: int) -> MutationQuota | None:
         """What a request that creates or deletes partitions is held to; refused over it from version `strict_from` on,
@@ -205,4 +209,4 @@ class RequestContext(msgspec.Struct, eq=False):
         if self._node.quotas is None:
             return None
         is_strict = self.api_version >= strict_from
-        return self._node.quotas.mutation_quota(self.connection.principal, self.client_id, is_strict=is_strict)
+        return self._node.quotas.mutation_quota(self.reply.principal, self.client_id, is_strict=is_strict)

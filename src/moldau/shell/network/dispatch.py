@@ -39,8 +39,8 @@ from moldau.shell.network.freeing import free, long_arrays
 from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.reply import Reply
 from moldau.shell.network.request_stats import SAMPLE_ALL, SAMPLE_MASK, RequestStats, each_error_code
-from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
@@ -109,9 +109,11 @@ class Dispatcher:
         telemetry: Telemetry,
         log: EventLog,
         pauses: Pauses,
+        request_memory: RequestMemory,
         *,
         authorizer: Authorizer | None = None,
-        quotas: Quotas | None = None,
+        timer: Callable[[], float] | None = None,
+        quota_timer_ns: Callable[[], int] | None = None,
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
         self.owner = owner
@@ -119,21 +121,26 @@ class Dispatcher:
         self.telemetry = telemetry
         self.log = log
         self.authorizer = authorizer
-        self.quotas = quotas
-        self.quota_timer_ns: Callable[[], int] | None = None
+        self.quotas: Quotas | None = None
+        self.quota_timer_ns = quota_timer_ns
         """What the time of requests is measured with for their quotas; None: it is not."""
-        self.timer: Callable[[], float] | None = None
+        self.timer = timer
         """Seconds, for the times in the metrics; None: nothing is timed."""
         self.pauses = pauses
+        self.request_memory = request_memory
         self._long_requests = LongRequests(loop)
         self._first_steps = FirstSteps()
         self._entries = {key: _Entry(spec) for key, spec in specs.items()}
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self._on_invariant_broken = on_invariant_broken
 
+    def quotas_changed(self, quotas: Quotas | None) -> None:
+        """`quotas`: None while no client has one."""
+        self.quotas = quotas
+
     # -- the way in
 
-    def handle(self, connection: ServerConnection, frame: memoryview) -> Answer | PendingResponse | None:
+    def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None:
         """Handles one whole frame (without its length), in connection order. Raises ProtocolError."""
         try:
             api_key, version, correlation_id, id_length = _read_header(frame, 0)
@@ -270,7 +277,7 @@ class Dispatcher:
         position: int,
     ) -> Answer | None:
         """As `_serve`, for a frame that may name more than can be decoded, or freed, in a millisecond."""
-        memory = context.connection.group.request_memory
+        memory = self.request_memory
         worked_bytes = len(frame) * WORKED_BYTES
         held_bytes = len(frame)
         memory.take(held_bytes)
@@ -311,7 +318,7 @@ class Dispatcher:
         may_produce_begin: bool = False,
     ) -> PendingResponse:
         """Reserves the place of the answer that `work` gives."""
-        response = context.connection.reserve(may_produce_begin=may_produce_begin)
+        response = context.reply.reserve(may_produce_begin=may_produce_begin)
         task = self._tasks.spawn(self._complete(context, response, work))
         response.on_abandoned = task.cancel if ends_with_connection else partial(_abandon, context, task)
         return response
@@ -320,7 +327,7 @@ class Dispatcher:
         try:
             response.complete(await work())
         except Exception as error:
-            self._unforeseen(context.connection, self._entries[context.api_key].name, error)
+            self._unforeseen(context.reply, self._entries[context.api_key].name, error)
 
     # -- the ways out
 
@@ -369,7 +376,7 @@ class Dispatcher:
         try:
             for _ in encoding:
                 if len(parts) > JOINED_PARTS:
-                    if context.connection.is_closed:
+                    if context.reply.is_closed:
                         return None
                     pieces.append(b"".join(parts))
                     parts.clear()
@@ -391,7 +398,7 @@ class Dispatcher:
     def close(self) -> None:
         self._tasks.cancel()
 
-    def _unforeseen(self, connection: ServerConnection, name: str, error: Exception) -> None:
+    def _unforeseen(self, connection: Reply, name: str, error: Exception) -> None:
         if isinstance(error, InvariantError):
             self._on_invariant_broken(error)
             return

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from moldau.shell.network.connection_group import ConnectionGroup
+from moldau.shell.network.bounds import RequestMemory
 
 FIRST_FRAME_BYTES = 64 << 10
 SPARE_BYTES = 1 << 20
@@ -24,16 +21,16 @@ class LongFrame:
     in the request memory of all connections.
     """
 
-    __slots__ = ("_group", "buffer", "filled", "size")
+    __slots__ = ("_memory", "_spares", "buffer", "filled", "size")
 
-    def __init__(self, group: ConnectionGroup, begun: memoryview, size: int) -> None:
-        """`begun`: what came already; `size`: of the whole frame with its length."""
-        self._group = group
+    def __init__(self, memory: RequestMemory, spares: list[bytearray], begun: memoryview, size: int) -> None:
+        """`spares`: buffers to be used again. `begun`: what came already. `size`: of the frame with its length."""
+        self._memory = memory
+        self._spares = spares
         self.size = size
         self.filled = len(begun)
-        memory = group.request_memory
-        if group.spares and size <= SPARE_BYTES and memory.try_take(SPARE_BYTES):
-            self.buffer = group.spares.pop()
+        if spares and size <= SPARE_BYTES and memory.try_take(SPARE_BYTES):
+            self.buffer = spares.pop()
         else:
             capacity = min(size, max(FIRST_FRAME_BYTES, self.filled * 4))
             if not memory.try_take(capacity):
@@ -55,7 +52,7 @@ class LongFrame:
     def grow(self) -> bool:
         """Makes room for more; False where no memory is left for it now."""
         capacity = min(self.size, max(FIRST_FRAME_BYTES, len(self.buffer) * 4))
-        if not self._group.request_memory.try_take(capacity - len(self.buffer), held_bytes=len(self.buffer)):
+        if not self._memory.try_take(capacity - len(self.buffer), held_bytes=len(self.buffer)):
             return False
         grown = bytearray(capacity)
         grown[: self.filled] = self.buffer
@@ -64,11 +61,11 @@ class LongFrame:
 
     def drop(self) -> None:
         """Gives the memory back, without the buffer: somebody may still read it."""
-        self._group.request_memory.give_back(len(self.buffer))
+        self._memory.give_back(len(self.buffer))
 
     def release(self) -> None:
         """Gives the memory back, and the buffer for the next long frame where it is one that fits most."""
-        spares = self._group.spares
+        spares = self._spares
         if len(spares) < MAX_SPARES and SPARE_BYTES // 4 < len(self.buffer) <= SPARE_BYTES:
             spares.append(self.buffer if len(self.buffer) == SPARE_BYTES else bytearray(SPARE_BYTES))
         self.drop()

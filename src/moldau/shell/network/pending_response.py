@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from moldau.ports import LaterBytes
 from moldau.types import Buffer
-
-if TYPE_CHECKING:
-    from moldau.shell.network.server_connection import ServerConnection
 
 Answer = bytes | list[Buffer] | list[Buffer | LaterBytes]
 """A whole framed response; as parts where records are sent from where they were read, or
 read while they are sent."""
 
 
+class ResponseQueue(Protocol):
+    """Sends responses in the order of their requests."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def response_completed(self, response: PendingResponse) -> None: ...
+
+
 class PendingResponse:
     """A place in the order of responses. `complete` fills it, once; a lost connection makes that a no-op."""
 
-    __slots__ = ("answer", "connection", "is_complete", "may_produce_begin", "on_abandoned", "on_complete", "size")
+    __slots__ = ("_queue", "answer", "is_complete", "may_produce_begin", "on_abandoned", "on_complete", "size")
 
-    def __init__(self, connection: ServerConnection, *, may_produce_begin: bool = False) -> None:
-        self.connection = connection
+    def __init__(self, queue: ResponseQueue, *, may_produce_begin: bool = False) -> None:
+        self._queue = queue
         self.may_produce_begin = may_produce_begin
         """Of a Produce request that is appended and waits for a flush: further ones of the connection may begin."""
         self.answer: Answer | None = None
@@ -35,7 +41,7 @@ class PendingResponse:
 
     def complete(self, answer: Answer | None) -> None:
         """`answer` is a whole framed response, or None where the request gets none (acks=0)."""
-        if self.is_complete or self.connection.is_closed:
+        if self.is_complete or self._queue.is_closed:
             return
         self.answer = answer
         self.is_complete = True
@@ -45,4 +51,4 @@ class PendingResponse:
         self.on_abandoned = None
         if self.on_complete is not None:
             self.on_complete()
-        self.connection.response_completed(self)
+        self._queue.response_completed(self)

@@ -21,16 +21,18 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from moldau.errors import ProtocolError
 from moldau.ports import LaterBytes
-from moldau.shell.network.connection_group import ConnectionGroup
-from moldau.shell.network.event_log import escape
+from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.idle_watch import IdleWatch, Verdict
 from moldau.shell.network.long_frame import LongFrame
 from moldau.shell.network.pending_response import Answer, PendingResponse
+from moldau.shell.network.reply import FrameHandler
 from moldau.shell.network.streamed_answer import StreamedAnswer
-from moldau.telemetry import BOUND_REACHED
+from moldau.telemetry import BOUND_REACHED, Telemetry
 from moldau.types import Buffer
 from moldau.wire.protocol.framing import LENGTH_SIZE, stranger
 
@@ -53,8 +55,29 @@ PRODUCE = b"\0\0"
 _read_length = Struct(">i").unpack_from
 
 
+class Group(Protocol):
+    """What the connections of a loop share."""
+
+    loop: asyncio.AbstractEventLoop
+    limits: ConnectionLimits
+    request_memory: RequestMemory
+    response_memory: ResponseMemory
+    log: EventLog
+    telemetry: Telemetry
+    dispatcher: FrameHandler | None
+    """None: the node does not serve yet, and what comes is hardly read."""
+    receive_buffer: bytearray
+    spares: list[bytearray]
+
+    def add(self, connection: ServerConnection) -> int: ...
+
+    def admit(self, connection: ServerConnection) -> None: ...
+
+    def remove(self, connection: ServerConnection) -> None: ...
+
+
 class ServerConnection(asyncio.BufferedProtocol):
-    """See the head of the module. All methods run on the node's loop."""
+    """A Reply, see there and at the head of the module. All methods run on the node's loop."""
 
     __slots__ = (
         "_blocked_bytes",
@@ -73,10 +96,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_responses",
         "_resume_queued",
         "_stopped",
-        "_swept",
         "_transport",
         "_unsent_bytes",
         "_wait_for_write",
+        "_watch",
         "_written_bytes",
         "client_address",
         "client_id",
@@ -93,7 +116,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         "software",
     )
 
-    def __init__(self, group: ConnectionGroup, listener_name: str) -> None:
+    def __init__(self, group: Group, listener_name: str) -> None:
         self.group = group
         self.listener_name = listener_name
         self.principal = "User:ANONYMOUS"
@@ -118,8 +141,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._unsent_bytes = self._written_bytes = self._largest_unsent_bytes = 0
         self._is_pressed = self._is_streaming = False
         self._wait_for_write: list[Callable[[], None]] = []
-        # (received bytes, frames, when bytes last came, when the open frame last progressed, bytes at that progress)
-        self._swept = (0, 0, 0, 0, 0)
+        self._watch = IdleWatch(group.limits, int(group.loop.time() * 1000))
 
     # -- transport callbacks
 
@@ -130,11 +152,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.client_address = str(peer[0]) if peer else ""
         local = transport.get_extra_info("sockname")
         self.local_address = (str(local[0]), int(local[1])) if local else None
-        now_ms = int(self.group.loop.time() * 1000)
-        self._swept = (0, 0, now_ms, now_ms, 0)
         self.id = self.group.add(self)
-        if self.group.admission is not None:
-            self.group.admission.arrived(self)
+        self.group.admit(self)
         # nobody serves yet? What comes is held (see `_receive`): uvloop ignores `pause_reading` in this callback
 
     def begin(self) -> None:
@@ -143,11 +162,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
-        group = self.group
-        group.remove(self.id)
-        group.request_memory.forget(self.id)
-        if group.admission is not None:
-            group.admission.left(self)
+        self.group.remove(self)
         self._drop_frame()
         self._set_held(None)
         self._set_unsent(0)
@@ -293,7 +308,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         if available < CARRY_BYTES:
             self._carry = bytes(view[position:end])
             return
-        frame = self._frame = LongFrame(self.group, view[position:end], _read_length(view, position)[0] + LENGTH_SIZE)
+        frame = self._frame = LongFrame(
+            self.group.request_memory,
+            self.group.spares,
+            view[position:end],
+            _read_length(view, position)[0] + LENGTH_SIZE,
+        )
         if frame.is_full:
             self._continue_frame()
 
@@ -373,7 +393,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._resume_later()
 
     def mute(self, throttle_ms: int) -> None:
-        """No further request begins for `throttle_ms`; what is answered meanwhile is sent."""
         end_s = self.group.loop.time() + throttle_ms / 1_000
         if self.is_closed or (self._muted is not None and self._muted.when() >= end_s):
             return
@@ -419,13 +438,11 @@ class ServerConnection(asyncio.BufferedProtocol):
     # -- responses
 
     def reserve(self, *, may_produce_begin: bool = False) -> PendingResponse:
-        """The next place in the order of responses. `may_produce_begin`: see PendingResponse."""
         response = PendingResponse(self, may_produce_begin=may_produce_begin)
         self._responses.append(response)
         return response
 
     def let_produce_begin(self) -> None:
-        """The request behind which nothing begins yet, a Produce, is appended: further ones may begin."""
         if self._responses:
             self._responses[-1].may_produce_begin = True
             self._resume_later()
@@ -485,7 +502,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.press()
 
     def press(self) -> None:
-        """From now on nothing is written before all that was written is sent: what is not sent is counted at once."""
         if not self._is_pressed and self._transport is not None and not self._transport.is_closing():
             self._is_pressed = True
             self._transport.set_write_buffer_limits(high=0, low=0)
@@ -495,7 +511,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._responses.appendleft(place)
         self._is_streaming = True
         self.begin_prepare()
-        StreamedAnswer(self, place, parts).write_on()
+        StreamedAnswer(self, place, parts, self.group.loop, self.group.log).write_on()
 
     def streamed(self, place: PendingResponse) -> None:
         """The last piece is written: `place` makes room for what waits behind it."""
@@ -512,7 +528,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._note_written(transport, len(piece))
 
     def when_writable(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` now, or when the transport has fallen below its low water."""
         if self.is_write_paused:
             self._wait_for_write.append(resume)
         else:
@@ -534,8 +549,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # -- ending
 
+    def introduced(self, software: str) -> None:
+        self.software = software
+
     def close_for(self, error: ProtocolError) -> None:
-        """Ends the connection because of what the peer sent."""
         self.group.log.warn(
             f"bad request {error.__class__.__name__}",
             f"closed the connection of {escape(self.client_address)} on {self.listener_name}: {escape(str(error))}",
@@ -544,7 +561,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.close()
 
     def close(self) -> None:
-        """Writes what was answered, then ends the connection. What is still owed or being streamed is dropped."""
         self._flush_out()
         self.is_closed = True
         if self._transport is not None:
@@ -557,35 +573,26 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def sweep(self, now_ms: int) -> None:
         """Once a second: ends what is idle, and what announced a frame and does not send it."""
-        limits = self.group.limits
-        received, frames, active_ms, progress_ms, progress_bytes = self._swept
+        watch, frame = self._watch, self._frame
         if self.is_closed:
-            if now_ms - active_ms >= CLOSE_TIMEOUT_MS:
+            if watch.silent_ms(now_ms) >= CLOSE_TIMEOUT_MS:
                 self.abort()
             return
         is_owed = bool(self._responses) and not self._is_streaming  # what is streamed waits for the peer alone
-        if self.received_bytes != received or is_owed or self._held is not None or self._muted is not None:
-            active_ms = now_ms
-        is_incomplete = bool(self._carry) or self._frame is not None
-        is_whole = self._frame is not None and self._frame.is_whole
-        if (
-            not is_incomplete
-            or is_whole
-            or self.frames_received != frames
-            or self.received_bytes - progress_bytes >= limits.frame_progress_bytes
-        ):
-            progress_ms, progress_bytes = now_ms, self.received_bytes
-        self._swept = (self.received_bytes, self.frames_received, active_ms, progress_ms, progress_bytes)
-        if now_ms - progress_ms >= limits.frame_timeout_ms:
-            self.group.log.info(
-                "incomplete frame",
-                f"closed the connection of {escape(self.client_address)}: "
-                f"a frame stayed incomplete for {limits.frame_timeout_ms} ms",
-                about=escape(self.client_address),
-            )
+        verdict = watch.look(
+            now_ms,
+            self.received_bytes,
+            self.frames_received,
+            is_at_work=is_owed or self._held is not None or self._muted is not None,
+            is_incomplete=bool(self._carry) if frame is None else not frame.is_whole,
+        )
+        if verdict is Verdict.STUCK:
+            address, timeout_ms = escape(self.client_address), self.group.limits.frame_timeout_ms
+            text = f"closed the connection of {address}: a frame stayed incomplete for {timeout_ms} ms"
+            self.group.log.info("incomplete frame", text, about=address)
             self.group.telemetry.count(BOUND_REACHED, "frame.timeout.ms")
             self.abort()
-        elif now_ms - active_ms >= limits.max_idle_ms:
+        elif verdict is Verdict.IDLE:
             self.group.telemetry.count(EXPIRED_CONNECTIONS)
             self.close()
         elif self._unsent_bytes:

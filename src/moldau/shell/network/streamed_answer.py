@@ -6,31 +6,47 @@ that is held in front of them.
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from moldau.ports import LaterBytes
-from moldau.shell.network.event_log import escape
+from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.pending_response import PendingResponse
+from moldau.shell.network.reply import Reply
 from moldau.types import Buffer
-
-if TYPE_CHECKING:
-    from moldau.shell.network.server_connection import ServerConnection
 
 PIECE_BYTES = 64 << 10
 PIECES_PER_TURN = 8
 
 
+class Peer(Reply, Protocol):
+    """Who takes the answer."""
+
+    def write_piece(self, piece: Buffer) -> None: ...
+
+    def streamed(self, place: PendingResponse) -> None: ...
+
+    def abort(self) -> None: ...
+
+
 class StreamedAnswer:
     """Used from the node's loop."""
 
-    __slots__ = ("_connection", "_left_bytes", "_parts", "_place")
+    __slots__ = ("_connection", "_left_bytes", "_log", "_loop", "_parts", "_place")
 
     def __init__(
-        self, connection: ServerConnection, place: PendingResponse, parts: Sequence[Buffer | LaterBytes]
+        self,
+        connection: Peer,
+        place: PendingResponse,
+        parts: Sequence[Buffer | LaterBytes],
+        loop: AbstractEventLoop,
+        log: EventLog,
     ) -> None:
         self._connection = connection
+        self._loop = loop
+        self._log = log
         self._place = place
         self._parts = deque(parts)
         self._left_bytes = 0
@@ -59,7 +75,7 @@ class StreamedAnswer:
             if piece is None:
                 return
             self._write(piece)
-        connection.group.loop.call_soon(self.write_on)
+        self._loop.call_soon(self.write_on)
 
     def _came(self, piece: Buffer | None) -> None:
         connection = self._connection
@@ -68,7 +84,7 @@ class StreamedAnswer:
         if piece is None:
             address = escape(connection.client_address)
             text = f"closed the connection of {address}: the rest of a batch could not be read"
-            connection.group.log.warn("answer broken off", text, about=address)
+            self._log.warn("answer broken off", text, about=address)
             connection.abort()  # the peer asks again on another connection
             return
         self._write(piece)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.quotas.connections import ConnectionLimits, ConnectionQuotas, parse_overrides
 from moldau.core.quotas.rates import Windows
-from moldau.ports import Clock
 from moldau.shell.network.admission import ConnectionAdmission
-from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.node.doors import Doors
 from moldau.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -21,11 +19,13 @@ if TYPE_CHECKING:
     from moldau.shell.network.dispatch import Dispatcher
 
 
-def new_admission(settings: BrokerSettings, clock: Clock, log: EventLog, telemetry: Telemetry) -> ConnectionAdmission:
+def new_admission(settings: BrokerSettings, doors: Doors, log: EventLog, telemetry: Telemetry) -> ConnectionAdmission:
     """For the connections of a node that starts: by its file alone until its metadata is read."""
     windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
     quotas = ConnectionQuotas(limits_of(settings), windows)
-    return ConnectionAdmission(quotas, asyncio.get_running_loop(), clock, log, telemetry)
+    return ConnectionAdmission(
+        quotas, asyncio.get_running_loop(), doors.clock, log, telemetry, max_open=doors.max_open_connections
+    )
 
 
 def limits_of(settings: BrokerSettings) -> ConnectionLimits:
@@ -38,25 +38,19 @@ def limits_of(settings: BrokerSettings) -> ConnectionLimits:
     )
 
 
-def follow_quotas(
-    dispatcher: Dispatcher, group: ConnectionGroup, broker: Broker, timer_ns: Callable[[], int] | None
-) -> None:
+def follow_quotas(dispatcher: Dispatcher, admission: ConnectionAdmission, broker: Broker) -> None:
     """From here on, what changes in the quotas of clients and addresses, and in the limits of connections, acts at
     once."""
-    admission = group.admission
-    dispatcher.quota_timer_ns = timer_ns
 
     def quotas_changed(quotas: BrokerQuotas) -> None:
-        dispatcher.quotas = quotas if quotas.in_force else None
-        if admission is not None:
-            admission.quotas.quotas = quotas.addresses
+        dispatcher.quotas_changed(quotas if quotas.in_force else None)
+        admission.quotas.quotas_changed(quotas.addresses)
 
     def settings_changed(settings: BrokerSettings) -> None:
-        if admission is not None:
-            admission.quotas.limits = limits_of(settings)
-            admission.let_in()
+        admission.quotas.limits_changed(limits_of(settings))
+        admission.let_in()
 
-    broker.quotas.on_change = quotas_changed
+    broker.quotas.on_change.append(quotas_changed)
     quotas_changed(broker.quotas)
     broker.dynamic_settings.on_change.append(settings_changed)
     settings_changed(broker.settings)

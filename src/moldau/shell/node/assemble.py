@@ -19,7 +19,6 @@ from moldau.shell.network.connection_group import ConnectionGroup
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.listener import Listener, TcpListener
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.network.server_connection import ServerConnection
 from moldau.shell.node.admission import follow_quotas, new_admission
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_logs, tell_metadata
@@ -131,8 +130,8 @@ class Node:
         try:
             group = await self._listen()
             await self._open_operations(group)
-            broker = await self._assemble(directories)
-            self._open(group, broker)
+            quorum, broker = await self._assemble(directories, group.response_memory)
+            self._open(group, quorum, broker)
         except BaseException:
             self.abort()
             raise
@@ -150,11 +149,10 @@ class Node:
             ResponseMemory(settings.moldau_response_memory_bytes, self.telemetry),
             self.log,
             self.telemetry,
+            new_admission(settings, self.doors, self.log, self.telemetry),
         )
-        group.admission = new_admission(settings, self.doors.clock, self.log, self.telemetry)
-        group.admission.max_open = self.doors.max_open_connections
         for endpoint in settings.listeners:
-            factory = partial(ServerConnection, group, endpoint.name)
+            factory = partial(group.new_connection, endpoint.name)
             self._listeners.append(await self.doors.network.listen(endpoint.host, endpoint.port, factory))
         return group
 
@@ -167,12 +165,13 @@ class Node:
 
         from moldau.shell.node.operations import Operations
 
-        operations = Operations(asyncio.get_running_loop(), self.doors.clock, self.telemetry, time.perf_counter)
+        operations = Operations(asyncio.get_running_loop(), self.doors.clock, self.telemetry, time.perf_counter, group)
         self.operations = operations
-        operations.status.group = group
         await operations.listen(self.doors.network, address)
 
-    async def _assemble(self, directories: NodeDirectories) -> Broker:
+    async def _assemble(
+        self, directories: NodeDirectories, response_memory: ResponseMemory
+    ) -> tuple[QuorumRole, Broker]:
         """Format if new, then quorum, logs, broker, registration."""
         from moldau.shell.broker.housekeeping import Housekeeping
         from moldau.shell.broker.role import Broker
@@ -205,7 +204,7 @@ class Node:
             )
         tell_metadata(self.log, quorum.unserved().counts())
         if self.operations is not None:
-            self.operations.recovering()
+            self.operations.status.recovering()
         self._settle_strays(logs, quorum)
         await self._open_logs(logs, quorum.image, pauses)
         broker = self._broker = Broker(
@@ -221,22 +220,22 @@ class Node:
             log=self.log,
             logs=logs,
             controller=quorum,
+            response_memory=response_memory,
             physical_memory_bytes=doors.physical_memory_bytes,
             on_invariant_broken=self._invariant_broken,
         )
         quorum.subscribe(broker.metadata_changed)
         await broker.partitions.wait_settled()
         await self._register(quorum, broker, logs)
-        broker.partitions.tell_directories()
         await broker.partitions.wait_flushed()
         self.housekeeping = Housekeeping(broker)
         self.housekeeping.start()
-        return broker
+        return quorum, broker
 
     async def _open_logs(self, logs: LogDirectories, image: MetadataImage, pauses: Pauses) -> None:
         """Opens what lies in the directories, recovering it after a crash; with a pause behind each log."""
         from moldau.shell.broker.dynamic_settings import view_in_force
-        from moldau.shell.broker.partitions import LogSettingsByOverrides
+        from moldau.shell.broker.log_settings import LogSettingsByOverrides
 
         settings_of = LogSettingsByOverrides(view_in_force(image, self.settings)[0])
 
@@ -318,18 +317,17 @@ class Node:
             host = advertised.host if advertised is not None else endpoint.host
             port = advertised.port if advertised is not None else listener.port
             listeners.append(BrokerListener(endpoint.name, host or "localhost", port))
-        broker.broker_epoch = await quorum.start_broker(
-            RegisterBroker(
-                broker_id=self.node_id,
-                incarnation_id=broker.incarnation_id,
-                listeners=tuple(listeners),
-                log_directories=tuple(sorted(logs.online_ids)),
-                rack=self.settings.broker_rack,
-                previous_broker_epoch=logs.previous_broker_epoch,
-            )
+        request = RegisterBroker(
+            broker_id=self.node_id,
+            incarnation_id=broker.incarnation_id,
+            listeners=tuple(listeners),
+            log_directories=tuple(sorted(logs.online_ids)),
+            rack=self.settings.broker_rack,
+            previous_broker_epoch=logs.previous_broker_epoch,
         )
+        broker.registered(await quorum.start_broker(request))
 
-    def _open(self, group: ConnectionGroup, broker: Broker) -> None:
+    def _open(self, group: ConnectionGroup, quorum: QuorumRole, broker: Broker) -> None:
         from moldau.shell.broker.handlers.table import handler_specs
         from moldau.shell.network.dispatch import Dispatcher
 
@@ -340,17 +338,18 @@ class Node:
             self.telemetry,
             self.log,
             broker.pauses,
+            group.request_memory,
+            timer=None if self.operations is None else self.operations.timer,
+            quota_timer_ns=self.doors.timer_ns,
             on_invariant_broken=self._invariant_broken,
         )
-        broker.response_memory = group.response_memory
-        follow_quotas(dispatcher, group, broker, self.doors.timer_ns)
+        follow_quotas(dispatcher, group.admission, broker)
         group.open(dispatcher)
         if self.operations is not None:
-            self.operations.status.quorum, self.operations.status.broker = self._quorum, broker
-            self.operations.serving(dispatcher)
+            self.operations.status.serving(quorum, broker, dispatcher)
         self.log.info(
             "node started",
-            f"node {self.node_id} of cluster {broker.cluster_id} serves {self.bootstrap_servers}, "
+            f"node {self.node_id} of cluster {broker.image.cluster_id} serves {self.bootstrap_servers}, "
             f"broker epoch {broker.broker_epoch}, {sum(1 for _ in broker.partitions)} partitions",
             epoch=broker.broker_epoch,
         )
@@ -362,7 +361,7 @@ class Node:
     async def stop(self) -> None:
         """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
         if self.operations is not None:
-            self.operations.stopping()
+            self.operations.status.stopping()
         self._close_network()
         broker, quorum = self._broker, self._quorum
         if self.housekeeping is not None:
@@ -378,7 +377,7 @@ class Node:
             await broker.wait_ended()
             if quorum is not None:
                 await quorum.settle()
-            await broker.partitions.close_logs()
+            await broker.partitions.close_logs(broker.broker_epoch)
         if quorum is not None:
             await quorum.stop()
         if self.operations is not None:

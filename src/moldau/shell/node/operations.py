@@ -13,29 +13,35 @@ from typing import TYPE_CHECKING
 from moldau.errors import MoldauError
 from moldau.shell.node.http_endpoint import LOOPBACK_NAMES, HttpAnswer, HttpConnection, HttpEndpoint
 from moldau.shell.node.loop_watch import LoopWatch
-from moldau.shell.node.status import BrokerState, NodeStatus
+from moldau.shell.node.status import NodeStatus
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from moldau.ports import Clock
-    from moldau.shell.network.dispatch import Dispatcher
+    from moldau.shell.network.connection_group import ConnectionGroup
     from moldau.shell.network.listener import Listener, Network
     from moldau.telemetry import Telemetry
 
 
 class Operations:
-    """One per node, which fills in `status`."""
+    """One per node, which tells `status` what it comes to."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Clock, telemetry: Telemetry, timer: Callable[[], float]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        telemetry: Telemetry,
+        timer: Callable[[], float],
+        group: ConnectionGroup,
     ) -> None:
-        self.status = NodeStatus(clock, telemetry, LoopWatch(loop))
+        self.status = NodeStatus(clock, telemetry, LoopWatch(loop), group)
         self.address = ""
         """HOST:PORT, once it listens."""
         self._loop = loop
-        self._timer = timer
+        self.timer = timer
+        """In seconds: for the times in the metrics."""
         self._endpoint: HttpEndpoint | None = None
         self._listener: Listener | None = None
         self._scrape: asyncio.Task[bytes] | None = None
@@ -60,21 +66,9 @@ class Operations:
         self.address = f"[{shown}]:{self._listener.port}" if ":" in shown else f"{shown}:{self._listener.port}"
         self.status.watch.start()
 
-    def recovering(self) -> None:
-        self.status.state = BrokerState.RECOVERY
-
-    def stopping(self) -> None:
-        self.status.state = BrokerState.SHUTTING_DOWN
-
-    def serving(self, dispatcher: Dispatcher) -> None:
-        """Clients are served from now on."""
-        dispatcher.timer = self._timer
-        self.status.dispatcher = dispatcher
-        self.status.state = BrokerState.RUNNING
-
     def close(self) -> None:
         """Lets go of the port and of who is connected."""
-        self.status.state = BrokerState.NOT_RUNNING
+        self.status.ended()
         self.status.watch.stop()
         if self._listener is not None:
             self._listener.close()
@@ -108,7 +102,7 @@ class Operations:
     async def _collect(self) -> bytes:
         from moldau.shell.node.metrics.collect import collect
 
-        started_s = self._timer()
+        started_s = self.timer()
         page = await collect(self.status)
-        self.status.last_scrape_s = self._timer() - started_s
+        self.status.scraped(self.timer() - started_s)
         return page

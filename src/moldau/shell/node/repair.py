@@ -22,7 +22,7 @@ from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.errors import MoldauError
 from moldau.ports import Disk
-from moldau.shell.broker.partitions import LogSettingsByOverrides
+from moldau.shell.broker.log_settings import LogSettingsByOverrides
 from moldau.shell.io.dry_run import DryRunDisk
 from moldau.shell.quorum.metadata_log import DAMAGED_SUFFIX, load_image, load_snapshot, open_log
 from moldau.shell.quorum.quorum_state import QuorumError, read_quorum_state

@@ -28,18 +28,35 @@ class BrokerState(enum.IntEnum):
 class NodeStatus:
     """One per node. Its parts are None until they are there."""
 
-    def __init__(self, clock: Clock, telemetry: Telemetry, watch: LoopWatch) -> None:
+    def __init__(self, clock: Clock, telemetry: Telemetry, watch: LoopWatch, group: ConnectionGroup) -> None:
         self.clock = clock
         self.telemetry = telemetry
         self.watch = watch
+        self.group = group
         self.state = BrokerState.STARTING
-        self.group: ConnectionGroup | None = None
         self.quorum: QuorumRole | None = None
         self.broker: Broker | None = None
         self.dispatcher: Dispatcher | None = None
         """Clients are served once there is one."""
         self.last_scrape_s = 0.0
         """How long it took to collect the last page of metrics."""
+
+    def recovering(self) -> None:
+        self.state = BrokerState.RECOVERY
+
+    def serving(self, quorum: QuorumRole, broker: Broker, dispatcher: Dispatcher) -> None:
+        """Clients are served from now on."""
+        self.quorum, self.broker, self.dispatcher = quorum, broker, dispatcher
+        self.state = BrokerState.RUNNING
+
+    def stopping(self) -> None:
+        self.state = BrokerState.SHUTTING_DOWN
+
+    def ended(self) -> None:
+        self.state = BrokerState.NOT_RUNNING
+
+    def scraped(self, elapsed_s: float) -> None:
+        self.last_scrape_s = elapsed_s
 
     def reason_not_ready(self) -> str | None:
         """None: clients are served."""

@@ -238,20 +238,18 @@ class _BadRecords:
 
     def refusal(self) -> KafkaError:
         if self._has_bad_timestamp:
-            refusal = kafka_error(
-                "INVALID_TIMESTAMP", "One or more records have been rejected due to invalid timestamp"
-            )
+            name, message = "INVALID_TIMESTAMP", "One or more records have been rejected due to invalid timestamp"
         else:
             shown = ", ".join(
                 f"RecordError(batchIndex={index}, message='{reason}')"
                 for index, reason in self._errors[:_SHOWN_RECORD_ERRORS]
             )
-            refusal = _invalid(
+            name = "INVALID_RECORD"
+            message = (
                 f"One or more records have been rejected due to {self._count} record errors in total, and only showing "
                 f"the first three errors at most: [{shown}]"
             )
-        refusal.record_errors = tuple(self._errors)
-        return refusal
+        return kafka_error(name, message, tuple(self._errors))
 
 
 def check_records(

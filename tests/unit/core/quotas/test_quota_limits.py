@@ -44,7 +44,7 @@ def test_a_client_without_a_name_has_no_quota_of_client_ids() -> None:
 
 def usage(key: str, limit: float) -> QuotaUsage:
     found = QuotaUsage(Windows(), Windows())
-    found.quotas = {quota_entity({"client-id": None}): {key: limit}}
+    found.quotas_changed({quota_entity({"client-id": None}): {key: limit}})
     return found
 
 
@@ -98,7 +98,7 @@ def test_the_clients_that_are_remembered_are_bounded() -> None:
 def connections(limits: ConnectionLimits, address_limit: float | None = None) -> ConnectionQuotas:
     found = ConnectionQuotas(limits, Windows())
     if address_limit is not None:
-        found.quotas = {quota_entity({"ip": None}): {"connection_creation_rate": address_limit}}
+        found.quotas_changed({quota_entity({"ip": None}): {"connection_creation_rate": address_limit}})
     return found
 
 

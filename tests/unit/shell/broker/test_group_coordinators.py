@@ -75,7 +75,7 @@ async def committed(client: Any, topic: str) -> int:
 
 async def delete_topic(node: Any, name: str) -> None:
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name),), topic_names=(name,), timeout_ms=1_000)
-    answer = await node.node.broker.delete_topics(request)
+    answer = await node.node.broker.submit(request)
     assert [result.error_code for result in answer.responses] == [0]
 
 

@@ -173,7 +173,7 @@ async def test_below_min_insync_replicas_acks_all_writes_nothing(start_node: Any
     altering = IncrementalAlterConfigsRequest(
         (IncrementalAlterConfigsResource(ResourceType.TOPIC, "t", (alteration,)),)
     )
-    await node.node.broker.alter_configs(altering)
+    await node.node.broker.submit(altering)
     assert data_of(await client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 1
 
 

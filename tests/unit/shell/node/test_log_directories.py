@@ -446,7 +446,7 @@ async def test_a_topic_deleted_on_its_way_leaves_nothing(start_node: Any) -> Non
     await node.turns(2)
     assert node.node.broker.moves.futures
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
-    await node.node.broker.delete_topics(request)
+    await node.node.broker.submit(request)
     await node.turns(20)
     assert not node.node.broker.moves.futures
     assert [name for name in disks[int(new[-1])].list_directory("") if name.startswith("t-0")] == []

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from moldau.core.log.log import AppendOrigin
 from moldau.core.log.retention import remove_files
+from moldau.core.metadata.fold import MetadataFold
+from moldau.core.metadata.image import ResourceType
 from moldau.shell.broker import moves
 from moldau.shell.broker.cleaner import Cleaner
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
-from moldau.types import TopicPartition
+from moldau.types import Offset, TopicPartition
+from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.records.builder import build_batch
 
 pytestmark = pytest.mark.asyncio
 
 PARTITION = TopicPartition("t", 0)
+NAME_OF_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 def write(running: Any, count: int) -> None:
@@ -39,7 +42,7 @@ async def seal(running: Any) -> None:
 
 async def delete_topic(running: Any) -> None:
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000)
-    await running.node.broker.delete_topics(request)
+    await running.node.broker.submit(request)
 
 
 async def two_directories(start_node: Any, **configs: str) -> tuple[Any, Any, Any]:
@@ -176,8 +179,9 @@ async def test_a_move_keeps_to_its_rate_and_follows_it(start_node: Any, monkeypa
     size_bytes = broker.partitions.find("t", 0).log.size_bytes
 
     def throttle(bytes_per_second: int) -> None:
-        name = "replica_alter_log_dirs_io_max_bytes_per_second"
-        broker.settings = msgspec.structs.replace(broker.settings, **{name: bytes_per_second})
+        fold = MetadataFold("cluster")
+        fold.apply(ConfigRecord(ResourceType.BROKER, "1", NAME_OF_RATE, str(bytes_per_second)))
+        broker.dynamic_settings.apply(fold.image, fold.take_delta(Offset(1), 1))
 
     throttle(200)
     move(running, there)

@@ -104,11 +104,11 @@ async def test_a_clean_stop_and_a_start_keep_everything(start_node: Any) -> None
     disk = MemoryDisk()
     first = await start_node(disk=disk)
     await use(first)
-    cluster_id = first.node.broker.cluster_id
+    cluster_id = first.node.broker.image.cluster_id
     await first.node.stop()
     assert disk.exists(".kafka_cleanshutdown")
     second = await start_node(disk=disk, seed=8)
-    assert second.node.broker.cluster_id == cluster_id
+    assert second.node.broker.image.cluster_id == cluster_id
     await check_all_is_there(second)
 
 

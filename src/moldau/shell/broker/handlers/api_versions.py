@@ -48,7 +48,7 @@ async def act_api_versions(broker: Broker, context: RequestContext, request: Api
             return ApiVersionsResponse(
                 error_code=kafka_error("INVALID_REQUEST").code, throttle_time_ms=throttle_time_ms
             )
-        context.connection.software = f"{name} {version}"
+        context.reply.introduced(f"{name} {version}")
     has_all_features = context.api_version >= ALL_FEATURES_FROM
     image = broker.image
     return ApiVersionsResponse(

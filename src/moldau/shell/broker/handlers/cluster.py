@@ -74,7 +74,7 @@ async def act_describe_cluster(
     )
     return DescribeClusterResponse(
         throttle_time_ms=throttle_time_ms,
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.image.cluster_id,
         controller_id=broker.node_id,
         brokers=tuple(row for row in described if row is not None),
         cluster_authorized_operations=operations,

@@ -18,6 +18,7 @@ from moldau.core.config.describing import (
     describe_topic,
 )
 from moldau.core.controller.config_alterations import ConfigOperation
+from moldau.core.controller.configs import setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
@@ -119,7 +120,8 @@ def _entry(item: Described, has_synonyms: bool, has_documentation: bool) -> Desc
 
 def _describe(broker: Broker, kind: int, name: str) -> list[Described]:
     """Everything about a resource. Raises KafkaError where there is none, or can be none, of that name."""
-    image, layers = broker.image, broker.dynamic_settings.layers()
+    image = broker.image
+    layers = setting_layers(image, broker.dynamic_settings.static)
     overrides = image.configs.get(ConfigResource(kind, name), {})
     match kind:
         case ResourceType.TOPIC:
@@ -220,7 +222,7 @@ async def act_incremental_alter_configs(
     if asked:
         try:
             forward = msgspec.structs.replace(request, resources=tuple(asked))
-            answer = await context.wait(broker.alter_configs(forward))
+            answer: IncrementalAlterConfigsResponse = await context.wait(broker.submit(forward))
             forwarded = answer.responses
         except KafkaError as failed:
             forwarded = tuple(
@@ -252,7 +254,7 @@ async def act_alter_configs(
     if asked:
         try:
             forward = msgspec.structs.replace(request, resources=tuple(asked))
-            answer = await context.wait(broker.replace_configs(forward))
+            answer: AlterConfigsResponse = await context.wait(broker.submit(forward))
             forwarded = answer.responses
         except KafkaError as failed:
             forwarded = tuple(

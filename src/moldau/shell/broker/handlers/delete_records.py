@@ -106,10 +106,10 @@ async def _save(
             broker.touched[partition.number] = partition
             broker.flusher.request(partition)
     try:
-        await context.wait(broker.checkpoints.save_log_start_offsets([partition for partition, _ in accepted]))
+        await context.wait(broker.flusher.save_log_start_offsets([partition for partition, _ in accepted]))
     except StorageFullError:
         # it holds until a crash, as it does in Apache Kafka; the checkpoint by the clock tries again
-        broker.is_checkpoint_due = True
+        broker.checkpoints.changed()
     for partition, _ in accepted:
         if partition.is_offline:
             topic_partition = partition.topic_partition

@@ -208,14 +208,14 @@ class ParkedFetch:
 
     def look_later(self, max_wait_ms: int) -> PendingResponse:
         """Reserves the place of the answer, and looks in a later turn of the loop."""
-        response = self._response = self.context.connection.reserve()
+        response = self._response = self.context.reply.reserve()
 
         def look() -> None:
-            connection = self.context.connection
-            if connection.is_closed:
+            reply = self.context.reply
+            if reply.is_closed:
                 return
-            if connection.is_write_paused:
-                connection.when_writable(partial(self.broker.fetch_turns.wait, look))
+            if reply.is_write_paused:
+                reply.when_writable(partial(self.broker.fetch_turns.wait, look))
                 return
             results = self._look_in_turn()
             if self.is_cold:
@@ -245,7 +245,7 @@ class ParkedFetch:
         held_bytes = HOLD_ANY
         if memory.is_short:
             held_bytes = allowance_bytes
-            self.context.connection.press()
+            self.context.reply.press()
         budget = min(self.max_bytes, MAX_ANSWER_BYTES, allowance_bytes)
         if is_only_little:
             budget = min(budget, LITTLE_BYTES)
@@ -275,7 +275,7 @@ class ParkedFetch:
                 return results
             records: Part | None = None if read is None else read.records
             if read is not None and read.later is not None:
-                records = StreamedBatch(self.broker, read.later)
+                records = StreamedBatch(self.broker.own_node, read.later)
             if records:
                 self.size += len(records)
                 budget -= len(records)
@@ -401,7 +401,7 @@ class ParkedFetch:
         if broker.parked_fetches >= broker.max_parked_fetches:
             broker.telemetry.count(BOUND_REACHED, "parked.fetches")
             return self.encode(self.collect())
-        response = self._response = self._response or context.connection.reserve()
+        response = self._response = self._response or context.reply.reserve()
         response.on_abandoned = self._leave
         topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
         self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
@@ -422,8 +422,8 @@ class ParkedFetch:
             self._look_again()
 
     def _look_again(self) -> None:
-        connection = self.context.connection
-        if connection.is_write_paused:
+        reply = self.context.reply
+        if reply.is_write_paused:
             self._answer_later()
             return
         results = self.look()
@@ -437,7 +437,7 @@ class ParkedFetch:
         self._is_next = False
         if self._timer is None:
             return
-        if self.context.connection.is_write_paused:
+        if self.context.reply.is_write_paused:
             self._answer_later()
         else:
             self._judge(self._look_in_turn())
@@ -459,7 +459,7 @@ class ParkedFetch:
         if not self._is_answering:
             self._is_answering = True
             self._leave()
-            self.context.connection.when_writable(self._answer_now)
+            self.context.reply.when_writable(self._answer_now)
 
     def _answer_now(self) -> None:
         results = self.look()
@@ -469,10 +469,10 @@ class ParkedFetch:
             self._answer_with(results)
 
     def _answer_in_turn(self) -> None:
-        connection = self.context.connection
-        if connection.is_write_paused:
-            connection.when_writable(self._answer_now)
-        elif not connection.is_closed:
+        reply = self.context.reply
+        if reply.is_write_paused:
+            reply.when_writable(self._answer_now)
+        elif not reply.is_closed:
             self._answer_with(self._look_in_turn())
 
     def _answer_with(self, results: list[FetchResult]) -> None:
@@ -497,7 +497,7 @@ class ParkedFetch:
 
     def answer_from_disk(self) -> PendingResponse:
         """Reads through Workers, so that a slow disk stalls this connection only."""
-        self._response = self.context.connection.reserve()
+        self._response = self.context.reply.reserve()
         self.broker.spawn(self._read_cold())
         return self._response
 

@@ -74,7 +74,7 @@ def _response(
     return MetadataResponse(
         throttle_time_ms=context.throttle(),
         brokers=(MetadataResponseBroker(broker.node_id, host, port, broker.settings.broker_rack),),
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.image.cluster_id,
         controller_id=broker.node_id,
         topics=tuple(topics),
         cluster_authorized_operations=cluster_operations,

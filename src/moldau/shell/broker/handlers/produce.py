@@ -259,7 +259,7 @@ async def _produce_pausing(broker: Broker, context: RequestContext, frame: memor
     """A request that is long to decode, to read or to append. `frame`: nobody else writes into it."""
     results: list[Result] = []
     waiting: list[Unacknowledged] = []
-    size, memory = len(frame), context.connection.group.request_memory
+    size, memory = len(frame), context.request_memory
     memory.take(size)
     try:
         acks, timeout_ms, refusals = await _append_pausing(broker, context, frame, position, results, waiting)
@@ -450,7 +450,7 @@ async def _explain(
 ) -> Answer:
     if refusals is not None:
         await refusals.explain(results)
-    context.connection.let_produce_begin()
+    context.reply.let_produce_begin()
     return await _answer_when_acknowledged(broker, context, results, waiting, timeout_ms, throttle_ms)
 
 

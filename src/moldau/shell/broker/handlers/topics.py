@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from moldau.core.controller.requests import metered
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.types import ZERO_UUID
@@ -60,7 +61,7 @@ async def act_create_topics(
     if allowed:
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed))
-            answer = await context.wait(broker.create_topics(forward, quota))
+            answer: CreateTopicsResponse = await context.wait(broker.submit(metered(forward, quota)))
             results = [*answer.topics, *results]
         except KafkaError as error:
             names = dict.fromkeys(topic.name for topic in allowed)
@@ -95,7 +96,7 @@ async def act_delete_topics(
         names = tuple(state.name for state in allowed if state.name is not None)
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names)
-            answer = await context.wait(broker.delete_topics(forward, quota))
+            answer: DeleteTopicsResponse = await context.wait(broker.submit(metered(forward, quota)))
             results = [*answer.responses, *results]
         except KafkaError as error:
             results = [

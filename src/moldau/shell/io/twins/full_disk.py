@@ -11,22 +11,24 @@ from moldau.types import Buffer
 
 
 class FillableDisk(ForwardedReads):
-    """Everything goes to `disk`, but nothing grows while `is_full`."""
+    """Everything goes to `disk`, but nothing grows while it is full."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__(disk)
-        self.is_full = False
-        self.on_refused: Callable[[str], None] = lambda path: None
-        """Told the path of each write that found no space; called in any thread."""
+        self._on_refused: Callable[[str], None] | None = None
+
+    def fill(self, on_refused: Callable[[str], None] | None) -> None:
+        """`on_refused` gets the path of each write that finds no space, in any thread; None: there is room again."""
+        self._on_refused = on_refused
 
     def check(self, path: str) -> None:
         """Raises StorageFullError while the disk is full."""
-        if self.is_full:
-            self.on_refused(path)
+        if (on_refused := self._on_refused) is not None:
+            on_refused(path)
             raise StorageFullError(f"write {path}: no space left (a fault of the test)")
 
     def open(self, path: str, *, create: bool = True) -> _FillableFile:
-        if create and self.is_full and not self.disk.exists(path):
+        if create and self._on_refused is not None and not self.disk.exists(path):
             self.check(path)
         return _FillableFile(self, self.disk.open(path, create=create))
 

@@ -36,8 +36,6 @@ class TimeTravel:
         self.loop_ahead_s = 0.0
         """Of the loop's timers."""
         self.is_moving = False
-        self.is_busy: Callable[[], bool] = lambda: False
-        """Whether work is under way that the loop does not see."""
         self._remaining_ms = 0
         self._stride_ms = 1
         self._is_last_look = False
@@ -84,9 +82,10 @@ class TimeTravel:
 
 
 class _TravellingSelector(selectors.DefaultSelector):
-    def __init__(self, travel: TimeTravel) -> None:
+    def __init__(self, travel: TimeTravel, is_busy: Callable[[], bool]) -> None:
         super().__init__()
         self._travel = travel
+        self._is_busy = is_busy
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         travel = self._travel
@@ -97,7 +96,7 @@ class _TravellingSelector(selectors.DefaultSelector):
             return events
         if travel.may_wait(bool(events)):
             return events
-        if travel.is_busy():
+        if self._is_busy():
             # what a worker has done wakes the loop; the bound is for what cannot
             return events or super().select(0.01)
         travel.step(timeout)
@@ -107,9 +106,10 @@ class _TravellingSelector(selectors.DefaultSelector):
 class TravellingLoop(asyncio.SelectorEventLoop):
     """An event loop as any other, but for its clock."""
 
-    def __init__(self, travel: TimeTravel) -> None:
+    def __init__(self, travel: TimeTravel, is_busy: Callable[[], bool]) -> None:
+        """`is_busy`: whether work is under way that the loop does not see."""
         self._travel = travel
-        super().__init__(_TravellingSelector(travel))
+        super().__init__(_TravellingSelector(travel, is_busy))
 
     def time(self) -> float:
         return time.monotonic() + self._travel.loop_ahead_s

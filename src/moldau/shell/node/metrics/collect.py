@@ -58,8 +58,7 @@ async def collect(node: NodeStatus) -> bytes:
     """The whole page. What does not exist yet (while the node starts) is left out."""
     out = Samples(TABLE)
     add_process(node, out)
-    if node.group is not None:
-        add_network(node, out)
+    add_network(node, out)
     if node.broker is not None and node.quorum is not None:
         await _Partitions(node, out).add()
         await add_controller(node, out)
@@ -114,8 +113,6 @@ def _bound(out: Samples, name: str, value: int, limit: int) -> None:
 
 def add_network(node: NodeStatus, out: Samples) -> None:
     group, dispatcher = node.group, node.dispatcher
-    if group is None:
-        return
     memory = group.request_memory
     _bound(out, "request_memory_bytes", memory.used_bytes, memory.limit_bytes)
     _bound(out, "response_memory_bytes", group.response_memory.unsent_bytes, group.response_memory.limit_bytes)
@@ -286,7 +283,7 @@ class _Partitions:
         for name, count in self.counts.items():
             out.add(f"kafka_server_replicamanager_{name}", count)
         failed = telemetry.value(FAILED_PRODUCE_REQUESTS)
-        total.produce_requests += failed
+        total.refused(failed)
         _add_traffic(out, total, "")
         out.add(f"{_TRAFFIC}failedproducerequests_total", failed)
         out.add(f"{_TRAFFIC}failedfetchrequests_total", telemetry.value(FAILED_FETCH_REQUESTS))

@@ -1,0 +1,61 @@
+"""Tells the controller in which log directory a partition lies, where the metadata says another one (KIP-858)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import Any
+
+from moldau.core.controller.requests import AssignDirectories
+from moldau.errors import KafkaError
+from moldau.shell.broker.own_node import OwnNode
+from moldau.types import Uuid
+
+MAX_PARTITIONS = 1_000
+"""In one report."""
+
+
+class DirectoryReports:
+    """Nothing is sent before the broker is registered, and one report at a time."""
+
+    def __init__(self, node: OwnNode, submit: Callable[[AssignDirectories], Awaitable[Any]]) -> None:
+        self._node = node
+        self._submit = submit
+        self._broker_epoch = -1
+        self._unsent: dict[tuple[Uuid, int], Uuid] = {}
+        self._is_sending = False
+
+    def registered(self, broker_epoch: int) -> None:
+        """The controller takes reports from now on."""
+        self._broker_epoch = broker_epoch
+        self._begin()
+
+    def add(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
+        self._unsent[topic_id, index] = directory_id
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._unsent and not self._is_sending and self._broker_epoch >= 0:
+            self._is_sending = True
+            self._node.spawn(self._send())
+
+    async def _send(self) -> None:
+        try:
+            # one turn of patience: what one request created is reported at once
+            await asyncio.sleep(0)
+            while self._unsent:
+                sent = dict(islice(self._unsent.items(), MAX_PARTITIONS))
+                for key in sent:
+                    del self._unsent[key]
+                replicas = tuple((topic_id, index, directory) for (topic_id, index), directory in sent.items())
+                try:
+                    await self._submit(AssignDirectories(self._node.node_id, self._broker_epoch, replicas))
+                except KafkaError as error:
+                    # the next start finds the difference again
+                    self._node.log.warn(
+                        "log directories", f"the controller did not take the report of a partition's directory: {error}"
+                    )
+                    return
+        finally:
+            self._is_sending = False

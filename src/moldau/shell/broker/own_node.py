@@ -1,0 +1,34 @@
+"""What each part of a broker is made with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from moldau.ports import Clock, Random, Workers
+from moldau.shell.broker.dynamic_settings import DynamicSettings
+from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.pauses import Pauses
+from moldau.telemetry import Telemetry
+from moldau.types import BrokerId
+
+
+class OwnNode(msgspec.Struct, frozen=True):
+    """The doors of the node, the loop that the broker lives on, and the settings in force."""
+
+    node_id: BrokerId
+    settings: DynamicSettings
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    random: Random
+    workers: Workers
+    pauses: Pauses
+    telemetry: Telemetry
+    log: EventLog
+    spawn: Callable[[Coroutine[Any, Any, None]], object]
+    """Runs work beside the connections: a broken invariant stops the node, any other error is logged."""
+    directory_failed: Callable[[], None]
+    """To be called when a log directory was found to be offline: all that lies in it goes offline."""

@@ -1,0 +1,64 @@
+"""Where the answer to a request goes: what dispatcher and handlers may know of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from moldau.errors import ProtocolError
+from moldau.shell.network.pending_response import Answer, PendingResponse
+
+
+class Reply(Protocol):
+    """Lives as long as its client's connection."""
+
+    id: int
+    principal: str
+    listener_name: str
+    client_address: str
+    """Without a port."""
+    local_address: tuple[str, int] | None
+    """Our end of the connection: an address under which this client reaches us."""
+    client_id: str
+    client_id_bytes: bytes
+    is_closed: bool
+    is_write_paused: bool
+    """The client does not take what was sent to it."""
+
+    def reserve(self, *, may_produce_begin: bool = False) -> PendingResponse:
+        """The next place in the order of responses. `may_produce_begin`: see PendingResponse."""
+        ...
+
+    def let_produce_begin(self) -> None:
+        """The request behind which nothing begins yet, a Produce, is appended: further ones may begin."""
+        ...
+
+    def mute(self, throttle_ms: int) -> None:
+        """No further request begins for `throttle_ms`; what is answered meanwhile is sent."""
+        ...
+
+    def press(self) -> None:
+        """From now on nothing is written before all that was written is sent: what is not sent is counted at once."""
+        ...
+
+    def when_writable(self, resume: Callable[[], None]) -> None:
+        """Calls `resume` now, or when the transport has fallen below its low water."""
+        ...
+
+    def introduced(self, software: str) -> None:
+        """The client has said by what software it is: a name and a version."""
+        ...
+
+    def close(self) -> None:
+        """Writes what was answered, then ends the connection. What is still owed or being streamed is dropped."""
+        ...
+
+    def close_for(self, error: ProtocolError) -> None:
+        """Ends the connection because of what the peer sent."""
+        ...
+
+
+class FrameHandler(Protocol):
+    """Where whole frames go: the dispatcher, or what a test puts in front of it."""
+
+    def handle(self, connection: Reply, frame: memoryview) -> Answer | PendingResponse | None: ...

@@ -1,0 +1,132 @@
+"""Who knows whom, and who changes what."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from tests.tidy.test_repository import MODULES, SOURCE, found_in, nodes_of
+
+KNOWN_CIRCLES = [{"moldau.shell.broker.coordinators", "moldau.shell.broker.role"}]
+"""It only shrinks."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """What each module imports of ours: also within functions, and for the type checker alone."""
+    paths = {name_of(path): path for path in MODULES}
+    found: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        named: set[str] = set()
+        for node in nodes_of(path):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                whole = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+                named |= {full if full in paths else str(node.module) for full in whole.values()}
+        found[name] = named & paths.keys() - {name}
+    return found
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph = {name: set(others) for name, others in imports().items()}
+    for circle in KNOWN_CIRCLES:
+        for name in circle:
+            graph[name] -= circle
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(" <- ".join(error.args[1])) from None
+
+
+def test_the_known_circles_are_still_there() -> None:
+    for circle in KNOWN_CIRCLES:
+        for start in circle:
+            reached, last = set[str](), {start}
+            while last:
+                last = {other for name in last for other in imports()[name] & circle} - reached
+                reached |= last
+            assert reached == circle, f"from {start}: take out of the circle what is in it no more"
+
+
+STATE_RECORDS = SOURCE / "core"
+"""A machine's state is plain records, in modules beside the decisions that change them."""
+SIMULATED_WORLD = SOURCE / "simulation"
+"""Its stories turn the knobs of simulated doors, and keep ledgers of plain records."""
+OF_A_LIBRARY = {
+    "cli/parser.py": "argparse",
+    "cli/strangers.py": "ssl",
+    "products/console/service.py": "uvicorn",
+    "products/console/tail.py": "confluent-kafka",
+    "products/pipelines/logs.py": "logging",
+    "shell/node/log_format.py": "logging",
+}
+COUNTS_OF_THE_HOT_PATH = {
+    "shell/broker/handlers/fetch.py": {"fetch_requests", "fetched_bytes", "parked_fetches", "on_abandoned"},
+    "shell/network/dispatch.py": {"client_id", "client_id_bytes", "count", "on_abandoned", "on_complete"},
+    "shell/network/server_connection.py": {"filled", "may_produce_begin"},
+}
+"""A call costs as much there as all that it would hide."""
+STILL_SET = {
+    "shell/broker/coordinators.py": {"wall_ahead_ms"},
+    "shell/broker/handlers/api_versions.py": {"software"},
+    "shell/node/assemble.py": {"on_invariant_broken"},
+    "shell/quorum/role.py": {"kraft_version"},
+    "testing/injector.py": {"on_abandoned"},
+}
+"""It only shrinks."""
+
+
+def set_in(node: ast.AST) -> Iterator[ast.Attribute]:
+    """The attributes that a statement sets or deletes."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        targets = node.targets
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        targets = [node.target]
+    else:
+        return
+    for target in targets:
+        for part in ast.walk(target):
+            if isinstance(part, ast.Attribute) and not isinstance(part.ctx, ast.Load):
+                yield part
+
+
+def is_own(attribute: ast.Attribute) -> bool:
+    return isinstance(attribute.value, ast.Name) and attribute.value.id in ("self", "cls")
+
+
+def declared_in(path: Path) -> set[str]:
+    """The attributes of the classes of a module."""
+    nodes = nodes_of(path)
+    found = {part.attr for node in nodes for part in set_in(node) if is_own(part)}
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    lines = [line for each in classes for line in each.body if isinstance(line, ast.AnnAssign)]
+    return found | {ast.unparse(line.target) for line in lines}
+
+
+def test_an_object_is_changed_by_the_module_of_its_class() -> None:
+    """Others call its methods: what is set from outside after construction belongs to nobody."""
+
+    def set_from_outside(path: Path) -> list[str]:
+        name = str(path.relative_to(SOURCE))
+        own = declared_in(path) | COUNTS_OF_THE_HOT_PATH.get(name, set()) | STILL_SET.get(name, set())
+        found = [part for node in nodes_of(path) for part in set_in(node) if not is_own(part)]
+        return [f"{part.lineno}: {ast.unparse(part)}" for part in found if part.attr not in own and not is_magic(part)]
+
+    def is_magic(part: ast.Attribute) -> bool:
+        return part.attr.startswith("__")
+
+    looked_at = [
+        path
+        for path in MODULES
+        if not {STATE_RECORDS, SIMULATED_WORLD} & {*path.parents} and str(path.relative_to(SOURCE)) not in OF_A_LIBRARY
+    ]
+    assert found_in(looked_at, set_from_outside) == {}
