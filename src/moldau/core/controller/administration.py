@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.controller.assignments import Charge, free_of_charge
 from moldau.core.controller.brokers import unregister_broker
 from moldau.core.controller.client_quotas import alter_client_quotas
 from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
@@ -13,11 +10,9 @@ from moldau.core.controller.features import update_features
 from moldau.core.controller.leader_elections import elect_leaders
 from moldau.core.controller.partitions import create_partitions
 from moldau.core.controller.reassignments import alter_partition_reassignments
-from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse, CoreResponse, MeteredRequest
+from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse
 from moldau.core.controller.scram import alter_user_scram_credentials
-from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
-from moldau.errors import InvariantError
 from moldau.ports import Random
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.client_quotas import AlterClientQuotasRequest
@@ -29,7 +24,6 @@ from moldau.wire.protocol.messages.partitions import (
     ElectLeadersRequest,
 )
 from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest
-from moldau.wire.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 
 
 def administer(
@@ -38,37 +32,25 @@ def administer(
     random: Random,
     kraft_version: int,
     request: AdministrationRequest,
-    now_ms: int,
-) -> Pausing[tuple[list[MetadataRecord], AdministrationResponse | CoreResponse]]:
+) -> Pausing[tuple[list[MetadataRecord], AdministrationResponse]]:
     """The records and the answer of one request. Raises KafkaError where the answer has no place for it."""
     image = state.image
-    charge: Charge = free_of_charge
-    asked: CreateTopicsRequest | DeleteTopicsRequest | AdministrationRequest = request
-    if isinstance(request, MeteredRequest):
-        asked, take = request.request, request.quota.take
-        charge = partial(take, now_ms=now_ms)
-    match asked:
-        case CreateTopicsRequest():
-            return (yield from create_topics(state, settings, random, asked, charge))
-        case DeleteTopicsRequest():
-            return (yield from delete_topics(image, settings, asked, charge))
+    match request:
         case IncrementalAlterConfigsRequest():
-            return (yield from incremental_alter_configs(image, settings, asked))
+            return (yield from incremental_alter_configs(image, settings, request))
         case AlterConfigsRequest():
-            return (yield from alter_configs(image, settings, asked))
+            return (yield from alter_configs(image, settings, request))
         case AlterClientQuotasRequest():
-            return (yield from alter_client_quotas(image, asked))
+            return (yield from alter_client_quotas(image, request))
         case AlterUserScramCredentialsRequest():
-            return (yield from alter_user_scram_credentials(state.unserved, asked))
+            return (yield from alter_user_scram_credentials(state.unserved, request))
         case CreatePartitionsRequest():
-            return (yield from create_partitions(image, random, asked, charge))
+            return (yield from create_partitions(image, random, request))
         case ElectLeadersRequest():
-            return (yield from elect_leaders(image, asked))
+            return (yield from elect_leaders(image, request))
         case AlterPartitionReassignmentsRequest():
-            return (yield from alter_partition_reassignments(image, asked))
+            return (yield from alter_partition_reassignments(image, request))
         case UpdateFeaturesRequest():
-            return update_features(image, settings, kraft_version, asked)
+            return update_features(image, settings, kraft_version, request)
         case UnregisterBrokerRequest():
-            return unregister_broker(image, settings, asked)
-        case MeteredRequest():
-            raise InvariantError("a metered request within another")
+            return unregister_broker(image, settings, request)

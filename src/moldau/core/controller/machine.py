@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import msgspec
+
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.assignments import Charge, free_of_charge
 from moldau.core.controller.brokers import (
     register_broker,
     register_controller,
@@ -19,18 +24,22 @@ from moldau.core.controller.requests import (
     ControllerReady,
     ControllerRequest,
     ControllerResponse,
+    MeteredRequest,
+    MutationResponse,
     RegisterBroker,
     RegisterController,
     ShutDownBroker,
     UnfenceBroker,
 )
 from moldau.core.controller.topics import create_topics, delete_topics
-from moldau.core.coordination.machine import Decision
+from moldau.core.coordination.machine import Decision, Now
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
-from moldau.core.metadata.image import CLUSTER_DEFAULTS
+from moldau.core.metadata.image import CLUSTER_DEFAULTS, MetadataDelta, MetadataImage
+from moldau.core.quotas.rates import Windows
+from moldau.core.quotas.usage import MutationBuckets
 from moldau.ports import Random
-from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId, whole
+from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -39,6 +48,9 @@ from moldau.wire.protocol.messages.metadata_records import (
     FeatureLevelRecord,
 )
 from moldau.wire.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
+
+if TYPE_CHECKING:
+    from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest
 
 ControllerDecision = Decision[ControllerRequest, ControllerResponse, MetadataRecord]
 
@@ -50,6 +62,8 @@ class ControllerMachine:
         self._cluster_id = cluster_id
         self._settings = settings
         self._random = random
+        windows = Windows(settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000)
+        self._mutations = MutationBuckets(windows)
         self.kraft_version = 0
         """What the control records of the log say; set by who reads them."""
 
@@ -57,27 +71,20 @@ class ControllerMachine:
         return MetadataFold(self._cluster_id)
 
     def decide(
-        self, state: MetadataFold, request_id: int, request: ControllerRequest, now_ms: int
-    ) -> ControllerDecision:
-        """One request: its records and its answer. Raises KafkaError where the answer has no place for it."""
-        return whole(self.deciding(state, request_id, request, now_ms))
-
-    def deciding(
-        self, state: MetadataFold, request_id: int, request: ControllerRequest, now_ms: int
+        self, state: MetadataFold, request_id: int, request: ControllerRequest, now: Now
     ) -> Pausing[ControllerDecision]:
-        """As `decide`, pausing where a request names many; `state` must stay as it is until the end."""
-        records, response = yield from self._answer(state, request, now_ms)
+        """One request: its records and its answer, with pauses where it names many. Raises KafkaError where the answer
+        has no place for it."""
+        records, response = yield from self._answer(state, request, now)
         return Decision(tuple(records), ((request_id, response),))
 
     def _answer(
-        self, state: MetadataFold, request: ControllerRequest, now_ms: int
+        self, state: MetadataFold, request: ControllerRequest, now: Now
     ) -> Pausing[tuple[list[MetadataRecord], ControllerResponse]]:
         image = state.image
         match request:
-            case CreateTopicsRequest():
-                return (yield from create_topics(state, self._settings, self._random, request))
-            case DeleteTopicsRequest():
-                return (yield from delete_topics(image, self._settings, request))
+            case CreateTopicsRequest() | DeleteTopicsRequest():
+                return (yield from self._mutate(state, request, free_of_charge))
             case AllocateProducerIds():
                 return allocate_producer_ids(image, request)
             case RegisterBroker():
@@ -92,11 +99,31 @@ class ControllerMachine:
                 return self._activate(state, request), ControllerReady()
             case AssignDirectories():
                 return assign_directories(image, request)
+            case MeteredRequest():
+                charge = self._mutations.charge(request.quota, now.steady_ms)
+                records, response = yield from self._mutate(state, request.request, charge.take)
+                return records, msgspec.structs.replace(response, throttle_time_ms=charge.settle())
             case _:
                 from moldau.core.controller.administration import administer
 
-                administering = administer(state, self._settings, self._random, self.kraft_version, request, now_ms)
+                administering = administer(state, self._settings, self._random, self.kraft_version, request)
                 return (yield from administering)
+
+    def _mutate(
+        self,
+        state: MetadataFold,
+        request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest,
+        charge: Charge,
+    ) -> Pausing[tuple[list[MetadataRecord], MutationResponse]]:
+        match request:
+            case CreateTopicsRequest():
+                return (yield from create_topics(state, self._settings, self._random, request, charge))
+            case DeleteTopicsRequest():
+                return (yield from delete_topics(state.image, self._settings, request, charge))
+            case _:
+                from moldau.core.controller.partitions import create_partitions
+
+                return (yield from create_partitions(state.image, self._random, request, charge))
 
     def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
         """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""
@@ -114,8 +141,14 @@ class ControllerMachine:
         records.append(EndTransactionRecord())
         return records
 
-    def decide_loaded(self, state: MetadataFold, now_ms: int) -> ControllerDecision:
+    def decide_loaded(self, state: MetadataFold, image: MetadataImage, now: Now) -> ControllerDecision:
         """Nothing: activation is a request of the role, which knows the bootstrap file."""
+        return Decision()
+
+    def decide_metadata(
+        self, state: MetadataFold, image: MetadataImage, delta: MetadataDelta, now: Now
+    ) -> ControllerDecision:
+        """Nothing: the metadata is what this machine has decided itself."""
         return Decision()
 
     def apply(

@@ -137,7 +137,7 @@ class QuorumDescription(msgspec.Struct, frozen=True):
 
 
 class MeteredRequest(msgspec.Struct, frozen=True):
-    """A request that creates or deletes partitions, and what its client may still do of that (KIP-599)."""
+    """A request that creates or deletes partitions, and the quota that its client is held to (KIP-599)."""
 
     request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest
     quota: MutationQuota
@@ -159,7 +159,7 @@ AdministrationRequest: TypeAlias = (
     "AlterConfigsRequest | IncrementalAlterConfigsRequest"
     " | CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
     " | UpdateFeaturesRequest | UnregisterBrokerRequest | AlterClientQuotasRequest"
-    " | AlterUserScramCredentialsRequest | MeteredRequest"
+    " | AlterUserScramCredentialsRequest"
 )
 AdministrationResponse: TypeAlias = (
     "AlterConfigsResponse | IncrementalAlterConfigsResponse"
@@ -167,6 +167,8 @@ AdministrationResponse: TypeAlias = (
     " | UpdateFeaturesResponse | UnregisterBrokerResponse | AlterClientQuotasResponse"
     " | AlterUserScramCredentialsResponse"
 )
+
+MutationResponse: TypeAlias = "CreateTopicsResponse | DeleteTopicsResponse | CreatePartitionsResponse"
 
 ControllerRequest: TypeAlias = "CoreRequest | AdministrationRequest"
 ControllerResponse: TypeAlias = "CoreResponse | AdministrationResponse"
@@ -181,6 +183,7 @@ CoreRequest = (
     | RegisterController
     | ActivateController
     | AssignDirectories
+    | MeteredRequest
 )
 CoreResponse = (
     CreateTopicsResponse | DeleteTopicsResponse | ProducerIdBlock | Step | ControllerReady | DirectoriesAssigned

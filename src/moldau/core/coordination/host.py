@@ -1,10 +1,10 @@
-"""Runs one machine over one log: parks replies until what they rest on is committed.
+"""Keeps the books of one machine over one log: parks replies until what they rest on is committed.
 
-The owner (a role of the shell) drives it, one decision at a time:
+`shell/coordination/runtime.py` drives it, one decision at a time:
 
-    output = host.submit(request_id, request, now_ms)      or host.fire(now_ms), host.loaded(now_ms)
-    if output.records: append them as one batch, then host.appended(last_offset) or host.append_failed(error)
-    send output.replies, and what host.committed(end_offset) releases each time the high watermark moves
+    replies = host.take(request_id, decision, now)         of a request, or of the timer that host.due(now) gives
+    if decision.is_logged: append it as one batch, then host.applying(last_offset) or host.append_failed(error)
+    send these replies, and what host.committed(end_offset) releases each time the high watermark moves
 
 Records are applied as soon as they are appended, so that the next decision sees them. A decision without records may
 rest on records that are appended and not yet committed: its replies wait for those as well (as Kafka's
@@ -24,6 +24,7 @@ from moldau.core.coordination.machine import (
     NO_REQUEST_ID,
     Decision,
     Machine,
+    Now,
     Record,
     Request,
     Response,
@@ -39,8 +40,8 @@ from moldau.types import (
     ProducerEpoch,
     ProducerId,
     TopicPartition,
-    whole,
 )
+from moldau.wire.records.control import EndTransactionMarker
 
 TIMER_RETRY_MS = 500
 """When a firing's records cannot be appended, it is tried again after this long (as CoordinatorRuntime's timers)."""
@@ -62,13 +63,6 @@ class LoadedTransactionEnd(msgspec.Struct, frozen=True):
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     committed: bool
-
-
-class HostOutput(msgspec.Struct, Generic[Response, Record], frozen=True):
-    """`records` to append as one atomic batch (or none), `replies` that may be sent now."""
-
-    records: tuple[Record, ...] = ()
-    replies: tuple[tuple[int, Response | MoldauError], ...] = ()
 
 
 class _Parked(msgspec.Struct, Generic[Response], frozen=True):
@@ -99,7 +93,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         self._pending: Decision[Request, Response, Record] | None = None
         self._pending_request_id = NO_REQUEST_ID
         self._pending_timer: Timer[Request] | None = None
-        self._now_ms = 0
+        self._retry_ms = 0
         self._parked: deque[_Parked[Response]] = deque()
         self._timers: dict[Hashable, tuple[int, Timer[Request]]] = {}
         self._heap: list[tuple[int, int, Hashable]] = []
@@ -134,96 +128,83 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         invariant(end_offset >= self.end_offset and self._pending is None, "a log does not go back")
         self.end_offset = end_offset
 
-    def loaded(self, now_ms: int) -> HostOutput[Response, Record]:
-        """To be called once, when the whole log was given to `load`."""
-        if self.stopped is not None:
-            return HostOutput()
-        return self._take(NO_REQUEST_ID, self.machine.decide_loaded(self.state, now_ms), now_ms)
-
     # deciding
 
-    def submit(self, request_id: int, request: Request, now_ms: int) -> HostOutput[Response, Record]:
-        """Decides `request`. If the output has records, `appended` or `append_failed` must come next."""
-        if self.stopped is not None:
-            return HostOutput(replies=((request_id, self._stopped_error()),))
-        try:
-            decision = self.machine.decide(self.state, request_id, request, now_ms)
-        except KafkaError as error:
-            return HostOutput(replies=_failed(((request_id, error),), error))
-        return self._take(request_id, decision, now_ms)
+    def take(
+        self,
+        request_id: int,
+        decision: Decision[Request, Response, Record],
+        now: Now,
+        timer: Timer[Request] | None = None,
+    ) -> tuple[tuple[int, Response], ...]:
+        """Takes what the machine decided for a request, or for `timer`, and gives the replies that may leave at once.
 
-    def decided(
-        self, request_id: int, decision: Decision[Request, Response, Record], now_ms: int
-    ) -> HostOutput[Response, Record]:
-        """As `submit`, for what the owner has had decided with pauses; nothing else was decided meanwhile."""
-        if self.stopped is not None:
-            return HostOutput(replies=((request_id, self._stopped_error()),))
-        return self._take(request_id, decision, now_ms)
-
-    def _take(
-        self, request_id: int, decision: Decision[Request, Response, Record], now_ms: int
-    ) -> HostOutput[Response, Record]:
+        If the decision is logged, `applying` or `append_failed` must come next.
+        """
         invariant(self._pending is None, "a decision came before the last one's records were appended")
-        self._now_ms = now_ms
         # Armed at once, cancelled only after the append: a spurious firing does no harm, a lost one hangs a member.
-        for timer in decision.timers:
-            if timer.deadline_ms is not None:
-                self._arm(timer)
-        if decision.records:
-            self._pending, self._pending_request_id = decision, request_id
-            return HostOutput(records=decision.records)
+        for armed in decision.timers:
+            if armed.deadline_ms is not None:
+                self._arm(armed)
+        if decision.is_logged:
+            self._pending, self._pending_request_id, self._pending_timer = decision, request_id, timer
+            self._retry_ms = now.steady_ms + TIMER_RETRY_MS
+            return ()
         self._cancel_timers(decision)
         if self.committed_offset >= self.end_offset:
-            return HostOutput(replies=_answerable(decision.replies))
+            return _answerable(decision.replies)
         self._park(decision)
-        return HostOutput()
+        return ()
 
     def _park(self, decision: Decision[Request, Response, Record]) -> None:
         replies = _answerable(decision.replies)
         if replies:
             self._parked.append(_Parked(self.end_offset, replies))
 
-    def appended(self, last_offset: int) -> tuple[tuple[int, MoldauError], ...]:
-        """The records of the last output stand in the log, the last of them at `last_offset`: applies them.
+    def applying(self, last_offset: int) -> Pausing[tuple[tuple[int, MoldauError], ...]]:
+        """What was taken last stands in the log, its end at `last_offset`: applies it, pausing; nothing may be decided
+        before this ends.
 
         Gives replies only if the shard stops here; the decision's own come from `committed`.
         """
-        return whole(self.applying(last_offset))
-
-    def applying(self, last_offset: int) -> Pausing[tuple[tuple[int, MoldauError], ...]]:
-        """As `appended`, pausing; nothing may be decided before it ends."""
         decision = self._pending
-        invariant(decision is not None, "appended without records to append")
+        invariant(decision is not None, "nothing was to be appended")
         if decision is None:
             return ()
         self._pending = self._pending_timer = None
-        offset = last_offset - len(decision.records) + 1
+        producer = decision.producer_id, decision.producer_epoch
+        what: Record | EndTransactionMarker | None = decision.marker
+        offset = last_offset - max(len(decision.records) - 1, 0)
         invariant(offset >= self.end_offset, "records appended below the end of the log")
-        for record in decision.records:
-            try:
-                self.machine.apply(self.state, Offset(offset), NO_PRODUCER_ID, NO_PRODUCER_EPOCH, record)
-            except Exception as error:
-                self._stop(offset, record, error)
-                return (*_failed(decision.replies, self._stopped_error()), *self.drop(self._stopped_error()))
-            offset += 1
-            self.end_offset = offset
-            yield
+        try:
+            if decision.marker is not None:
+                self.machine.apply_end_transaction(self.state, *producer, decision.marker.is_commit)
+            for what in decision.records:
+                self.machine.apply(self.state, Offset(offset), *producer, what)
+                offset += 1
+                self.end_offset = offset
+                yield
+        except Exception as error:
+            self._stop(offset, what, error)
+            stopped = self.stopped_error()
+            return (*_failed(decision.replies, stopped), *self.drop(stopped))
+        self.end_offset = last_offset + 1
         self._cancel_timers(decision)
         self._park(decision)
         return ()
 
     def append_failed(self, error: MoldauError) -> tuple[tuple[int, MoldauError], ...]:
-        """Nothing of the last output's records is in the log: its replies become `error`, the state stays.
+        """Nothing of what was taken last is in the log: its replies become `error`, the state stays.
 
         A request whose decision parked it is answered too; should the machine answer it later, nobody waits any more.
         """
         decision, timer = self._pending, self._pending_timer
-        invariant(decision is not None, "append_failed without records to append")
+        invariant(decision is not None, "nothing was to be appended")
         if decision is None:
             return ()
         self._pending = self._pending_timer = None
         if timer is not None:
-            self._arm(Timer(timer.key, self._now_ms + TIMER_RETRY_MS, timer.request))
+            self._arm(Timer(timer.key, self._retry_ms, timer.request))
         replies = _failed(decision.replies, error)
         answered = any(request_id == self._pending_request_id for request_id, _ in replies)
         if not answered and self._pending_request_id != NO_REQUEST_ID:
@@ -244,8 +225,9 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         """Leadership or the log is lost: every reply that still waits for a commit becomes `error`."""
         replies: list[tuple[int, MoldauError]] = []
         if self._pending is not None:
+            # it may be on its way into the log
             replies.extend(_failed(self._pending.replies, error))
-            self._pending = None
+            self._pending = msgspec.structs.replace(self._pending, replies=())
         while self._parked:
             replies.extend(_failed(self._parked.popleft().replies, error))
         return tuple(replies)
@@ -253,7 +235,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
     # timers
 
     def next_deadline_ms(self) -> int | None:
-        """When `fire` has something to do next; None without timers, and when stopped."""
+        """When the next timer is due; None without timers, and when stopped."""
         while self._heap and self.stopped is None:
             deadline_ms, serial, key = self._heap[0]
             armed = self._timers.get(key)
@@ -262,20 +244,13 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
             heapq.heappop(self._heap)
         return None
 
-    def fire(self, now_ms: int) -> HostOutput[Response, Record] | None:
-        """Decides the timer that has been due longest; None if none is due. To be called until it gives None."""
+    def due(self, now: Now) -> Timer[Request] | None:
+        """Takes out the timer that has been due longest; None if none is due."""
         deadline_ms = self.next_deadline_ms()
-        if deadline_ms is None or deadline_ms > now_ms or self.stopped is not None:
+        if deadline_ms is None or deadline_ms > now.steady_ms:
             return None
         _, _, key = heapq.heappop(self._heap)
-        _, timer = self._timers.pop(key)
-        invariant(timer.request is not None, "a timer without a request was armed")
-        if timer.request is None:
-            return HostOutput()
-        output = self.submit(NO_REQUEST_ID, timer.request, now_ms)
-        if output.records:
-            self._pending_timer = timer
-        return output
+        return self._timers.pop(key)[1]
 
     def _arm(self, timer: Timer[Request]) -> None:
         if timer.deadline_ms is None:
@@ -303,7 +278,8 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         kind = type(getattr(record, "record", record)).__name__
         self.stopped = f"{self.topic_partition} stopped at offset {offset}: {kind} cannot be applied: {error!r}"
 
-    def _stopped_error(self) -> KafkaError:
+    def stopped_error(self) -> KafkaError:
+        """The answer to every request once the shard is stopped."""
         return kafka_error("COORDINATOR_NOT_AVAILABLE", f"{self.topic_partition} is stopped")
 
 

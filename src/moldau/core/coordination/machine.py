@@ -1,11 +1,12 @@
 """The shape of everything durable in the broker: a log plus two functions.
 
-    decide(state, request) -> records, replies, timers        reads the state, never changes what the log holds
+    decide(state, request, now) -> records, replies, timers   reads the state, never changes what the log holds
     apply(state, record)                                      the only place that changes what the log holds
 
-Folding `apply` over the log gives the state: a test for every machine proves it. `CoordinatorHost` runs one machine
-over one log. A state may also hold *volatile* parts that no record carries (members waiting in a join, parked
-requests); `decide` may change those, and they are gone after a reload.
+Folding `apply` over the log gives the state: a test for every machine proves it. `CoordinatorHost` keeps the books of
+one machine over one log, and `shell/coordination` drives it. A state may also hold *volatile* parts that no record
+carries (members that wait in a join, tokens of a quota); `decide` may change those, and a reload begins without them.
+A request holds values only: it can be sent to another broker, written down and decided again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, Pausing, ProducerEpoch, ProducerId
+from moldau.wire.records.control import EndTransactionMarker
 
 State = TypeVar("State")
 Request = TypeVar("Request")
@@ -23,7 +26,16 @@ Response = TypeVar("Response")
 Record = TypeVar("Record")
 
 NO_REQUEST_ID = -1
-"""The request id of a timer's firing and of `decide_loaded`: nobody waits for its reply."""
+"""The request id of what no client asked for (a timer, a load, new metadata): its replies are dropped."""
+
+
+class Now(msgspec.Struct, frozen=True):
+    """The time of a decision, on both clocks, in milliseconds."""
+
+    steady_ms: int
+    """For deadlines: an operator who sets the clock ends no session and prolongs none."""
+    wall_ms: int
+    """For records: since the epoch; may go back."""
 
 
 class Timer(msgspec.Struct, Generic[Request], frozen=True):
@@ -35,6 +47,7 @@ class Timer(msgspec.Struct, Generic[Request], frozen=True):
 
     key: Hashable
     deadline_ms: int | None
+    """Steady time."""
     request: Request | None = None
 
 
@@ -47,6 +60,18 @@ class Decision(msgspec.Struct, Generic[Request, Response, Record], frozen=True):
     records: tuple[Record, ...] = ()
     replies: tuple[tuple[int, Response], ...] = ()
     timers: tuple[Timer[Request], ...] = ()
+    if_refused: tuple[Request, ...] = ()
+    """Decided next if the records cannot be appended: the machine takes back what it has begun for them."""
+    producer_id: ProducerId = NO_PRODUCER_ID
+    """With a producer id the records belong to that producer's transaction: the batch has the transactional flag."""
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+    marker: EndTransactionMarker | None = None
+    """Ends the producer's transaction in this log, by a control batch in the place of records."""
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether anything is to be appended."""
+        return bool(self.records) or self.marker is not None
 
 
 class Machine(Protocol[State, Request, Response, Record]):
@@ -57,16 +82,24 @@ class Machine(Protocol[State, Request, Response, Record]):
         ...
 
     def decide(
-        self, state: State, request_id: int, request: Request, now_ms: int
-    ) -> Decision[Request, Response, Record]:
+        self, state: State, request_id: int, request: Request, now: Now
+    ) -> Decision[Request, Response, Record] | Pausing[Decision[Request, Response, Record]]:
         """Decides one request. Raises KafkaError to refuse it, then nothing may have changed.
 
-        Whatever a record will change must not be changed here: the append may fail.
+        Whatever a record will change must not be changed here: the append may fail. A generator where a request may
+        name many: it changes nothing before its last yield, and nothing else is decided until it ends.
         """
         ...
 
-    def decide_loaded(self, state: State, now_ms: int) -> Decision[Request, Response, Record]:
-        """Decided once, after the log was folded and before the first request: timers of what was loaded."""
+    def decide_loaded(self, state: State, image: MetadataImage, now: Now) -> Decision[Request, Response, Record]:
+        """Decided once, after the log was folded and before the first request: timers of what was loaded, and what
+        the metadata does not name any more."""
+        ...
+
+    def decide_metadata(
+        self, state: State, image: MetadataImage, delta: MetadataDelta, now: Now
+    ) -> Decision[Request, Response, Record]:
+        """The metadata changed by `delta`, which `image` holds."""
         ...
 
     def apply(

@@ -1,9 +1,8 @@
 """The group coordinator of one partition of `__consumer_offsets`, as a log-backed machine.
 
 Requests and responses: requests.py. Records: records.py (`encode_group_record` and `decode_group_record` turn them into
-the log's keys and values). What is durable and what is not: state.py. `now_ms` times
-sessions and rebalances, so it is a clock that no operator sets back; what it lacks to people's time, which goes into
-records, is `wall_ahead_ms`, set before each call by whoever hosts the machine.
+the log's keys and values). What is durable and what is not: state.py. Steady time ends sessions and rebalances, wall
+time goes into records.
 
 Every refusal is a reply with Kafka's error code; `decide` raises no KafkaError. A request id that was replied to may
 be replied to again only if its append failed in between.
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from moldau.core.coordination.machine import Now
 from moldau.core.groups.classic.group import Parked
 from moldau.core.groups.classic.join import join
 from moldau.core.groups.classic.membership import heartbeat, leave, session_expired
@@ -38,8 +38,9 @@ from moldau.core.groups.requests import (
     SessionExpired,
     SyncPhaseOver,
 )
-from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end
+from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end, topics_with_offsets
 from moldau.core.groups.turn import GroupDecision, Turn
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.ports import Random
 from moldau.types import Offset, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.group_admin import OffsetDeleteRequest
@@ -60,14 +61,12 @@ class GroupMachine:
         self._settings = settings
         self._random = random
         self._memory = memory
-        self.wall_ahead_ms = 0
-        """People's time minus the `now_ms` of the next call."""
 
     def new_state(self) -> GroupsState:
         return GroupsState(memory=self._memory)
 
-    def decide(self, state: GroupsState, request_id: int, request: AnyGroupRequest, now_ms: int) -> GroupDecision:
-        turn = Turn(state, self._settings, self._random, now_ms, now_ms + self.wall_ahead_ms)
+    def decide(self, state: GroupsState, request_id: int, request: AnyGroupRequest, now: Now) -> GroupDecision:
+        turn = Turn(state, self._settings, self._random, now)
         if isinstance(request, GroupRequest):
             _decide_message(turn, Parked(request_id, request.api_version), request)
         elif isinstance(request, SessionExpired):
@@ -88,9 +87,10 @@ class GroupMachine:
             assert_never(request)
         return turn.decision()
 
-    def decide_loaded(self, state: GroupsState, now_ms: int) -> GroupDecision:
-        """Every recorded member gets one session timeout to be heard of; what is too old ends at the first check."""
-        turn = Turn(state, self._settings, self._random, now_ms, now_ms + self.wall_ahead_ms)
+    def decide_loaded(self, state: GroupsState, image: MetadataImage, now: Now) -> GroupDecision:
+        """Every recorded member gets one session timeout to be heard of; what is too old ends at the first check;
+        positions in topics that are gone end now."""
+        turn = Turn(state, self._settings, self._random, now)
         state.is_loaded = True
         turn.arm_expiry(self._settings.offsets_check_interval_ms, ExpireOffsets())
         for group in state.groups.values():
@@ -99,6 +99,16 @@ class GroupMachine:
             if len(group.members) > self._settings.max_size:
                 # the bound was lowered meanwhile: the last to join again are out
                 prepare(turn, group)
+        gone = tuple(name for name in topics_with_offsets(state) if image.topic(name) is None)
+        forget_topics(turn, ForgetTopics(gone))
+        return turn.decision()
+
+    def decide_metadata(
+        self, state: GroupsState, image: MetadataImage, delta: MetadataDelta, now: Now
+    ) -> GroupDecision:
+        """A new topic of the name of a deleted one begins without positions."""
+        turn = Turn(state, self._settings, self._random, now)
+        forget_topics(turn, ForgetTopics(tuple(topic.name for topic in delta.deleted_topics.values())))
         return turn.decision()
 
     def apply(

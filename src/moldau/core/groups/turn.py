@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from moldau.core.coordination.machine import Decision, Timer
+from moldau.core.coordination.machine import Decision, Now, Timer
 from moldau.core.groups.classic.group import Group, Member, Parked
 from moldau.core.groups.records import GroupRecord
 from moldau.core.groups.requests import (
@@ -27,22 +27,24 @@ GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 class Turn:
     """Handed through the functions that decide. Of a timer set twice in one turn the last setting counts."""
 
-    __slots__ = ("_timers", "now_ms", "random", "records", "replies", "settings", "state", "wall_ms")
+    __slots__ = ("_timers", "if_refused", "now_ms", "random", "records", "replies", "settings", "state", "wall_ms")
 
-    def __init__(self, state: GroupsState, settings: GroupSettings, random: Random, now_ms: int, wall_ms: int) -> None:
+    def __init__(self, state: GroupsState, settings: GroupSettings, random: Random, now: Now) -> None:
         self.state = state
         self.settings = settings
         self.random = random
-        self.now_ms = now_ms
+        self.now_ms = now.steady_ms
         """For deadlines: never goes back."""
-        self.wall_ms = wall_ms
+        self.wall_ms = now.wall_ms
         """For records: people's time, since the epoch."""
         self.records: list[GroupRecord] = []
         self.replies: list[tuple[int, GroupResponse]] = []
+        self.if_refused: list[AnyGroupRequest] = []
         self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}
 
     def decision(self) -> GroupDecision:
-        return Decision(tuple(self.records), tuple(self.replies), tuple(self._timers.values()))
+        timers = tuple(self._timers.values())
+        return Decision(tuple(self.records), tuple(self.replies), timers, tuple(self.if_refused))
 
     def reply(self, parked: Parked, response: GroupResponse) -> None:
         self.replies.append((parked.request_id, response))

@@ -19,6 +19,7 @@ from moldau.wire.records.batch import (
     BatchHeader,
     iterate_batches,
     patch_base_offset,
+    read_header,
     set_log_append_time,
 )
 
@@ -68,6 +69,7 @@ class OwnBatch(msgspec.Struct, frozen=True):
     base_offset: int
     last_offset: int
     max_timestamp_ms: int
+    is_of_producer: bool
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -90,11 +92,18 @@ def patch_own(
             set_log_append_time(buffer, position, header.size, stamp_ms)
         patch_base_offset(buffer, position, base_offset, header.batch_length, leader_epoch)
         last_offset = base_offset + header.last_offset_delta
-        placed.append(OwnBatch(position, header.size, base_offset, last_offset, timestamp_ms))
+        placed.append(OwnBatch(position, header.size, base_offset, last_offset, timestamp_ms, header.producer_id >= 0))
         base_offset, end = last_offset + 1, position + header.size
     if not placed or end != len(buffer):
         raise ProtocolError("what a coordinator appends is not a row of whole batches")
     return buffer, placed
+
+
+def take_in_own(segment: Segment, producers: ProducerState, buffer: Buffer, batch: OwnBatch, now_ms: int) -> None:
+    """As `take_in_copied`, of a coordinator's batch that has its offsets now."""
+    if batch.is_of_producer:
+        view = memoryview(buffer)[batch.position : batch.position + batch.size]
+        take_in_copied(segment, producers, read_header(view), view, now_ms)
 
 
 def copied_batches(batches: Buffer, log_end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:

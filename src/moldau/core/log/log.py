@@ -23,6 +23,7 @@ from moldau.core.log.appending import (
     copied_batches,
     patch_own,
     take_in_copied,
+    take_in_own,
     writable,
 )
 from moldau.core.log.cut import Cut
@@ -278,6 +279,7 @@ class Log:
             start = segment.file.append(buffer)
         for batch in batches_in_order:
             self._take_in(segment, start + batch.position, batch.size, *batch.place, leader_epoch)
+            take_in_own(segment, self.producer_state, buffer, batch, now_ms)
         return Appended(base_offset, last_offset, stamp_ms, self.log_start_offset)
 
     def append_copied(self, batches: Buffer, now_ms: int) -> None:

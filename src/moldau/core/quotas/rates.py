@@ -93,14 +93,19 @@ class TokenBucket:
         self._tokens = min(burst, self._tokens + limit * (now_ms - self._filled_ms) / 1_000)
         self._filled_ms = self.used_ms = now_ms
 
+    def tokens(self, limit: float, now_ms: int) -> float:
+        """How many there are; below zero: lent."""
+        self._fill(limit, now_ms)
+        return self._tokens
+
     def take(self, amount: float, limit: float, now_ms: int) -> None:
         self._fill(limit, now_ms)
         self._tokens -= amount
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """How long until the bucket is not below zero; 0 if it is not."""
-        self._fill(limit, now_ms)
-        return round_half_up(-self._tokens / limit * 1_000) if self._tokens < 0 else 0
+        tokens = self.tokens(limit, now_ms)
+        return round_half_up(-tokens / limit * 1_000) if tokens < 0 else 0
 
 
 def round_half_up(value: float) -> int:

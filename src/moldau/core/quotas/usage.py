@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import msgspec
+
 from moldau.core.quotas.limits import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -23,18 +25,17 @@ from moldau.errors import kafka_error
 MAX_METERS = 10_000
 """Clients whose use is remembered; past it, those who used nothing for a whole window are forgotten."""
 
+Key = TypeVar("Key")
 Meter = TypeVar("Meter", SampledRate, TokenBucket)
 
 
 class QuotaUsage:
     """One per broker. `quotas`: those in force."""
 
-    def __init__(self, windows: Windows, controller_windows: Windows) -> None:
+    def __init__(self, windows: Windows) -> None:
         self.windows = windows
-        self.controller_windows = controller_windows
         self.quotas: ClientQuotas = {}
         self._rates: dict[tuple[str, Share], SampledRate] = {}
-        self._buckets: dict[tuple[str, Share], TokenBucket] = {}
 
     def quotas_changed(self, quotas: ClientQuotas) -> None:
         """What was used stays."""
@@ -72,15 +73,7 @@ class QuotaUsage:
         found = client_limit(self.quotas, CONTROLLER_MUTATION_RATE, user, client_id)
         if found is None:
             return None
-        return MutationQuota(self, found[1], found[0], is_strict=is_strict)
-
-    def bucket(self, share: Share, now_ms: int) -> TokenBucket:
-        key = (CONTROLLER_MUTATION_RATE, share)
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            _make_room(self._buckets, self.controller_windows, now_ms)
-            bucket = self._buckets[key] = TokenBucket(self.controller_windows, now_ms)
-        return bucket
+        return MutationQuota(found[1], found[0], is_strict)
 
     def _used(self, quota: str, user: str, client_id: str, amount: float, now_ms: int) -> int:
         found = client_limit(self.quotas, quota, user, client_id)
@@ -96,7 +89,7 @@ class QuotaUsage:
         return rate.throttle_ms(limit, now_ms)
 
 
-def _make_room(meters: dict[tuple[str, Share], Meter], windows: Windows, now_ms: int) -> None:
+def _make_room(meters: dict[Key, Meter], windows: Windows, now_ms: int) -> None:
     if len(meters) < MAX_METERS:
         return
     oldest_ms = now_ms - windows.count * windows.size_ms
@@ -107,27 +100,54 @@ def _make_room(meters: dict[tuple[str, Share], Meter], windows: Windows, now_ms:
         del meters[next(iter(meters))]
 
 
-class MutationQuota:
-    """One request's view of its client's bucket. Strict: what comes when the bucket is below zero is refused. Else it
-    is carried out, and its client waits."""
+class MutationQuota(msgspec.Struct, frozen=True):
+    """What a request that creates or deletes partitions is held to: `limit` of them a second, for all who share it.
+    Strict: what comes when the bucket is below zero is refused. Else it is carried out, and its client waits."""
 
-    __slots__ = ("_is_strict", "_limit", "_share", "_usage", "throttle_time_ms")
+    share: Share
+    limit: float
+    is_strict: bool
 
-    def __init__(self, usage: QuotaUsage, share: Share, limit: float, *, is_strict: bool) -> None:
-        self._usage = usage
-        self._share = share
-        self._limit = limit
-        self._is_strict = is_strict
-        self.throttle_time_ms = 0
-        """What the request's answer has to say."""
 
-    def take(self, partitions: int, now_ms: int) -> None:
+class MutationBuckets:
+    """What clients used of their mutation quotas: one per controller, and another controller begins anew."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._buckets: dict[Share, TokenBucket] = {}
+
+    def charge(self, quota: MutationQuota, now_ms: int) -> MutationCharge:
+        """For one request. `now_ms`: steady time."""
+        bucket = self._buckets.get(quota.share)
+        if bucket is None:
+            _make_room(self._buckets, self._windows, now_ms)
+            bucket = self._buckets[quota.share] = TokenBucket(self._windows, now_ms)
+        return MutationCharge(bucket, quota, now_ms)
+
+
+class MutationCharge:
+    """What one request takes out of its client's bucket, all at once when the request is decided."""
+
+    __slots__ = ("_bucket", "_is_refused", "_now_ms", "_quota", "_taken", "_tokens")
+
+    def __init__(self, bucket: TokenBucket, quota: MutationQuota, now_ms: int) -> None:
+        self._bucket = bucket
+        self._quota = quota
+        self._now_ms = now_ms
+        self._tokens = bucket.tokens(quota.limit, now_ms)
+        self._taken = 0
+        self._is_refused = False
+
+    def take(self, partitions: int) -> None:
         """`partitions` are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED, then nothing was taken."""
-        bucket = self._usage.bucket(self._share, now_ms)
-        throttle_ms = bucket.throttle_ms(self._limit, now_ms)
-        if throttle_ms > 0 and self._is_strict:
-            self.throttle_time_ms = max(self.throttle_time_ms, throttle_ms)
+        if self._quota.is_strict and self._tokens < self._taken:
+            self._is_refused = True
             raise kafka_error("THROTTLING_QUOTA_EXCEEDED")
-        bucket.take(partitions, self._limit, now_ms)
-        if not self._is_strict:
-            self.throttle_time_ms = max(self.throttle_time_ms, bucket.throttle_ms(self._limit, now_ms))
+        self._taken += partitions
+
+    def settle(self) -> int:
+        """Takes it, and gives the milliseconds that the client has to wait."""
+        limit = self._quota.limit
+        self._bucket.take(self._taken, limit, self._now_ms)
+        waits = self._is_refused if self._quota.is_strict else self._taken > 0
+        return self._bucket.throttle_ms(limit, self._now_ms) if waits else 0

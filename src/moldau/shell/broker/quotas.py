@@ -22,10 +22,7 @@ class BrokerQuotas:
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._clock = clock
         self.windows = Windows(settings.quota_window_num, settings.quota_window_size_seconds * 1_000)
-        self.usage = QuotaUsage(
-            self.windows,
-            Windows(settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000),
-        )
+        self.usage = QuotaUsage(self.windows)
         self.addresses: dict[QuotaEntity, dict[str, float]] = {}
         """Quotas of addresses, which concern connections."""
         self.throttled: dict[str, int] = {}

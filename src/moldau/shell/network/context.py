@@ -184,15 +184,14 @@ class RequestContext(msgspec.Struct, eq=False):
         reply = self.reply
         return self._node.authorizer.authorize(reply.principal, reply.client_address, operation, resource_type, name)
 
-    def throttle(self, size: int = 0, mutation: MutationQuota | None = None) -> int:
+    def throttle(self, size: int = 0, mutation_ms: int = 0) -> int:
         """The milliseconds that the client has to wait after this request: the answer tells them and goes at once, the
         next request is not begun before. To be asked once. `size`: bytes of a produce request, of a fetch's answer;
-        `mutation`: what the request was held to."""
+        `mutation_ms`: what the controller wants it to wait for the partitions that it created or deleted."""
         if self._node.quotas is None:
             return 0
         throttle_ms = self._node.quotas.throttle_ms(self.reply.principal, self.client_id, self.api_key, size)
-        if mutation is not None:
-            throttle_ms = max(throttle_ms, mutation.throttle_time_ms)
+        throttle_ms = max(throttle_ms, mutation_ms)
         if throttle_ms:
             self.reply.mute(throttle_ms)
         return throttle_ms

@@ -192,6 +192,7 @@ class Node:
             random=doors.random,
             workers=doors.workers,
             pauses=pauses,
+            event_log=self.log,
             health=logs.first.health,
         )
         quorum.on_invariant_broken = self._invariant_broken

@@ -69,7 +69,7 @@ async def tell_groups(log: EventLog, broker: Broker) -> None:
             if shard.loading is not None:
                 await asyncio.shield(shard.loading)
         except KafkaError as error:
-            if not shard.is_closed:
+            if shard.closed is None:
                 log.error(f"groups of {place}", f"{place} cannot be loaded, its groups are not served: {error}")
             continue
         for kind in shard.host.state.other_kinds.values():

@@ -158,15 +158,28 @@ def load_bootstrap_records(disk: Disk) -> tuple[MetadataRecord, ...]:
     return records
 
 
-def fold_snapshot(fold: MetadataFold, loaded: LoadedSnapshot) -> None:
-    """Raises QuorumError, with the record's place, for one that does not fit."""
+def fold_log(fold: MetadataFold, disk: Disk, log: Log) -> tuple[LoadedSnapshot, LogReplay]:
+    """Folds what the newest snapshot and `log` say together. Raises QuorumError, with the record's place."""
+    loaded = load_snapshot(disk, log.log_start_offset)
+    if not log.log_start_offset <= loaded.end_offset <= log.log_end_offset:
+        raise QuorumError(
+            f"{METADATA_DIRECTORY}: the newest snapshot ends at {loaded.end_offset}, the log holds "
+            f"{log.log_start_offset} to {log.log_end_offset}"
+        )
     for position, record in enumerate(loaded.snapshot.records):
-        try:
-            fold.apply(record)
-        except ValueError as error:
-            raise QuorumError(
-                f"snapshot {loaded.end_offset}: record {position}, {type(record).__name__}, cannot be applied: {error}"
-            ) from error
+        _fold_record(fold, record, f"snapshot {loaded.end_offset}, record {position}")
+    replay = LogReplay(log, loaded.end_offset, loaded.snapshot.control)
+    for item in replay.records():
+        _fold_record(fold, item.record, f"offset {item.offset}")
+    return loaded, replay
+
+
+def _fold_record(fold: MetadataFold, record: MetadataRecord, place: str) -> None:
+    try:
+        fold.apply(record)
+    except Exception as error:
+        kind = type(record).__name__
+        raise QuorumError(f"{METADATA_DIRECTORY} stopped at {place}: {kind} cannot be applied: {error!r}") from error
 
 
 def check_levels(levels: Mapping[str, int], log: Log, loaded: LoadedSnapshot) -> None:
@@ -187,16 +200,8 @@ def check_levels(levels: Mapping[str, int], log: Log, loaded: LoadedSnapshot) ->
 
 def load_image(disk: Disk, log: Log) -> MetadataImage:
     """What snapshot and `log` say together, for those who only look. Raises QuorumError."""
-    loaded = load_snapshot(disk, log.log_start_offset)
-    if not log.log_start_offset <= loaded.end_offset <= log.log_end_offset:
-        raise QuorumError(f"{METADATA_DIRECTORY}: the newest snapshot ends at {loaded.end_offset}, outside the log")
     fold = MetadataFold()
-    fold_snapshot(fold, loaded)
-    for item in LogReplay(log, loaded.end_offset, loaded.snapshot.control).records():
-        try:
-            fold.apply(item.record)
-        except ValueError as error:
-            raise QuorumError(f"{METADATA_DIRECTORY} cannot be applied at offset {item.offset}: {error}") from error
+    fold_log(fold, disk, log)
     return fold.image
 
 

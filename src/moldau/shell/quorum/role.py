@@ -2,9 +2,9 @@
 
     submit -> decide -> append (page cache) -> apply -> flush (Workers) -> committed -> image, subscribers -> reply
 
-Requests that are decided while a flush runs wait for the next one together. A request that names many is decided,
-written down and applied with pauses; those that come meanwhile wait for it. Each start is a new leader epoch, written
-to `quorum-state` before the log says so (a voter must not forget an epoch), and begins with a LeaderChange record.
+The runtime of `shell/coordination` drives the controller; here is what it does to the metadata log. Requests that are
+decided while a flush runs wait for the next one together. Each start is a new leader epoch, written to `quorum-state`
+before the log says so (a voter must not forget an epoch), and begins with a LeaderChange record.
 
 What the disk does to us. No space: the request is refused with KAFKA_STORAGE_ERROR, the log ends where it ended, the
 next request tries again. A failed device: the role is offline until a restart, every request gets KAFKA_STORAGE_ERROR,
@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -34,6 +35,7 @@ from moldau.core.controller.requests import (
     UnfenceBroker,
 )
 from moldau.core.coordination.host import CoordinatorHost
+from moldau.core.coordination.machine import Decision, Now
 from moldau.core.log.cut import Cut
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
@@ -53,26 +55,19 @@ from moldau.core.metadata.unserved import UnservedRecords
 from moldau.errors import (
     InvariantError,
     KafkaError,
-    MoldauError,
     ProtocolError,
     StorageFailedError,
     StorageFullError,
     kafka_error,
 )
 from moldau.ports import FLUSH_FAILED_MARK, Clock, Disk, Random, Workers
-from moldau.shell.network.first_step import Ended, begun
+from moldau.shell.coordination.runtime import MachineRuntime
+from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.quorum.metadata_log import (
-    LogReplay,
-    check_levels,
-    fold_snapshot,
-    load_bootstrap_records,
-    load_snapshot,
-    open_log,
-)
+from moldau.shell.quorum.metadata_log import check_levels, fold_log, load_bootstrap_records, open_log
 from moldau.shell.quorum.quorum_state import QuorumError, QuorumState, read_quorum_state, write_quorum_state
 from moldau.shell.quorum.snapshots import SnapshotWriter, remove_unfinished
-from moldau.types import METADATA_PARTITION, ZERO_UUID, BrokerId, Offset, Uuid, uuid_to_text
+from moldau.types import METADATA_PARTITION, ZERO_UUID, BrokerId, Buffer, Offset, Pausing, Uuid, uuid_to_text
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, LeaderChangeMessageVoter
 from moldau.wire.records.control import ControlType, build_control_batch
@@ -85,6 +80,8 @@ MAX_PENDING_REQUESTS = 10_000
 
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 Host = CoordinatorHost[MetadataFold, ControllerRequest, ControllerResponse, MetadataRecord]
+Runtime = MachineRuntime[MetadataFold, ControllerRequest, ControllerResponse, MetadataRecord]
+ControllerDecision = Decision[ControllerRequest, ControllerResponse, MetadataRecord]
 
 
 class VoterIdentity(msgspec.Struct, frozen=True):
@@ -109,6 +106,7 @@ class QuorumRole:
         random: Random,
         workers: Workers,
         pauses: Pauses,
+        event_log: EventLog,
         health: DirectoryHealth | None = None,
     ) -> None:
         self.identity = identity
@@ -126,14 +124,13 @@ class QuorumRole:
         self._random = random
         self._workers = workers
         self._pauses = pauses
+        self._event_log = event_log
         self._machine = ControllerMachine(identity.cluster_id, settings, random)
+        self._fold = self._machine.new_state()  # what is appended, and not all of it committed
         self._subscribers: list[Subscriber] = []
         self._deltas: deque[MetadataDelta] = deque()
-        self._waiting: dict[int, asyncio.Future[ControllerResponse]] = {}
-        self._last_request_id = 0
-        self._working: asyncio.Task[None] | None = None  # a request whose decision pauses
-        self._queued: deque[tuple[int, ControllerRequest]] = deque()
-        self._flushing: asyncio.Task[None] | None = None
+        self._tasks: dict[asyncio.Task[None], None] = {}  # a long decision, a flush, a snapshot
+        self._is_flushing = False
         self._snapshots = SnapshotWriter(
             disk,
             clock,
@@ -141,13 +138,13 @@ class QuorumRole:
             max_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
             interval_ms=settings.metadata_log_max_snapshot_interval_ms,
         )
-        self._snapshotting: asyncio.Task[None] | None = None
+        self._is_snapshotting = False
         self._settings = settings
         self._is_stopping = False
         self._control = QuorumControl()
         self._log: Log | None = None
         self._flushed_offset = FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
-        self._host: Host | None = None
+        self._runtime: Runtime | None = None
 
     # what others see
 
@@ -170,7 +167,7 @@ class QuorumRole:
 
     def unserved(self) -> UnservedRecords:
         """The records that are kept for Apache Kafka and not acted on; after `start`."""
-        return UnservedRecords() if self._host is None else self._host.state.unserved
+        return self._fold.unserved
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is
@@ -204,26 +201,31 @@ class QuorumRole:
         Raises QuorumError (one sentence: the directory belongs to a larger quorum, to a later Kafka, is broken),
         StorageFullError, StorageFailedError.
         """
-        host, fold = self._load()
-        self._host = host
+        fold = self._fold
+        self._runtime = runtime = MachineRuntime(
+            self._load(),
+            self,
+            loop=asyncio.get_running_loop(),
+            clock=self._clock,
+            pauses=self._pauses,
+            spawn=self._spawn,
+        )
         is_new = METADATA_VERSION not in fold.image.features
         activate = ActivateController(load_bootstrap_records(self._disk) if is_new else ())
-        self._open_epoch(host)
+        self._open_epoch()
+        runtime.begin(fold.image)
         self._deltas.append(fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
         listeners = (self.identity.controller_listener,)
         register = RegisterController(self.identity.node_id, random_uuid(self._random), listeners)
         # decided one after the other, made durable by one flush
-        await asyncio.gather(self._begin(activate), self._begin(register))
+        await _all_answered(self._decided(activate), self._decided(register))
 
     async def settle(self) -> None:
         """Takes no request any more (NOT_CONTROLLER) and makes the note of the flushed offset durable, before the mark
         of a clean stop is written. A failure takes the directory offline."""
         self._is_stopping = True
-        if self._working is not None:
-            await asyncio.wait([self._working])
-        for task in (self._flushing, self._snapshotting):
-            if task is not None:
-                await asyncio.wait([task])
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
         if self._log is not None and not self.is_offline:
             try:
                 await self._workers.run(partial(self._flushed_offset.save, self._log.recovery_point))
@@ -244,47 +246,34 @@ class QuorumRole:
     def abort(self) -> None:
         """As a crash: nothing is flushed or closed, nobody gets an answer."""
         self._is_stopping = True
-        for task in (self._working, self._flushing, self._snapshotting):
-            if task is not None:
-                task.cancel()
-        for future in self._waiting.values():
-            future.cancel()
-        self._waiting.clear()
+        for task in self._tasks:
+            task.cancel()
+        if self._runtime is not None:
+            self._runtime.abort()
         if self._log is not None:
             self._log.release()
             self._log = None
         self._flushed_offset.close()
 
-    def _load(self) -> tuple[Host, MetadataFold]:
+    def _load(self) -> Host:
         """Folds snapshot and log. Waits for the disk."""
         remove_unfinished(self._disk)
         flushed = self._flushed_offset.read()
         now_ms, is_rewritten = self._clock.now_ms(), self._disk.exists(FLUSH_FAILED_MARK)
         log = open_log(self._disk, self._settings, self.health, flushed, now_ms=now_ms, is_rewritten=is_rewritten)
         self._log, self.cuts = log, log.cuts
-        loaded = load_snapshot(self._disk, log.log_start_offset)
+        fold = self._fold
+        loaded, replay = fold_log(fold, self._disk, log)
         self.damaged_snapshots = loaded.damaged
-        fold = self._machine.new_state()
-        fold_snapshot(fold, loaded)
-        if not log.log_start_offset <= loaded.end_offset <= log.log_end_offset:
-            raise QuorumError(
-                f"{METADATA_DIRECTORY}: the newest snapshot ends at {loaded.end_offset}, the log holds "
-                f"{log.log_start_offset} to {log.log_end_offset}"
-            )
-        host: Host = CoordinatorHost(self._machine, METADATA_PARTITION, end_offset=loaded.end_offset, state=fold)
-        replay = LogReplay(log, loaded.end_offset, loaded.snapshot.control)
-        host.load(replay.records())
-        if host.stopped is not None:
-            raise QuorumError(host.stopped)
         self._control = replay.control
         self._machine.kraft_version = replay.control.kraft_version
         self._snapshots.started(log.size_bytes - replay.bytes_read)
         if METADATA_VERSION in fold.image.features:
             # nothing was written yet: the directory stays as its Kafka left it
             check_levels(fold.image.features, log, loaded)
-        return host, fold
+        return CoordinatorHost(self._machine, METADATA_PARTITION, end_offset=log.log_end_offset, state=fold)
 
-    def _open_epoch(self, host: Host) -> None:
+    def _open_epoch(self) -> None:
         """Makes this node the leader of a new epoch, in `quorum-state` and then in the log (not yet flushed)."""
         state = read_quorum_state(self._disk, QUORUM_STATE)
         voters = self._check_voters(state)
@@ -307,7 +296,6 @@ class QuorumRole:
         now_ms = self._clock.now_ms()
         batch = build_control_batch(records, timestamp=now_ms, leader_epoch=self.leader_epoch)
         self.log.append(bytearray(batch), leader_epoch=self.leader_epoch, now_ms=now_ms, origin=AppendOrigin.CONTROLLER)
-        host.advance_to(self.log.log_end_offset)
 
     def _check_voters(self, state: QuorumState | None) -> tuple[int, ...]:
         """The ids of the voters, if they are this node alone. Raises QuorumError otherwise."""
@@ -342,64 +330,33 @@ class QuorumRole:
         Raises KafkaError: what the controller refuses as a whole; KAFKA_STORAGE_ERROR if the records cannot be stored;
         NOT_CONTROLLER when stopping.
         """
-        return await self._begin(request)
+        return await _answered(self._decided(request))
 
-    def _begin(self, request: ControllerRequest) -> asyncio.Future[ControllerResponse]:
-        """Decides `request` now; the future has its answer once that is durable. Raises as `submit`."""
-        host = self._host
-        if self._is_stopping or self._log is None or host is None:
+    def _decided(self, request: ControllerRequest) -> ControllerResponse | asyncio.Future[ControllerResponse]:
+        """Decides `request` now; gives the answer, or a future that has it once it is durable. Raises as `submit`."""
+        runtime = self._runtime
+        if self._is_stopping or self._log is None or runtime is None:
             raise kafka_error("NOT_CONTROLLER")
         if self.is_offline:
-            raise _storage_error(StorageFailedError(self.health.failure or ""))
-        if len(self._waiting) >= MAX_PENDING_REQUESTS:
+            raise kafka_error("KAFKA_STORAGE_ERROR", self.health.failure)
+        if runtime.waiting_count >= MAX_PENDING_REQUESTS:
             raise kafka_error("REQUEST_TIMED_OUT", "the controller has too many requests waiting")
-        self._last_request_id += 1
-        request_id = self._last_request_id
-        future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = future
-        if self._working is not None:
-            self._queued.append((request_id, request))
-            return future
-        try:
-            step = begun(self._handle(host, request_id, request))
-        except BaseException:
-            self._waiting.pop(request_id, None)
-            raise
-        if not isinstance(step, Ended):
-            self._working = asyncio.get_running_loop().create_task(self._work(host, request_id, step))
-            self._working.add_done_callback(self._work_ended)
-        return future
-
-    async def _work(self, host: Host, request_id: int, work: Awaitable[None]) -> None:
-        """The rest of a long request, and what came meanwhile."""
-        try:
-            while True:
-                try:
-                    await work
-                except Exception as error:
-                    # as for a short one: the error is the answer, and the machine lives on
-                    future = self._waiting.pop(request_id, None)
-                    if future is not None and not future.done():
-                        future.set_exception(error)
-                if not self._queued:
-                    return
-                request_id, request = self._queued.popleft()
-                work = self._handle(host, request_id, request)
-        finally:
-            self._working = None
+        if isinstance(request, RegisterBroker):
+            request = msgspec.structs.replace(request, broker_epoch=self.log.log_end_offset)
+        return runtime.submit(request)
 
     async def start_broker(self, request: RegisterBroker) -> int:
         """Registers this node's broker, which serves already, and unfences it with the same flush; gives its epoch.
 
         Raises KafkaError as `submit`.
         """
-        registered = self._begin(request)
-        broker = None if self._host is None else self._host.state.image.brokers.get(request.broker_id)
+        registered = self._decided(request)
+        broker = self._fold.image.brokers.get(request.broker_id)
         if broker is not None and broker.incarnation_id == request.incarnation_id:
             epoch = broker.epoch
-            await asyncio.gather(registered, self._begin(UnfenceBroker(request.broker_id, epoch)))
+            await _all_answered(registered, self._decided(UnfenceBroker(request.broker_id, epoch)))
         else:
-            await registered
+            await _answered(registered)
             epoch = await self.register_broker(request)
         await self.unfence_broker(epoch)
         return epoch
@@ -422,76 +379,56 @@ class QuorumRole:
             if isinstance(step, Step) and step.is_done:
                 return step.broker_epoch
 
-    async def _handle(self, host: Host, request_id: int, request: ControllerRequest) -> None:
-        now_ms, finish = self._clock.now_ms(), self._pauses.finish
-        if isinstance(request, RegisterBroker):
-            request = msgspec.structs.replace(request, broker_epoch=self.log.log_end_offset)
-        batch = b""
+    # what the runtime asks of its log
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    def encode(self, decision: ControllerDecision, now: Now) -> Pausing[bytearray]:
+        """Raises INVALID_REQUEST for a value that its field cannot hold."""
+        levels = self._fold.image.features
+        building = build_metadata_batch(decision.records, levels, now_ms=now.wall_ms, leader_epoch=self.leader_epoch)
         try:
-            decision = await finish(self._machine.deciding(host.state, request_id, request, now_ms))
-            if decision.records:
-                levels, epoch = host.state.image.features, self.leader_epoch
-                batch = await finish(build_metadata_batch(decision.records, levels, now_ms=now_ms, leader_epoch=epoch))
-            if len(batch) > MAX_BATCH_BYTES:
-                raise kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
-        except (KafkaError, ProtocolError) as error:
-            told = error if isinstance(error, KafkaError) else kafka_error("INVALID_REQUEST", str(error))
-            self._reply(((request_id, told),))
-            return
-        output = host.decided(request_id, decision, now_ms)
-        if output.records:
-            await self._append(host, batch, now_ms)
-        self._reply(output.replies)
+            batch = yield from building
+        except ProtocolError as error:
+            raise kafka_error("INVALID_REQUEST", str(error)) from error
+        if len(batch) > MAX_BATCH_BYTES:
+            raise kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+        return bytearray(batch)
 
-    async def _append(self, host: Host, batch: bytes, now_ms: int) -> None:
-        """What `host` decided last, as one batch."""
-        fold = host.state
-        try:
-            appended = self.log.append(
-                bytearray(batch), leader_epoch=self.leader_epoch, now_ms=now_ms, origin=AppendOrigin.CONTROLLER
-            )
-        except (KafkaError, StorageFullError, StorageFailedError) as error:
-            self._reply(host.append_failed(error))
-            if self.is_offline:
-                self._fail_waiting(error)
-        except InvariantError:
-            raise
-        except Exception:
-            # unforeseen, and nothing is in the log: the next decision must not find this one still pending
-            host.append_failed(kafka_error("UNKNOWN_SERVER_ERROR"))
-            raise
-        else:
-            self._reply(await self._pauses.finish(host.applying(appended.last_offset)))
-            self._deltas.append(fold.take_delta(Offset(appended.last_offset + 1), self.leader_epoch))
-            self._begin_flush()
-            if host.stopped is not None:
-                self._fail(InvariantError(host.stopped))
+    def append(self, batch: Buffer, now: Now) -> int:
+        origin, epoch = AppendOrigin.CONTROLLER, self.leader_epoch
+        return self.log.append(batch, leader_epoch=epoch, now_ms=now.wall_ms, origin=origin).last_offset
 
-    def _reply(self, replies: tuple[tuple[int, ControllerResponse | MoldauError], ...]) -> None:
-        for request_id, reply in replies:
-            future = self._waiting.pop(request_id, None)
-            if future is None or future.done():
-                continue
-            if isinstance(reply, KafkaError):
-                future.set_exception(reply)
-            elif isinstance(reply, MoldauError):
-                future.set_exception(_storage_error(reply))
-            else:
-                future.set_result(reply)
+    def applied(self, records: tuple[MetadataRecord, ...], *, is_of_timer: bool) -> None:
+        self._deltas.append(self._fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
+        self._begin_flush()
 
-    def _fail_waiting(self, error: MoldauError) -> None:
-        if self._host is not None:
-            self._reply(self._host.drop(error))
-        self._reply(tuple((request_id, error) for request_id in list(self._waiting)))
+    def failed(self, error: StorageFailedError) -> None:
+        """Offline until a restart: everybody gets KAFKA_STORAGE_ERROR."""
+        self.health.fail(error)
+        self._fail_waiting(kafka_error("KAFKA_STORAGE_ERROR", str(error)))
+
+    def stopped(self, reason: str) -> None:
+        self._fail(InvariantError(reason))
+
+    def unforeseen(self, error: Exception) -> None:
+        self._event_log.unforeseen(f"controller {type(error).__name__}", "a decision of the controller failed", error)
+
+    def _fail_waiting(self, error: KafkaError) -> None:
+        if self._runtime is not None:
+            self._runtime.drop(error)
 
     # durability
 
-    def _begin_flush(self) -> None:
-        if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
-            self._flushing.add_done_callback(self._work_ended)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
 
-    def _work_ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._fail(error)
@@ -505,27 +442,34 @@ class QuorumRole:
             broken.__cause__ = error
             self.on_invariant_broken(broken)
 
+    def _begin_flush(self) -> None:
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._spawn(self._flush_all())
+
     async def _flush_all(self) -> None:
         """Flushes until the log end is durable; what is appended meanwhile goes with the next round."""
-        while self._log is not None and self.high_watermark < self._log.log_end_offset:
-            plan = self._log.unflushed()
-            if plan is None:
-                self._commit(self._log.log_end_offset)
-                return
-            try:
-                await self._workers.run(partial(self._flush, plan))
-            except StorageFullError as error:
-                # no room for a file beside the log: what waits is told, what is written is flushed when there is room
-                self._fail_waiting(error)
-                if self._is_stopping:
+        try:
+            while self._log is not None and self.high_watermark < self._log.log_end_offset:
+                plan = self._log.unflushed()
+                if plan is None:
+                    self._commit(self._log.log_end_offset)
                     return
-                await asyncio.sleep(FULL_RETRY_S)
-                continue
-            except StorageFailedError as error:
-                self.health.fail(error)
-                self._fail_waiting(error)
-                return
-            self._flushed(plan)
+                try:
+                    await self._workers.run(partial(self._flush, plan))
+                except StorageFullError as error:
+                    # no room for a file beside the log: who waits gets the error, what is written is flushed when there
+                    # is room
+                    self._fail_waiting(kafka_error("KAFKA_STORAGE_ERROR", str(error)))
+                    if self._is_stopping:
+                        return
+                    await asyncio.sleep(FULL_RETRY_S)
+                    continue
+                self._flushed(plan)
+        except StorageFailedError as error:
+            self.failed(error)
+        finally:
+            self._is_flushing = False
 
     def _flush(self, plan: FlushPlan) -> None:
         plan.run()
@@ -543,20 +487,16 @@ class QuorumRole:
             self.image.apply_delta(delta)
             for subscriber in self._subscribers:
                 subscriber(self.image, delta)
-        if self._host is not None:
-            self._reply(self._host.committed(end_offset))
+        if self._runtime is not None:
+            self._runtime.committed(end_offset)
         self._snapshot_if_due()
 
     def _snapshot_if_due(self) -> None:
-        is_writing = self._snapshotting is not None and not self._snapshotting.done()
-        if self._log is None or self._host is None or is_writing or self._is_stopping:
+        if self._log is None or self._is_snapshotting or self._is_stopping:
             return
         if self._snapshots.is_due(self._log.size_bytes):
-            unserved = self._host.state.unserved.records()
-            self._snapshotting = asyncio.get_running_loop().create_task(
-                self._snapshot(self.image.copy(), unserved, self._log.size_bytes)
-            )
-            self._snapshotting.add_done_callback(self._work_ended)
+            self._is_snapshotting = True
+            self._spawn(self._snapshot(self.image.copy(), self.unserved().records(), self._log.size_bytes))
 
     async def _snapshot(self, image: MetadataImage, unserved: tuple[MetadataRecord, ...], log_size_bytes: int) -> None:
         try:
@@ -566,8 +506,9 @@ class QuorumRole:
         except StorageFullError:
             return  # the log has everything; the next one is due when it has grown as much again
         except StorageFailedError as error:
-            self.health.fail(error)
-            self._fail_waiting(error)
+            self.failed(error)
+        finally:
+            self._is_snapshotting = False
 
     async def _delete_old_segments(self, end_offset: int) -> None:
         """What lies before the oldest snapshot, and is too old or too much (metadata.max.retention.*), goes. The newest
@@ -581,5 +522,9 @@ class QuorumRole:
             await self._workers.run(partial(remove_files, log.disk, log.take_purgeable(now_ms)))
 
 
-def _storage_error(error: MoldauError) -> KafkaError:
-    return kafka_error("KAFKA_STORAGE_ERROR", str(error))
+async def _answered(answer: ControllerResponse | asyncio.Future[ControllerResponse]) -> ControllerResponse:
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+async def _all_answered(*answers: ControllerResponse | asyncio.Future[ControllerResponse]) -> None:
+    await asyncio.gather(*(answer for answer in answers if isinstance(answer, asyncio.Future)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,18 +19,21 @@ from moldau.core.controller.requests import (
     AllocateProducerIds,
     ControllerRequest,
     ControllerResponse,
+    MeteredRequest,
     ProducerIdBlock,
     RegisterBroker,
     ShutDownBroker,
     Step,
     UnfenceBroker,
 )
+from moldau.core.coordination.machine import Now
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, merge_partition
 from moldau.core.metadata.image import BrokerImage, BrokerListener, PartitionImage
+from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Uuid
+from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Uuid, whole
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -45,6 +49,7 @@ from moldau.wire.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
+    DeleteTopicsResponse,
     DeleteTopicState,
 )
 
@@ -63,7 +68,7 @@ class Controller:
         self.ask(ActivateController(BOOTSTRAP))
 
     def ask(self, request: ControllerRequest) -> tuple[tuple[MetadataRecord, ...], ControllerResponse]:
-        decision = self.machine.decide(self.state, 7, request, 0)
+        decision = whole(self.machine.decide(self.state, 7, request, Now(0, 0)))
         for record in decision.records:
             self.machine.apply(self.state, Offset(len(self.log)), ProducerId(-1), ProducerEpoch(-1), record)
             self.log.append(record)
@@ -97,6 +102,27 @@ def register(broker_epoch: int, previous_broker_epoch: int = -1) -> RegisterBrok
     return RegisterBroker(
         BrokerId(1), INCARNATION, (listener,), (DIRECTORY,), None, previous_broker_epoch, broker_epoch
     )
+
+
+def test_a_request_with_a_quota_holds_values_only_and_any_controller_decides_it_alike() -> None:
+    quota = MutationQuota(("", "one"), 1.0, is_strict=True)
+    requests = [
+        MeteredRequest(CreateTopicsRequest((CreatableTopic("a", 20, 1), CreatableTopic("b", 1, 1)), 1000), quota),
+        MeteredRequest(DeleteTopicsRequest((DeleteTopicState("a"),), (), 1000), quota),
+    ]
+    decided = []
+    for _ in range(2):
+        controller = Controller()
+        controller.start(13)
+        decided.append([controller.ask(request) for request in requests])
+    assert decided[0] == decided[1]
+    created, deleted = (response for _, response in decided[0])
+    assert isinstance(created, CreateTopicsResponse)
+    assert isinstance(deleted, DeleteTopicsResponse)
+    assert [(topic.name, topic.error_code) for topic in created.topics] == [("a", 0), ("b", 89)]
+    assert (deleted.responses[0].error_code, deleted.throttle_time_ms) == (89, 9_000)
+    for request in requests:
+        msgspec.json.encode(request)
 
 
 def test_an_empty_log_gets_the_clusters_first_records_in_one_transaction() -> None:

@@ -6,10 +6,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRecord, LoadedTransactionEnd
-from moldau.core.coordination.machine import NO_REQUEST_ID, Decision, Timer
+from moldau.core.coordination.host import CoordinatorHost, LoadedRecord, LoadedTransactionEnd
+from moldau.core.coordination.machine import NO_REQUEST_ID, Decision, Now, Timer
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.errors import KafkaError, MoldauError, StorageFullError, kafka_error
-from moldau.types import Offset, ProducerEpoch, ProducerId, TopicPartition
+from moldau.types import Offset, ProducerEpoch, ProducerId, TopicPartition, whole
+from moldau.wire.records.control import EndTransactionMarker
 
 SHARD = TopicPartition("__counters", 3)
 
@@ -49,9 +51,7 @@ class CounterMachine:
     def new_state(self) -> Counters:
         return Counters({}, [], {})
 
-    def decide(
-        self, state: Counters, request_id: int, request: Request, now_ms: int
-    ) -> Decision[Request, int, Counted]:
+    def decide(self, state: Counters, request_id: int, request: Request, now: Now) -> Decision[Request, int, Counted]:
         if isinstance(request, Expire):
             gone = (Counted(request.name, 0),) if state.values.get(request.name) else ()
             return Decision(records=gone, replies=((request_id, 0),))
@@ -67,11 +67,16 @@ class CounterMachine:
         return Decision(
             records=(Counted(request.name, value + request.amount),),
             replies=((request_id, value + request.amount), *((waiter, -request.amount) for waiter in waiting)),
-            timers=(Timer(request.name, now_ms + 100, Expire(request.name)),),
+            timers=(Timer(request.name, now.steady_ms + 100, Expire(request.name)),),
         )
 
-    def decide_loaded(self, state: Counters, now_ms: int) -> Decision[Request, int, Counted]:
-        return Decision(timers=tuple(Timer(name, now_ms + 100, Expire(name)) for name in sorted(state.values)))
+    def decide_loaded(self, state: Counters, image: MetadataImage, now: Now) -> Decision[Request, int, Counted]:
+        return Decision(timers=tuple(Timer(name, now.steady_ms + 100, Expire(name)) for name in sorted(state.values)))
+
+    def decide_metadata(
+        self, state: Counters, image: MetadataImage, delta: MetadataDelta, now: Now
+    ) -> Decision[Request, int, Counted]:
+        return Decision()
 
     def apply(
         self, state: Counters, offset: Offset, producer_id: ProducerId, producer_epoch: ProducerEpoch, record: Counted
@@ -102,27 +107,32 @@ class Driver:
         self.replies: list[tuple[int, int | MoldauError]] = []
         self.is_full = False
 
-    def take(self, output: HostOutput[int, Counted]) -> None:
-        self.replies.extend(output.replies)
-        if not output.records:
+    def submit(self, request_id: int, request: Request, now_ms: int = 0, timer: Timer[Request] | None = None) -> None:
+        host, now = self.host, Now(now_ms, now_ms)
+        try:
+            decision = host.machine.decide(host.state, request_id, request, now)
+        except KafkaError as error:
+            self.replies.append((request_id, error))
+            return
+        assert isinstance(decision, Decision)
+        self.replies.extend(host.take(request_id, decision, now, timer))
+        if not decision.is_logged:
             return
         if self.is_full:
-            self.replies.extend(self.host.append_failed(StorageFullError("full")))
+            self.replies.extend(host.append_failed(StorageFullError("full")))
             return
-        self.log.extend(output.records)
-        self.replies.extend(self.host.appended(len(self.log) - 1))
-
-    def submit(self, request_id: int, request: Request, now_ms: int = 0) -> None:
-        self.take(self.host.submit(request_id, request, now_ms))
+        self.log.extend(decision.records)
+        self.replies.extend(whole(host.applying(len(self.log) - 1)))
 
     def commit(self) -> None:
         self.replies.extend(self.host.committed(len(self.log)))
 
     def fire(self, now_ms: int) -> int:
         count = 0
-        while (output := self.host.fire(now_ms)) is not None:
+        while (timer := self.host.due(Now(now_ms, now_ms))) is not None:
             count += 1
-            self.take(output)
+            assert timer.request is not None
+            self.submit(NO_REQUEST_ID, timer.request, now_ms, timer)
         return count
 
 
@@ -219,11 +229,7 @@ def test_a_record_that_cannot_be_applied_stops_the_shard_and_names_its_address()
     assert host.stopped is not None
     assert "__counters-3 stopped at offset 41: Counted" in host.stopped
     assert host.state.values == {"a": 1}
-    (request_id, error), *_ = host.submit(9, Add("a", 1), 0).replies
-    assert request_id == 9
-    assert isinstance(error, KafkaError)
-    assert error.code == 15
-    assert host.loaded(0) == HostOutput()
+    assert host.stopped_error().code == 15
     assert host.next_deadline_ms() is None
 
 
@@ -291,7 +297,8 @@ def test_re_arming_for_ever_does_not_grow_the_heap() -> None:
 def test_after_loading_the_machine_arms_the_timers_of_what_was_loaded() -> None:
     host = new_host()
     host.load([LoadedRecord(Offset(7), Counted("a", 1))])
-    assert host.loaded(50) == HostOutput()
+    now = Now(50, 50)
+    assert host.take(NO_REQUEST_ID, host.machine.decide_loaded(host.state, MetadataImage(), now), now) == ()
     assert host.next_deadline_ms() == 150
     assert (host.end_offset, host.committed_offset) == (8, 8)
 
@@ -313,5 +320,21 @@ def test_losing_the_log_answers_everybody_who_waits_for_a_commit() -> None:
 
 
 def test_the_reply_to_a_timer_is_never_given_out() -> None:
-    host = new_host()
-    assert host.submit(NO_REQUEST_ID, Expire("a"), 0).replies == ()
+    driver = Driver()
+    driver.submit(NO_REQUEST_ID, Expire("a"))
+    assert driver.replies == []
+
+
+def test_records_and_marker_of_a_decision_reach_the_machine_with_their_producer() -> None:
+    host, now = new_host(), Now(0, 0)
+    of_producer = {"producer_id": ProducerId(9), "producer_epoch": ProducerEpoch(1)}
+    for request_id, decision in enumerate(
+        (
+            Decision[Request, int, Counted](records=(Counted("a", 1),), replies=((0, 1),), **of_producer),
+            Decision[Request, int, Counted](marker=EndTransactionMarker(False, 3), replies=((1, 2),), **of_producer),
+        )
+    ):
+        assert host.take(request_id, decision, now) == ()
+        assert whole(host.applying(request_id)) == ()
+    assert (host.state.values, host.state.ended, host.end_offset) == ({"a": 1}, [(9, False)], 2)
+    assert host.committed(2) == ((0, 1), (1, 2))

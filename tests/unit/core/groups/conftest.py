@@ -6,22 +6,23 @@ import random
 
 import pytest
 
-from moldau.core.coordination.host import CoordinatorHost, HostOutput, LoadedRecord
-from moldau.core.coordination.machine import NO_REQUEST_ID
+from moldau.core.coordination.host import CoordinatorHost, LoadedRecord
+from moldau.core.coordination.machine import NO_REQUEST_ID, Decision, Now, Timer
 from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.machine import GroupMachine
 from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, decode_group_record, encode_group_record
 from moldau.core.groups.requests import (
     AnyGroupRequest,
     GroupMessage,
-    GroupNotWritten,
     GroupRequest,
     GroupResponse,
     GroupSettings,
 )
-from moldau.core.groups.state import GroupsState
+from moldau.core.groups.state import GroupsState, topics_with_offsets
+from moldau.core.groups.turn import GroupDecision
+from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.errors import MoldauError, kafka_error
-from moldau.types import Offset, TopicPartition
+from moldau.types import ZERO_UUID, Offset, Pausing, TopicPartition, whole
 from moldau.wire.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
@@ -76,11 +77,23 @@ class Shard:
         self.memory_limit_bytes = 1 << 40
         self.bounds_reached: list[str] = []
         self.host = self._new_host()
-        self._take(self.host.loaded(self.now_ms))
+        self._begin()
 
     def _new_host(self) -> Host:
         self.memory = MemberMemory(self.memory_limit_bytes, bound_reached=self.bounds_reached.append)
         return CoordinatorHost(GroupMachine(self.settings, self.random, self.memory), TOPIC_PARTITION)
+
+    @property
+    def now(self) -> Now:
+        return Now(self.now_ms, self.now_ms)
+
+    def _begin(self) -> None:
+        """The log is folded; the metadata names every topic that has positions."""
+        image = MetadataImage()
+        for name in topics_with_offsets(self.state):
+            image.topics_by_name[name] = TopicImage(name, ZERO_UUID, {})
+        decision = self.host.machine.decide_loaded(self.state, image, self.now)
+        self._take(NO_REQUEST_ID, decision)
 
     def reload(self) -> None:
         """As after a crash: what was parked is gone, the log is folded anew."""
@@ -91,7 +104,7 @@ class Shard:
             if record is not None:
                 self.host.load([LoadedRecord(Offset(offset), record)])
         assert self.host.stopped is None
-        self._take(self.host.loaded(self.now_ms))
+        self._begin()
         self.wait(0)
 
     @property
@@ -106,13 +119,13 @@ class Shard:
         request_id = self.last_request_id
         self.parked[request_id] = self.now_ms
         request = GroupRequest(message, version, client_id, "127.0.0.1")
-        self._take(self.host.submit(request_id, request, self.now_ms))
+        self._submit(request_id, request)
         self.wait(0)
         return request_id
 
     def tell(self, request: AnyGroupRequest) -> None:
         """A request that nobody waits for."""
-        self._take(self.host.submit(NO_REQUEST_ID, request, self.now_ms))
+        self._submit(NO_REQUEST_ID, request)
         self.wait(0)
 
     def reply(self, request_id: int) -> Reply | None:
@@ -128,30 +141,40 @@ class Shard:
         end_ms = self.now_ms + delay_ms
         while (deadline_ms := self.host.next_deadline_ms()) is not None and deadline_ms <= end_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
-            while (output := self.host.fire(self.now_ms)) is not None:
-                self._take(output)
+            while (timer := self.host.due(self.now)) is not None:
+                assert timer.request is not None
+                self._submit(NO_REQUEST_ID, timer.request, timer)
         self.now_ms = end_ms
 
-    def _take(self, output: HostOutput[GroupResponse, GroupRecord]) -> None:
-        self._deliver(output.replies)
-        if not output.records:
+    def _submit(self, request_id: int, request: AnyGroupRequest, timer: Timer[AnyGroupRequest] | None = None) -> None:
+        decision = self.host.machine.decide(self.state, request_id, request, self.now)
+        self._take(request_id, decision, timer)
+
+    def _take(
+        self,
+        request_id: int,
+        decision: GroupDecision | Pausing[GroupDecision],
+        timer: Timer[AnyGroupRequest] | None = None,
+    ) -> None:
+        assert isinstance(decision, Decision)
+        self._deliver(self.host.take(request_id, decision, self.now, timer))
+        if not decision.is_logged:
             return
-        written = [encode_group_record(record) for record in output.records]
+        written = [encode_group_record(record) for record in decision.records]
         if self.is_append_failing:
-            self._refuse(output.records, kafka_error("KAFKA_STORAGE_ERROR"))
+            self._refuse(decision, kafka_error("KAFKA_STORAGE_ERROR"))
             return
         if sum(len(value or b"") for _, value in written) > self.max_message_bytes:
-            self._refuse(output.records, kafka_error("MESSAGE_TOO_LARGE"))
+            self._refuse(decision, kafka_error("MESSAGE_TOO_LARGE"))
             return
         self.log.extend(written)
-        self._deliver(self.host.appended(len(self.log) - 1))
+        self._deliver(whole(self.host.applying(len(self.log) - 1)))
         self._deliver(self.host.committed(len(self.log)))
 
-    def _refuse(self, records: tuple[GroupRecord, ...], error: MoldauError) -> None:
+    def _refuse(self, decision: GroupDecision, error: MoldauError) -> None:
         self._deliver(self.host.append_failed(error))
-        for record in records:
-            if isinstance(record, GroupMetadataRecord) and record.value is not None and record.value.members:
-                self._take(self.host.submit(NO_REQUEST_ID, GroupNotWritten(record.key.group), self.now_ms))
+        for request in decision.if_refused:
+            self._submit(NO_REQUEST_ID, request)
 
     def _deliver(self, replies: tuple[tuple[int, Reply], ...]) -> None:
         for request_id, reply in replies:

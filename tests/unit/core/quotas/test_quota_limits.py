@@ -7,7 +7,7 @@ import pytest
 from moldau.core.quotas.connections import ConnectionLimits, ConnectionQuotas, Verdict, parse_overrides
 from moldau.core.quotas.limits import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity, client_limit, quota_entity
 from moldau.core.quotas.rates import Windows
-from moldau.core.quotas.usage import MAX_METERS, QuotaUsage
+from moldau.core.quotas.usage import MAX_METERS, MutationBuckets, QuotaUsage
 from moldau.errors import KafkaError
 
 # from the most special to the most general, with those who share one allowance
@@ -43,7 +43,7 @@ def test_a_client_without_a_name_has_no_quota_of_client_ids() -> None:
 
 
 def usage(key: str, limit: float) -> QuotaUsage:
-    found = QuotaUsage(Windows(), Windows())
+    found = QuotaUsage(Windows())
     found.quotas_changed({quota_entity({"client-id": None}): {key: limit}})
     return found
 
@@ -75,15 +75,19 @@ def test_a_strict_mutation_is_refused_and_an_old_one_throttled() -> None:
     quotas = usage("controller_mutation_rate", 1)
     strict = quotas.mutation_quota("ann", "one", is_strict=True)
     assert strict is not None
-    strict.take(20, 0)  # a burst of 11 is allowed, and what goes beyond is lent once
-    assert strict.throttle_time_ms == 0
+    buckets = MutationBuckets(Windows())
+    charge = buckets.charge(strict, 0)
+    charge.take(20)  # a burst of 11 is allowed, and what goes beyond is lent once
+    assert charge.settle() == 0
+    charge = buckets.charge(strict, 0)
     with pytest.raises(KafkaError) as refused:
-        strict.take(1, 0)
-    assert (refused.value.code, strict.throttle_time_ms) == (89, 9_000)
+        charge.take(1)
+    assert (refused.value.code, charge.settle()) == (89, 9_000)
     old = quotas.mutation_quota("ann", "one", is_strict=False)
     assert old is not None
-    old.take(5, 0)
-    assert old.throttle_time_ms == 14_000
+    charge = buckets.charge(old, 0)
+    charge.take(5)
+    assert charge.settle() == 14_000
 
 
 def test_the_clients_that_are_remembered_are_bounded() -> None:

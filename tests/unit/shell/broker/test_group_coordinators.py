@@ -285,7 +285,7 @@ async def test_a_record_that_nobody_can_write_is_refused_and_the_group_lives_on(
         raise OverflowError("int too big to convert")
 
     with monkeypatch.context() as patch:
-        patch.setattr("moldau.shell.broker.coordinators.build_batch", overflow)
+        patch.setattr("moldau.shell.coordination.partition_log.build_batch", overflow)
         assert await commit(client, "t", 5) == -1
     assert await committed(client, "t") == -1
     assert await commit(client, "t", 6) == 0
@@ -318,7 +318,7 @@ async def test_what_is_due_at_once_comes_in_several_turns_of_the_loop(start_node
         assert (await join(client, session_timeout_ms=10, group_id=f"g{number}")).error_code == 0
     shard = node.node.broker.coordinators.shard_for("g0")
     node.clock.advance(10)
-    shard._fire()
+    shard.fire()
     members = [len(group.members) for _, group in sorted(shard.host.state.groups.items())]
     assert sorted(members) == [0, 1, 1]
     while any(group.members for group in shard.host.state.groups.values()):

@@ -118,6 +118,7 @@ async def test_changes_of_topics_over_the_quota_are_refused_from_the_version_tha
         return answer.topics[0].error_code, answer.throttle_time_ms
 
     assert await create("one", 20, 7) == (0, 0)
+    node.clock.set_now(node.clock.now_ms() - 3_600_000)  # by an operator
     assert await create("two", 1, 7) == (89, 9_000)
     assert await create("two", 5, 5) == (0, 14_000)
     request = DeleteTopicsRequest(topics=(DeleteTopicState("one"),), timeout_ms=1_000)

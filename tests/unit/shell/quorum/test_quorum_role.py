@@ -18,6 +18,7 @@ from moldau.shell.io.twins.clock import ManualClock
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.metadata_log import load_snapshot
@@ -83,6 +84,7 @@ class Node:
             random=self.random,
             workers=workers or InlineWorkers(),
             pauses=Pauses(asyncio.get_running_loop(), None),
+            event_log=EventLog(self.clock),
         )
         await role.start()
         return role
@@ -316,6 +318,7 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
             random=node.random,
             workers=InlineWorkers(),
             pauses=Pauses(asyncio.get_running_loop(), None),
+            event_log=EventLog(node.clock),
         )
         with pytest.raises(
             QuorumError, match="the voters of this cluster are 1: Moldau serves only a cluster of node 2 alone yet"
@@ -567,7 +570,8 @@ async def test_after_records_that_nobody_can_write_the_controller_decides_on(mon
 
     with monkeypatch.context() as patch:
         patch.setattr("moldau.shell.quorum.role.build_metadata_batch", overflow)
-        with pytest.raises(OverflowError):
+        with pytest.raises(KafkaError) as caught:
             await role.submit(AllocateProducerIds(NODE, node.broker_epoch))
+    assert caught.value.code == -1
     assert isinstance(await role.submit(AllocateProducerIds(NODE, node.broker_epoch)), ProducerIdBlock)
     await role.stop()

@@ -17,7 +17,7 @@ from moldau.core.groups.classic.rebalance import (
 )
 from moldau.core.groups.records import group_metadata_record, new_group_record
 from moldau.core.groups.refusals import refused_join
-from moldau.core.groups.requests import GroupRequest
+from moldau.core.groups.requests import GroupNotWritten, GroupRequest
 from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.ports import Random
@@ -262,6 +262,7 @@ def _replace_in_stable_group(
     leader_id = new.member_id if is_leader else group.leader_id
     assignments = {member.member_id: member.assignment for member in members}
     turn.records.append(group_metadata_record(group, members, leader_id, assignments))
+    turn.if_refused.append(GroupNotWritten(group.group_id))
     can_skip = parked.api_version >= 9
     # before v9 a leader is named by its old id, so that it does not take itself for one and assign again
     turn.reply(

@@ -72,6 +72,7 @@ def _hand_out(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
         prepare(turn, group)
         return
     turn.records.append(group_metadata_record(group, members, group.leader_id, given))
+    turn.if_refused.append(GroupNotWritten(group.group_id))
     for member in members:
         answer_sync(turn, group, member, _assignment_reply(group, given.get(member.member_id, b"")))
 

@@ -68,8 +68,9 @@ async def act_create_partitions(
         names = dict.fromkeys(topic.name for topic in allowed)
         response = CreatePartitionsResponse(results=tuple(partitions.refused(name, error) for name in names))
     await context.wait(broker.partitions.wait_settled())
+    throttle_time_ms = context.throttle(mutation_ms=response.throttle_time_ms)
     return msgspec.structs.replace(
-        response, throttle_time_ms=context.throttle(mutation=quota), results=(*response.results, *unauthorized)
+        response, throttle_time_ms=throttle_time_ms, results=(*response.results, *unauthorized)
     )
 
 

@@ -57,11 +57,12 @@ async def act_create_topics(
             )
         await context.pause()
     results = list(refused.values())
-    quota = context.mutation_quota(STRICT_CREATION_FROM)
+    quota, mutation_ms = context.mutation_quota(STRICT_CREATION_FROM), 0
     if allowed:
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed))
             answer: CreateTopicsResponse = await context.wait(broker.submit(metered(forward, quota)))
+            mutation_ms = answer.throttle_time_ms
             results = [*answer.topics, *results]
         except KafkaError as error:
             names = dict.fromkeys(topic.name for topic in allowed)
@@ -69,7 +70,7 @@ async def act_create_topics(
                 *(CreatableTopicResult(name, ZERO_UUID, error.code, error.message) for name in names),
                 *results,
             ]
-    return CreateTopicsResponse(throttle_time_ms=context.throttle(mutation=quota), topics=tuple(results))
+    return CreateTopicsResponse(throttle_time_ms=context.throttle(mutation_ms=mutation_ms), topics=tuple(results))
 
 
 async def act_delete_topics(
@@ -91,19 +92,20 @@ async def act_delete_topics(
         else:
             allowed.append(state)
         await context.pause()
-    quota = context.mutation_quota(STRICT_DELETION_FROM)
+    quota, mutation_ms = context.mutation_quota(STRICT_DELETION_FROM), 0
     if allowed:
         names = tuple(state.name for state in allowed if state.name is not None)
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names)
             answer: DeleteTopicsResponse = await context.wait(broker.submit(metered(forward, quota)))
+            mutation_ms = answer.throttle_time_ms
             results = [*answer.responses, *results]
         except KafkaError as error:
             results = [
                 *(DeletableTopicResult(state.name, state.topic_id, error.code, error.message) for state in allowed),
                 *results,
             ]
-    return DeleteTopicsResponse(throttle_time_ms=context.throttle(mutation=quota), responses=tuple(results))
+    return DeleteTopicsResponse(throttle_time_ms=context.throttle(mutation_ms=mutation_ms), responses=tuple(results))
 
 
 def _refusal(broker: Broker, context: RequestContext, state: DeleteTopicState) -> int:

@@ -1,0 +1,141 @@
+"""A machine's log that is a partition of an internal topic, as `__consumer_offsets` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic
+
+from moldau.core.coordination.host import LoadedRecord, LoadedTransactionEnd
+from moldau.core.coordination.machine import Decision, Now, Record
+from moldau.core.log.log import AppendOrigin
+from moldau.core.replication.partition import Partition
+from moldau.errors import ProtocolError
+from moldau.ports import Workers
+from moldau.shell.coordination.runtime import Fold, LongWork
+from moldau.types import NO_PRODUCER_ID, Buffer, Offset, ProducerEpoch, ProducerId
+from moldau.wire.records import record as wire
+from moldau.wire.records.batch import BatchHeader, iterate_batches
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.compression import Compression
+from moldau.wire.records.control import ControlType, build_end_transaction_batch, decode_control_key
+
+LOAD_BYTES = 1 << 20
+MAX_COLD_READS = 8
+
+
+class PartitionLog(Generic[Record]):
+    """The half of `MachineLog` that reads and writes; what follows an append and a failure is for the owner."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        workers: Workers,
+        pauses: LongWork,
+        encode_record: Callable[[Record], tuple[bytes, bytes | None]],
+        decode_record: Callable[[Buffer | None, Buffer | None], Record | None],
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        """`encode_record` gives key and value; `decode_record` gives None for a record that is to be passed over."""
+        self.partition = partition
+        self._workers = workers
+        self._pauses = pauses
+        self._encode_record = encode_record
+        self._decode_record = decode_record
+        self._compression = compression
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.partition.high_watermark
+
+    # -- loading
+
+    async def replay(self, fold: Fold) -> None:
+        """Of what one read gives, only the last record of each key is decoded and folded, as if compaction had been
+        there: groups commit the same few positions again and again."""
+        log = self.partition.log
+        offset, goes_on = log.log_start_offset, True
+        while goes_on and offset < log.log_end_offset:
+            data = await self._read(offset)
+            if not data:
+                return  # compaction left nothing up to the end
+            latest: dict[bytes | None, wire.Record] = {}
+            begin = offset
+            for position, header in iterate_batches(data):
+                records = wire.read_records(memoryview(data)[position : position + header.size])
+                if header.is_transactional or header.is_control:
+                    # it counts when its marker comes, or never
+                    await fold(self._decoded(latest.values()))
+                    latest.clear()
+                    await fold(self._decoded_transactional(records, header))
+                else:
+                    for record in records:
+                        latest.pop(record.key, None)
+                        latest[record.key] = record
+                offset = header.next_offset
+                await self._pauses.pause(len(records))
+            goes_on = await fold(self._decoded(latest.values()))
+            if offset == begin:
+                raise ProtocolError(f"{log.directory}: no whole record batch at offset {offset}")
+
+    async def _read(self, offset: int) -> bytes:
+        log = self.partition.log
+        for attempt in range(MAX_COLD_READS + 1):
+            may_wait = attempt == MAX_COLD_READS
+            read = log.read(offset, max_bytes=LOAD_BYTES, end_offset=log.log_end_offset, may_wait=may_wait)
+            if read.cold is None:
+                break
+            await self._workers.run(read.cold.run)
+        return bytes(read.records or b"")
+
+    def _decoded(self, records: Iterable[wire.Record]) -> Iterator[LoadedRecord[Record]]:
+        for record in records:
+            decoded = self._decode(record)
+            if decoded is not None:
+                yield LoadedRecord(Offset(record.offset), decoded)
+
+    def _decoded_transactional(
+        self, records: list[wire.Record], header: BatchHeader
+    ) -> Iterator[LoadedRecord[Record] | LoadedTransactionEnd]:
+        """As `_decoded`, of a transaction's batch: records that are pending, or the marker that ends them."""
+        producer_id, producer_epoch = ProducerId(header.producer_id), ProducerEpoch(header.producer_epoch)
+        for record in records:
+            offset = Offset(record.offset)
+            if header.is_control:
+                kind = decode_control_key(record.key)
+                if kind in (ControlType.ABORT, ControlType.COMMIT):
+                    yield LoadedTransactionEnd(offset, producer_id, producer_epoch, kind is ControlType.COMMIT)
+                continue
+            decoded = self._decode(record)
+            if decoded is not None:
+                yield LoadedRecord(offset, decoded, producer_id, producer_epoch)
+
+    def _decode(self, record: wire.Record) -> Record | None:
+        try:
+            return self._decode_record(record.key, record.value)
+        except ProtocolError as error:
+            raise ProtocolError(f"offset {record.offset}: {error}") from error
+
+    # -- appending
+
+    def encode(self, decision: Decision[Any, Any, Record], now: Now) -> bytearray:
+        producer_id, producer_epoch = decision.producer_id, decision.producer_epoch
+        if decision.marker is not None:
+            batch = build_end_transaction_batch(
+                decision.marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now.wall_ms
+            )
+        else:
+            batch = build_batch(
+                [(*self._encode_record(record), now.wall_ms, ()) for record in decision.records],
+                compression=self._compression,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                is_transactional=producer_id != NO_PRODUCER_ID,
+            )
+        return bytearray(batch)
+
+    def append(self, batch: Buffer, now: Now) -> int:
+        return self.partition.append(batch, now.wall_ms, AppendOrigin.COORDINATOR).last_offset

@@ -1,0 +1,375 @@
+"""Drives one log-backed machine: the group coordinators, the controller, and whatever machine comes next.
+
+    load:    the log is folded, with pauses; then the machine decides what loading itself leads to
+    submit:  decide -> append -> apply -> flushed or replicated -> committed -> the replies
+
+Requests, timers and new metadata are decided one at a time, in the order in which they come. A decision that may name
+many pauses between its steps, and what comes meanwhile waits for it in a bounded queue. A reply leaves when what it
+rests on is committed, which may be at once.
+
+What may fail, from the harmless to the worst:
+- the machine refuses, the log refuses (too large, no space), a value cannot be written: the request gets that error,
+  nothing has changed, and the next one is decided;
+- an unforeseen exception: it is logged, the request gets UNKNOWN_SERVER_ERROR, and the machine lives on;
+- a record of the log cannot be read or applied: the shard stops, everybody gets COORDINATOR_NOT_AVAILABLE;
+- the device fails: the owner hears of it, and closes the runtime with an error for everybody;
+- a broken invariant stops the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from moldau.core.coordination.host import CoordinatorHost, LoadedRecord, LoadedTransactionEnd
+from moldau.core.coordination.machine import (
+    NO_REQUEST_ID,
+    Decision,
+    Now,
+    Record,
+    Request,
+    Response,
+    State,
+    Timer,
+)
+from moldau.core.log.damage import DamagedBatchError
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.errors import (
+    InvariantError,
+    KafkaError,
+    MoldauError,
+    ProtocolError,
+    StorageFailedError,
+    StorageFullError,
+    kafka_error,
+)
+from moldau.ports import Clock
+from moldau.shell.network.first_step import Ended, begun
+from moldau.types import Buffer, Pausing
+
+MAX_QUEUED = 10_000
+"""Requests that wait for a load or for a long decision; one more is refused with REQUEST_TIMED_OUT, which clients try
+again."""
+
+_Record = TypeVar("_Record")
+Result = TypeVar("Result")
+Decide = Callable[[Now], Decision[Any, Any, Any] | Pausing[Decision[Any, Any, Any]]]
+Fold = Callable[[Iterable[LoadedRecord[Any] | LoadedTransactionEnd]], Awaitable[bool]]
+
+
+class LongWork(Protocol):
+    """What a machine needs of the node's pauses (`shell/network/pauses.py`)."""
+
+    async def pause(self, things: int = 1) -> None: ...
+
+    async def finish(self, work: Pausing[Result]) -> Result: ...
+
+
+class MachineLog(Protocol[_Record]):
+    """The log of one machine, as its owner keeps it."""
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    def encode(self, decision: Decision[Any, Any, _Record], now: Now) -> bytearray | Pausing[bytearray]:
+        """One batch. Raises MoldauError for what cannot be written."""
+
+    def append(self, batch: Buffer, now: Now) -> int:
+        """Gives the last offset. Raises KafkaError, StorageFullError, StorageFailedError: nothing is in the log."""
+
+    def applied(self, records: tuple[_Record, ...], *, is_of_timer: bool) -> None:
+        """What was appended is in the state: the owner has it flushed, and calls `committed` as it becomes durable."""
+
+    def failed(self, error: StorageFailedError) -> None:
+        """The device failed."""
+
+    def stopped(self, reason: str) -> None:
+        """The shard decides nothing any more."""
+
+    def unforeseen(self, error: Exception) -> None:
+        """Our own mistake, behind a request that was refused for it."""
+
+
+class MachineRuntime(Generic[State, Request, Response, Record]):
+    """One shard, on one loop. `spawn` runs a long decision, and stops the node if it breaks an invariant."""
+
+    def __init__(
+        self,
+        host: CoordinatorHost[State, Request, Response, Record],
+        log: MachineLog[Record],
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        pauses: LongWork,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self.host = host
+        self.loading: asyncio.Future[None] | None = loop.create_future()
+        """Done when the log is folded; None from then on."""
+        self.closed: KafkaError | None = None
+        """What every request gets since the runtime was closed."""
+        self._log = log
+        self._loop = loop
+        self._clock = clock
+        self._pauses = pauses
+        self._spawn = spawn
+        self._last_request_id = 0
+        self._waiting: dict[int, asyncio.Future[Response]] = {}
+        self._submitting_id = NO_REQUEST_ID
+        self._reply: Response | MoldauError | None = None
+        """To the request that is being submitted."""
+        self._is_working = False
+        """On a decision that pauses, and what came meanwhile."""
+        self._queued: deque[tuple[int, Decide]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_deadline_ms = 0
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests without an answer."""
+        return len(self._waiting)
+
+    # -- loading
+
+    async def load(self, replay: Callable[[Fold], Awaitable[None]], image: MetadataImage, contents: str) -> None:
+        """Folds what `replay` gives, all of the log in order and in parts, until `fold` says False; then `begin`.
+        `contents`: what the machine serves, in a word.
+
+        `replay` raises ProtocolError and DamagedBatchError, with the place, for what cannot be read. Whoever waits gets
+        the error, which is raised only where it is our own.
+        """
+        try:
+            await replay(self._fold)
+        except (DamagedBatchError, ProtocolError) as error:
+            # groups whose commits lie behind the damage would begin anew, and what they commit then would hide it
+            place = self.host.topic_partition
+            self.host.stop(f"{place} cannot be loaded, its {contents} are not served: {error}")
+        except Exception as error:
+            self._end_loading(kafka_error("COORDINATOR_NOT_AVAILABLE", str(error)))
+            if isinstance(error, InvariantError) or not isinstance(error, MoldauError):
+                raise
+            return
+        if self.closed is None:
+            self._tell_if_stopped()
+            self.begin(image)
+
+    async def _fold(self, items: Iterable[LoadedRecord[Any] | LoadedTransactionEnd]) -> bool:
+        for item in items:
+            self.host.load((item,))
+            await self._pauses.pause()
+        return self.host.stopped is None and self.closed is None
+
+    def begin(self, image: MetadataImage) -> None:
+        """The log is folded, or holds nothing: decides what was loaded, and then what came meanwhile."""
+        loading, self.loading = self.loading, None
+        host, log = self.host, self._log
+        if host.stopped is None:
+            host.advance_to(log.end_offset)
+        host.committed(log.high_watermark)
+        self._begin(NO_REQUEST_ID, partial(host.machine.decide_loaded, host.state, image))
+        while self._queued and not self._is_working:
+            self._begin(*self._queued.popleft())
+        if loading is not None and not loading.done():
+            loading.set_result(None)
+
+    # -- deciding
+
+    async def ask(self, request: Request) -> Response:
+        """The response, once the log is loaded and the decision committed; decided in the first step unless the log is
+        being loaded. Raises MoldauError."""
+        while self.loading is not None:
+            await asyncio.shield(self.loading)
+        answer = self.submit(request)
+        return await answer if isinstance(answer, asyncio.Future) else answer
+
+    def submit(self, request: Request) -> Response | asyncio.Future[Response]:
+        """Decides `request` now, unless others are in front of it: gives the response if it is there at once, else a
+        future of it. Raises MoldauError, now or through the future."""
+        self._check_open()
+        if len(self._queued) >= MAX_QUEUED:
+            raise kafka_error("REQUEST_TIMED_OUT")
+        self._last_request_id += 1
+        request_id = self._last_request_id
+        host = self.host
+        self._submitting_id = request_id
+        self._begin(request_id, partial(host.machine.decide, host.state, request_id, request))
+        self._submitting_id = NO_REQUEST_ID
+        reply, self._reply = self._reply, None
+        if reply is None:
+            future: asyncio.Future[Response] = self._loop.create_future()
+            self._waiting[request_id] = future
+            return future
+        if isinstance(reply, MoldauError):
+            try:
+                raise reply
+            finally:
+                # else the error and this frame hold each other, and with them the caller's view of the receive buffer
+                del reply
+        return reply
+
+    def _check_open(self) -> None:
+        if self.closed is not None:
+            raise kafka_error(self.closed.code, self.closed.message)
+
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The machine hears of a new metadata image."""
+        if self.closed is None:
+            host = self.host
+            self._begin(NO_REQUEST_ID, partial(host.machine.decide_metadata, host.state, image, delta))
+
+    def _begin(self, request_id: int, decide: Decide, timer: Timer[Request] | None = None) -> None:
+        if self._is_working or self.loading is not None:
+            self._queued.append((request_id, decide))
+            return
+        step = begun(self._handle(request_id, decide, timer))
+        if isinstance(step, Ended):
+            self._arm_timer()
+        else:
+            self._is_working = True
+            self._spawn(self._work(step))
+
+    async def _work(self, work: Awaitable[None]) -> None:
+        """The rest of a long decision, and what came meanwhile."""
+        try:
+            while True:
+                await work
+                if not self._queued:
+                    return
+                work = self._handle(*self._queued.popleft())
+        finally:
+            self._is_working = False
+            self._arm_timer()
+
+    async def _handle(self, request_id: int, decide: Decide, timer: Timer[Request] | None = None) -> None:
+        """One decision, to where it is in the log and in the state."""
+        host, log, finish = self.host, self._log, self._pauses.finish
+        if host.stopped is not None:
+            self._deliver(((request_id, host.stopped_error()),))
+            return
+        now = self._now()
+        try:
+            decision = decide(now)
+            if not isinstance(decision, Decision):
+                decision = await finish(decision)
+        except Exception as error:
+            self._deliver(((request_id, self._told(error)),))
+            return
+        self._deliver(host.take(request_id, decision, now, timer))
+        if not decision.is_logged:
+            return
+        try:
+            batch = log.encode(decision, now)
+            if not isinstance(batch, bytearray):
+                batch = await finish(batch)
+            self._check_open()
+            last_offset = log.append(batch, now)
+        except Exception as error:
+            self._deliver(host.append_failed(self._told(error)))
+            if isinstance(error, StorageFailedError):
+                log.failed(error)
+                return
+            for request in decision.if_refused:
+                await self._handle(NO_REQUEST_ID, partial(host.machine.decide, host.state, NO_REQUEST_ID, request))
+            return
+        self._deliver(await finish(host.applying(last_offset)))
+        log.applied(decision.records, is_of_timer=timer is not None)
+        self._tell_if_stopped()
+
+    def _tell_if_stopped(self) -> None:
+        if self.host.stopped is not None:
+            self._log.stopped(self.host.stopped)
+
+    def _now(self) -> Now:
+        return Now(self._clock.monotonic_ms(), self._clock.now_ms())
+
+    def _told(self, error: Exception) -> MoldauError:
+        """What a request hears that failed for `error`. Raises InvariantError."""
+        if isinstance(error, InvariantError):
+            raise error
+        if isinstance(error, (StorageFullError, StorageFailedError)):
+            return kafka_error("KAFKA_STORAGE_ERROR", str(error))
+        if isinstance(error, MoldauError):
+            return error
+        self._log.unforeseen(error)
+        return kafka_error("UNKNOWN_SERVER_ERROR")
+
+    def committed(self, end_offset: int) -> None:
+        """Everything below `end_offset` is durable: the replies that rest on it leave."""
+        self._deliver(self.host.committed(end_offset))
+
+    def abort(self) -> None:
+        """As a crash: nobody gets an answer."""
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            future.cancel()
+        self.close(kafka_error("NOT_COORDINATOR"))
+
+    def drop(self, error: KafkaError) -> None:
+        """Everybody who waits gets `error`; the machine lives on."""
+        self.host.drop(error)
+        self._deliver(tuple((request_id, error) for request_id in self._waiting))
+
+    def _deliver(self, replies: tuple[tuple[int, Response | MoldauError], ...]) -> None:
+        for request_id, reply in replies:
+            future = self._waiting.pop(request_id, None)
+            if future is None:
+                if request_id == self._submitting_id != NO_REQUEST_ID:
+                    self._reply = reply
+            elif future.done():
+                continue
+            elif isinstance(reply, MoldauError):
+                future.set_exception(reply)
+            else:
+                future.set_result(reply)
+
+    # -- timers
+
+    def _arm_timer(self) -> None:
+        deadline_ms = self.host.next_deadline_ms()
+        if self._timer is not None:
+            if deadline_ms == self._timer_deadline_ms:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None and self.closed is None:
+            self._timer_deadline_ms = deadline_ms
+            delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+            self._timer = self._loop.call_later(delay_ms / 1000, self.fire)
+
+    def fire(self) -> None:
+        """Decides the timer that has been due longest, and the next one in the next turn of the loop: long lists come
+        in several decisions, all due at once."""
+        self._timer = None
+        if self._is_working:
+            return  # armed again when the long decision ends
+        timer = self.host.due(self._now())
+        if timer is None:
+            self._arm_timer()
+        elif timer.request is not None:
+            host = self.host
+            decide = partial(host.machine.decide, host.state, NO_REQUEST_ID, timer.request)
+            self._begin(NO_REQUEST_ID, decide, timer)
+
+    # -- the end
+
+    def close(self, error: KafkaError) -> None:
+        """The log is gone or offline, or belongs to another broker: nothing is decided any more, and whoever waits or
+        asks gets `error`."""
+        self.closed = error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._end_loading(error)
+
+    def _end_loading(self, error: KafkaError) -> None:
+        self._queued.clear()
+        self.drop(error)
+        if self.loading is not None and not self.loading.done():
+            self.loading.set_exception(error)
+            self.loading.exception()
