@@ -13,7 +13,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from moldau.products.console.viewers import MAX_STREAMS
 from tests.browser.conftest import WAIT_S, BrokerWithPage
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 
 def get(page: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:

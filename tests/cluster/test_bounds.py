@@ -3,17 +3,12 @@ nothing. Also section "Frame and header" of the table of bad input: its rows on 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import resource
 import socket
 import struct
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from moldau.errors import ERROR_CODES
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
@@ -29,10 +24,9 @@ from moldau.wire.protocol.messages.groups_classic import (
 from moldau.wire.protocol.messages.metadata import MetadataRequest
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from moldau.wire.records.batch import is_crc_valid, read_header
-from tests.cluster.running_broker import RunningBroker
-from tests.conformance.bad_input.conftest import Canary
-from tests.conformance.bad_input.test_produce import batch, idempotent, produce
-from tests.conformance.bad_input.wire import Closed, RawConnection, request_bytes
+from tests.support.watched_broker import StartBroker, fetch, fill
+from tests.support.wire import Closed, RawConnection, request_bytes
+from tests.support.wire_produce import batch, idempotent, produce
 
 MIB = 1 << 20
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
@@ -40,88 +34,6 @@ GROUP_MAX_SIZE_REACHED = ERROR_CODES["GROUP_MAX_SIZE_REACHED"]
 FRAME_BYTES = 100 * MIB
 SESSION_TIMEOUT_MS = 1_800_000
 """The longest that a broker takes: nobody sends heartbeats here, and a busy machine may end no member."""
-
-StartBroker = Callable[..., "WatchedBroker"]
-
-
-class WatchedBroker:
-    """A broker in a process of its own with a canary on it, and its memory as the kernel counts it."""
-
-    def __init__(self, *settings: str, directory: Path) -> None:
-        arguments = ["--data-dir", str(directory), "--listen", "127.0.0.1:0"]
-        for setting in settings:
-            arguments += ["--set", setting]
-        self.running = RunningBroker(*arguments).wait_until_ready()
-        self.address = self.running.address
-        self.opened: list[RawConnection] = []
-        self.canary = Canary(self.address)
-        self.connect().assert_alive()
-
-    def connect(self, kernel_buffer_bytes: int = 0) -> RawConnection:
-        self.opened.append(RawConnection(self.address, kernel_buffer_bytes=kernel_buffer_bytes))
-        return self.opened[-1]
-
-    def peak_bytes(self) -> int:
-        """The most memory that was ever resident."""
-        status = Path(f"/proc/{self.running.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
-
-    def open_files(self) -> list[str]:
-        """What its descriptors stand for now."""
-        found = []
-        for link in Path(f"/proc/{self.running.process.pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                found.append(os.readlink(link))
-        return found
-
-    def close_connections(self) -> None:
-        for connection in self.opened:
-            connection.socket.close()
-        self.opened.clear()
-
-    def finish(self) -> None:
-        self.close_connections()
-        try:
-            self.canary.finish()
-            assert self.running.stop() == 0
-            assert "Traceback" not in "".join(self.running.output)
-        finally:
-            self.running.stop()
-
-
-@pytest.fixture
-def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
-    started: list[WatchedBroker] = []
-
-    def start(*settings: str) -> WatchedBroker:
-        started.append(WatchedBroker(*settings, directory=tmp_path / "data"))
-        return started[-1]
-
-    yield start
-    for broker in started:
-        broker.finish()
-
-
-def fill(address: str, topic: str, megabytes: int, *, batch_bytes: int = 990_000) -> None:
-    problems: list[object] = []
-    settings = {"message.max.bytes": 1_000_000, "linger.ms": 0, "batch.num.messages": 1}
-    producer = Producer({"bootstrap.servers": address, **settings})
-    for _ in range(megabytes * 990_000 // batch_bytes):
-        producer.produce(topic, bytes(batch_bytes), partition=0, on_delivery=lambda error, _: problems.append(error))
-        producer.poll(0)
-    assert producer.flush(60) == 0
-    assert set(problems) == {None}
-
-
-def fetch(topic: str, max_bytes: int, *, offset: int = 0, max_wait_ms: int = 0) -> FetchRequest:
-    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
-    return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=1,
-        max_bytes=max_bytes,
-        topics=(FetchTopic(topic=topic, partitions=(partition,)),),
-    )
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 CORRUPT_MESSAGE = 2
 

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 LIMIT = 256
 PARTITIONS = 300

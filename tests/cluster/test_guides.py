@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.guides import ADDRESS, Block, blocks
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 RUN_BY_CI = re.compile(r"git clone|make demo|make test|pip install")
 """`.ci/run` itself does what these lines say."""

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.core.log.checkpoint import decode_offsets
 from moldau.types import TopicPartition as Place
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 pytestmark = pytest.mark.slow
 

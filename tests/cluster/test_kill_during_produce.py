@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.core.config.listeners import Endpoint
 from moldau.testing.ports import HeldPorts
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 TOPIC = "orders"
 PARTITIONS = 2

@@ -17,12 +17,12 @@ from moldau.wire.protocol.messages.client_quotas import (
 from moldau.wire.protocol.messages.groups_classic import HeartbeatRequest
 from moldau.wire.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.cluster.test_bounds import StartBroker, WatchedBroker, fetch, fill, start_broker  # noqa: F401
-from tests.conformance.bad_input.test_fetch_and_groups import join, joined
-from tests.conformance.bad_input.test_produce import batch, produce, request_of
-from tests.conformance.bad_input.test_topics import create, topic
-from tests.conformance.bad_input.test_walked_records import GZIP, batch_of, bomb, record
-from tests.conformance.bad_input.wire import Closed, RawConnection, request_bytes
+from tests.support.hostile_batches import GZIP, batch_of, bomb, record
+from tests.support.watched_broker import StartBroker, WatchedBroker, fetch, fill
+from tests.support.wire import Closed, RawConnection, request_bytes
+from tests.support.wire_groups import join, joined
+from tests.support.wire_produce import batch, produce, request_of
+from tests.support.wire_topics import create, topic
 
 OTHER_ADDRESS = "127.0.0.9"
 """Not the canary's."""
@@ -51,7 +51,7 @@ def ask_where_possible(connection: RawConnection) -> None:
         return
 
 
-def test_connections_of_one_address_over_its_limit_are_closed(start_broker: StartBroker) -> None:  # noqa: F811
+def test_connections_of_one_address_over_its_limit_are_closed(start_broker: StartBroker) -> None:
     broker = start_broker(f"max.connections.per.ip.overrides={OTHER_ADDRESS}:3")
     connections = [connect_from(OTHER_ADDRESS, broker) for _ in range(6)]
     for connection in connections:
@@ -66,7 +66,7 @@ def test_connections_of_one_address_over_its_limit_are_closed(start_broker: Star
             return
 
 
-def test_connections_of_one_address_over_its_rate_are_closed(start_broker: StartBroker) -> None:  # noqa: F811
+def test_connections_of_one_address_over_its_rate_are_closed(start_broker: StartBroker) -> None:
     broker = start_broker()
     limit = AlterQuotaEntry(
         (AlterQuotaEntity("ip", OTHER_ADDRESS),), (AlterQuotaOperation("connection_creation_rate", 1.0),)
@@ -81,7 +81,7 @@ def test_connections_of_one_address_over_its_rate_are_closed(start_broker: Start
     broker.connect().assert_alive()
 
 
-def test_connections_over_the_limit_of_the_broker_wait_for_room(start_broker: StartBroker) -> None:  # noqa: F811
+def test_connections_over_the_limit_of_the_broker_wait_for_room(start_broker: StartBroker) -> None:
     broker = start_broker("max.connections=20")
     connections = [broker.connect() for _ in range(25)]
     for connection in connections:
@@ -102,7 +102,7 @@ def has_bytes(connection: RawConnection) -> bool:
     return bool(select.select([connection.socket], [], [], 0)[0])
 
 
-def test_an_idle_connection_is_closed_and_a_waiting_one_is_not_idle(start_broker: StartBroker) -> None:  # noqa: F811
+def test_an_idle_connection_is_closed_and_a_waiting_one_is_not_idle(start_broker: StartBroker) -> None:
     broker = start_broker("connections.max.idle.ms=2000")
     fill(broker.address, "empty-from-1", 1)
     idle, waiting = broker.connect(), broker.connect()
@@ -113,7 +113,7 @@ def test_an_idle_connection_is_closed_and_a_waiting_one_is_not_idle(start_broker
     assert waiting.finish(request, 12, correlation_id).error_code == 0
 
 
-def test_topics_are_not_created_where_that_is_switched_off(start_broker: StartBroker) -> None:  # noqa: F811
+def test_topics_are_not_created_where_that_is_switched_off(start_broker: StartBroker) -> None:
     connection = start_broker("auto.create.topics.enable=false").connect()
     request = MetadataRequest(topics=(MetadataRequestTopic(name="wanted"),), allow_auto_topic_creation=True)
     for version in (1, 4, 9, 9):
@@ -121,7 +121,7 @@ def test_topics_are_not_created_where_that_is_switched_off(start_broker: StartBr
     assert "wanted" not in {row.name for row in connection.ask(MetadataRequest(topics=None), 9).topics}
 
 
-def test_a_group_that_is_full(start_broker: StartBroker) -> None:  # noqa: F811
+def test_a_group_that_is_full(start_broker: StartBroker) -> None:
     broker = start_broker("group.max.size=1", "group.initial.rebalance.delay.ms=0")
     connection = broker.connect()
     while join(connection, "warm-up").error_code in (14, 15, 16):
@@ -181,7 +181,7 @@ def test_a_log_directory_that_fails_is_offline_with_56(tmp_path: Path) -> None:
     broker.finish()
 
 
-def test_full_validation_reads_the_records_of_every_topic(start_broker: StartBroker) -> None:  # noqa: F811
+def test_full_validation_reads_the_records_of_every_topic(start_broker: StartBroker) -> None:
     broker = start_broker("moldau.record.validation=full")
     connection = broker.connect()
     assert create(connection, topic("plain")) == [0]

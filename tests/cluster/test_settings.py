@@ -22,8 +22,8 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
-from tests.cluster.running_broker import RunningBroker
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.running_broker import RunningBroker
+from tests.support.wire import RawConnection
 
 RECORD = b"x" * 1_000
 

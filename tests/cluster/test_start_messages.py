@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 
 def start(directory: Path, *arguments: str) -> RunningBroker:

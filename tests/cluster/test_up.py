@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 
 def write_one(address: str) -> None:

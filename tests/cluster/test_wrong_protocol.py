@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.running_broker import RunningBroker
+from tests.support.running_broker import RunningBroker
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -32,7 +32,7 @@ from moldau.wire.protocol.messages import (
     topics,
 )
 from moldau.wire.records.builder import build_batch
-from tests.conformance.bad_input.wire import RawConnection, request_bytes
+from tests.support.wire import RawConnection, request_bytes
 
 TOPIC, BROKER = 2, 4
 SET = 0

@@ -10,9 +10,9 @@ from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
-from tests.conformance.bad_input.wire import Closed, RawConnection
 from tests.differential.answers import plain
 from tests.differential.steps import Bindings, Step, trimmed
+from tests.support.wire import Closed, RawConnection
 
 READY_S = 60.0
 LONG_SETTLE_S = 1.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.peers import CACHE, ApacheKafka, fetch_kafka
 from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.wire import RawConnection
 
 
 def refuse_consumer_groups(bootstrap_servers: str) -> None:

@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.cluster.running_broker import RunningBroker
-from tests.conformance.bad_input.conftest import Canary
 from tests.fuzz.live_broker import attack
+from tests.support.canary import Canary
+from tests.support.running_broker import RunningBroker
 from tests.unit.wire.protocol.fuzz import fuzz_once
 
 FRAMES_PER_SEED = 2_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.running_broker import RunningBroker
-from tests.conformance.bad_input.conftest import Canary
 from tests.fuzz.live_broker import attack
+from tests.support.canary import Canary
+from tests.support.running_broker import RunningBroker
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

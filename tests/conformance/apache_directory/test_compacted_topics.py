@@ -25,7 +25,7 @@ from moldau.shell.io.disk import OsDisk
 from moldau.testing import Cluster
 from moldau.types import METADATA_TOPIC_ID
 from moldau.types import TopicPartition as Place
-from tests.conformance.apache_directory.test_open_with_apache_kafka import (
+from tests.support.apache_kafka import (
     CLIENT_S,
     apache_kafka,
     commit,

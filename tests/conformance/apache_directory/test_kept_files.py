@@ -12,7 +12,7 @@ import pytest
 
 from moldau.ports import FLUSH_FAILED_MARK
 from moldau.testing import Cluster
-from tests.conformance.apache_directory.test_open_with_apache_kafka import apache_kafka, check, fill
+from tests.support.apache_kafka import apache_kafka, check, fill
 
 pytestmark = [
     pytest.mark.java,

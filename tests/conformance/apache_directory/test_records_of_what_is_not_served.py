@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
 )
 
 from moldau.testing import Cluster
-from tests.conformance.apache_directory.test_open_with_apache_kafka import (
+from tests.support.apache_kafka import (
     CLIENT_S,
     apache_kafka,
     commit,

@@ -16,8 +16,8 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.conformance.apache_directory.test_open_with_apache_kafka import apache_kafka
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.apache_kafka import apache_kafka
+from tests.support.wire import RawConnection
 
 pytestmark = [
     pytest.mark.java,

@@ -20,12 +20,7 @@ from moldau.client.blocking.connection import ClientConnection
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from tests.conformance.apache_directory.test_open_with_apache_kafka import (
-    apache_kafka,
-    create_topics,
-    produce,
-    read_all,
-)
+from tests.support.apache_kafka import apache_kafka, create_topics, produce, read_all
 
 pytestmark = [
     pytest.mark.java,

@@ -39,7 +39,7 @@ from moldau.wire.protocol.messages.partitions import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.wire import RawConnection
 
 NewTopic = Callable[..., str]
 NewName = Callable[[str], str]

@@ -20,7 +20,7 @@ from moldau.wire.protocol.messages.configs import (
     ListConfigResourcesRequest,
 )
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.wire import RawConnection
 
 NewName = Callable[[str], str]
 NewTopic = Callable[..., str]

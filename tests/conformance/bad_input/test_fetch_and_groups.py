@@ -11,7 +11,6 @@ from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, Fe
 from moldau.wire.protocol.messages.groups_classic import (
     DescribeGroupsRequest,
     HeartbeatRequest,
-    JoinGroupRequest,
     JoinGroupRequestProtocol,
     LeaveGroupRequest,
     MemberIdentity,
@@ -19,26 +18,17 @@ from moldau.wire.protocol.messages.groups_classic import (
 )
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
-from tests.conformance.bad_input.test_produce import batch, produce
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.wire import RawConnection
+from tests.support.wire_groups import commit, fetch, join, joined, list_offset
+from tests.support.wire_produce import batch, produce
 
 NewTopic = Callable[..., str]
 NewName = Callable[[str], str]
-
-
-def fetch(raw: RawConnection, topic: str, offset: int = 0, version: int = 12, *, partition: int = 0, wait_ms: int = 0,
-          size: int = 1 << 20, epoch: int = -1, **options: int):  # fmt: skip
-    row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=size, current_leader_epoch=epoch)
-    request = FetchRequest(max_wait_ms=wait_ms, topics=(FetchTopic(topic=topic, partitions=(row,)),), **options)
-    return raw.ask(request, version).responses[0].partitions[0]
 
 
 @pytest.fixture
@@ -98,12 +88,6 @@ def test_a_fetch_session_that_does_not_exist(raw: RawConnection) -> None:
     assert raw.ask(FetchRequest(session_id=0, session_epoch=5), 12).error_code == 70
 
 
-def list_offset(raw: RawConnection, topic: str, timestamp: int, version: int, *, partition: int = 0, level: int = 0):
-    row = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
-    request = ListOffsetsRequest(isolation_level=level, topics=(ListOffsetsTopic(name=topic, partitions=(row,)),))
-    return raw.ask(request, version).topics[0].partitions[0]
-
-
 @pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)])
 def test_special_timestamps_newer_than_the_version(
     raw: RawConnection, filled: str, timestamp: int, version: int
@@ -124,31 +108,6 @@ def test_list_offsets_of_the_same_partition_twice(raw: RawConnection, filled: st
     row = ListOffsetsPartition(partition_index=0, timestamp=-1)
     request = ListOffsetsRequest(topics=(ListOffsetsTopic(name=filled, partitions=(row, row)),))
     assert {p.error_code for p in raw.ask(request, 7).topics[0].partitions} == {42}
-
-
-def join(raw: RawConnection, group: str, member_id: str = "", version: int = 9, **options):
-    protocols = options.pop("protocols", (JoinGroupRequestProtocol(name="range", metadata=b"m"),))
-    request = JoinGroupRequest(
-        group_id=group,
-        member_id=member_id,
-        session_timeout_ms=options.pop("session_timeout_ms", 10_000),
-        rebalance_timeout_ms=10_000,
-        protocol_type=options.pop("protocol_type", "consumer"),
-        protocols=protocols,
-        **options,
-    )
-    return raw.ask(request, version)
-
-
-def joined(raw: RawConnection, group: str, **options):
-    """A member of a stable group of one."""
-    first = join(raw, group, **options)
-    assert first.error_code == 79
-    second = join(raw, group, first.member_id, **options)
-    assert second.error_code == 0
-    sync = SyncGroupRequest(group_id=group, generation_id=second.generation_id, member_id=second.member_id)
-    assert raw.ask(sync, 3).error_code == 0
-    return second
 
 
 def test_join_refusals(raw: RawConnection, new_name: NewName) -> None:
@@ -218,15 +177,6 @@ def test_leaving_what_one_is_not_in(raw: RawConnection, new_name: NewName) -> No
     assert answer.error_code == 0
     assert [member.error_code for member in answer.members] == [25]
     assert raw.ask(LeaveGroupRequest(group_id=group, member_id="nobody"), 2).error_code == 25
-
-
-def commit(
-    raw: RawConnection, group: str, topic: str, offset: int = 1, *, metadata: str | None = "", version: int = 8, **who
-):
-    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata=metadata)
-    topics = (OffsetCommitRequestTopic(name=topic, partitions=(row,)),)
-    answer = raw.ask(OffsetCommitRequest(group_id=group, topics=topics, **who), version)
-    return answer.topics[0].partitions[0].error_code
 
 
 def test_commits(raw: RawConnection, filled: str, new_name: NewName, is_moldau: bool) -> None:

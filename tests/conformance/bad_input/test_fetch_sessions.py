@@ -9,8 +9,8 @@ import pytest
 
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.conformance.bad_input.test_produce import batch, produce
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.wire import RawConnection
+from tests.support.wire_produce import batch, produce
 
 NewTopic = Callable[..., str]
 

@@ -9,7 +9,7 @@ import pytest
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.groups_classic import HeartbeatRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.conformance.bad_input.wire import RawConnection, request_bytes
+from tests.support.wire import RawConnection, request_bytes
 
 METADATA = 3
 API_VERSIONS = 18

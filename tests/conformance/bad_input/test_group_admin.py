@@ -27,8 +27,8 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from tests.conformance.bad_input.test_fetch_and_groups import commit, join, joined
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.wire import RawConnection
+from tests.support.wire_groups import commit, join, joined
 
 NewTopic = Callable[..., str]
 NewName = Callable[[str], str]

@@ -8,11 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from moldau.wire.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -28,7 +26,8 @@ from moldau.wire.protocol.messages.log_dirs import (
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from moldau.wire.records.builder import build_batch
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.wire import RawConnection
+from tests.support.wire_log_admin import delete, fetch_error
 
 NewTopic = Callable[..., str]
 NewName = Callable[[str], str]
@@ -53,22 +52,6 @@ def append(raw: RawConnection, topic: str, count: int) -> None:
     data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(0, batch),)),)
     answer = raw.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=data), 9)
     assert answer.responses[0].partition_responses[0].error_code == 0
-
-
-def delete(
-    raw: RawConnection, topic: str, *offsets: tuple[int, int], version: int = 2, timeout_ms: int = 10_000
-) -> dict[int, tuple[int, int]]:
-    """By partition: (error code, low watermark)."""
-    partitions = tuple(DeleteRecordsPartition(index, offset) for index, offset in offsets)
-    request = DeleteRecordsRequest(topics=(DeleteRecordsTopic(topic, partitions),), timeout_ms=timeout_ms)
-    (answer,) = raw.ask(request, version).topics
-    return {result.partition_index: (result.error_code, result.low_watermark) for result in answer.partitions}
-
-
-def fetch_error(raw: RawConnection, topic: str, offset: int) -> int:
-    partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1_000)
-    request = FetchRequest(topics=(FetchTopic(topic=topic, partitions=(partition,)),), max_bytes=1_000)
-    return int(raw.ask(request, 11).responses[0].partitions[0].error_code)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

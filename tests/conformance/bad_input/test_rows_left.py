@@ -33,12 +33,12 @@ from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, Cr
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import DeleteTopicState
 from moldau.wire.records.builder import build_batch
-from tests.conformance.bad_input.test_fetch_and_groups import commit, fetch, join, joined, list_offset
-from tests.conformance.bad_input.test_log_admin import delete as delete_records
-from tests.conformance.bad_input.test_log_admin import fetch_error
-from tests.conformance.bad_input.test_produce import batch, idempotent, now_ms, produce, stored
-from tests.conformance.bad_input.test_topics import assigned, create, delete, exists, topic
-from tests.conformance.bad_input.wire import RawConnection
+from tests.support.wire import RawConnection
+from tests.support.wire_groups import commit, fetch, join, joined, list_offset
+from tests.support.wire_log_admin import delete as delete_records
+from tests.support.wire_log_admin import fetch_error
+from tests.support.wire_produce import batch, idempotent, now_ms, produce, stored
+from tests.support.wire_topics import assigned, create, delete, exists, topic
 
 NewTopic = Callable[..., str]
 NewName = Callable[[str], str]

@@ -5,65 +5,26 @@ from __future__ import annotations
 
 import gzip
 import struct
-import zlib
 from collections.abc import Callable
 
 import pytest
 
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.records.batch import HEADER_SIZE
-from tests.conformance.bad_input.test_log_admin import fetch_error
-from tests.conformance.bad_input.test_produce import (
-    ATTRIBUTES,
+from tests.support.hostile_batches import GZIP, LZ4, SNAPPY, ZSTD, batch_of, bomb, record, varint
+from tests.support.wire import RawConnection
+from tests.support.wire_log_admin import fetch_error
+from tests.support.wire_produce import (
     BASE_TIME,
     COUNT,
-    LENGTH,
     MAX_TIME,
-    batch,
     now_ms,
     patched,
     produce,
     stored,
 )
-from tests.conformance.bad_input.wire import RawConnection
 
 NewTopic = Callable[..., str]
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 WALKED = [{"cleanup.policy": "compact"}, {"compression.type": "lz4"}]
-
-
-def varint(value: int) -> bytes:
-    """Zigzag, as inside records."""
-    value = value << 1 ^ value >> 63
-    out = b""
-    while value > 127:
-        out += bytes([value & 127 | 128])
-        value >>= 7
-    return out + bytes([value])
-
-
-def record(
-    delta: int = 0,
-    *,
-    key: bytes | None = b"k",
-    key_size: bytes | None = None,
-    value_size: bytes = varint(1),
-    headers: bytes = varint(0),
-    attributes: int = 0,
-    length: int = 0,
-) -> bytes:
-    """One record with value `v`; `length` is added to the true one."""
-    if key_size is None:
-        key_size = varint(-1 if key is None else len(key))
-    body = bytes([attributes]) + varint(0) + varint(delta) + key_size + (key or b"") + value_size + b"v" + headers
-    return varint(len(body) + length) + body
-
-
-def batch_of(payload: bytes, count: int, codec: int = 0) -> bytes:
-    """A batch whose header is right, around any bytes."""
-    whole = batch(*[b"v"] * count)[:HEADER_SIZE] + payload
-    struct.pack_into(">i", whole, LENGTH, len(whole) - 12)
-    return bytes(patched(whole, ">h", ATTRIBUTES, codec))
 
 
 @pytest.fixture
@@ -207,18 +168,6 @@ def test_a_record_without_a_key_on_a_compacted_topic(raw: RawConnection, new_top
     told = [error.batch_index for error in refused.record_errors]
     assert told == [1] or "record 1 " in (refused.error_message or "")
     assert stored(raw, topic) == b""
-
-
-def bomb(megabytes: int) -> bytes:
-    """One record of zeros as gzip, made without ever holding it."""
-    size = megabytes << 20
-    tail_of_body = varint(0)
-    head_of_body = b"\0" + varint(0) + varint(0) + varint(1) + b"k" + varint(size)
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    parts = [packer.compress(varint(len(head_of_body) + size + len(tail_of_body)) + head_of_body)]
-    parts += [packer.compress(bytes(1 << 20)) for _ in range(megabytes)]
-    parts += [packer.compress(tail_of_body), packer.flush()]
-    return b"".join(parts)
 
 
 def test_what_expands_beyond_the_cap(raw: RawConnection, walked_topic: str, is_moldau: bool) -> None:

@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.conformance.apache_directory.test_open_with_apache_kafka import apache_kafka
 from tests.conformance.kafka_tools.cases import CASES
 from tests.conformance.kafka_tools.runner import RECORDED, run_case, run_kafkas
+from tests.support.apache_kafka import apache_kafka
 
 
 def record(names: list[str]) -> None:

@@ -16,9 +16,9 @@ import pytest
 
 from moldau.core.groups.group_partitions import partition_for_group
 from moldau.testing import Cluster
-from tests.conformance.apache_directory.test_open_with_apache_kafka import apache_kafka
 from tests.conformance.kafka_tools.cases import CASES
 from tests.conformance.kafka_tools.runner import RECORDED, Tool, run_case, run_kafkas, run_ours
+from tests.support.apache_kafka import apache_kafka
 
 _numbers = itertools.count()
 

@@ -22,7 +22,7 @@ from moldau.wire.protocol.messages.leader_epochs import (
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from moldau.wire.records.builder import build_batch
-from tests.unit.shell.broker.test_replicas import change
+from tests.support.node import change
 
 pytestmark = pytest.mark.asyncio
 

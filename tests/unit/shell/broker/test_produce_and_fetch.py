@@ -11,7 +11,7 @@ import pytest
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -19,12 +19,11 @@ from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopi
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.builder import TimestampType, build_batch
 from moldau.wire.records.crc import crc32c
-from moldau.wire.records.record import read_records
+from tests.support.node import NOW_MS, data_of, fetch, produce, result_of, values_of
 
 pytestmark = pytest.mark.asyncio
 
 T = TypeVar("T")
-NOW_MS = 1_800_000_000_000
 
 
 class GatedWorkers:
@@ -45,40 +44,6 @@ class GatedWorkers:
 
     def close(self) -> None:
         """Nothing runs beside the loop."""
-
-
-def produce(
-    *values: bytes, topic: str = "t", partition: int = 0, acks: int = -1, timeout_ms: int = 30_000, **batch: Any
-) -> ProduceRequest:
-    records = build_batch([(None, value, NOW_MS, ()) for value in values], **batch)
-    data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(partition, records),)),)
-    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
-
-
-def fetch(offset: int, *, topic: str = "t", **fields: Any) -> FetchRequest:
-    partition_fields = {key: fields.pop(key) for key in ("current_leader_epoch", "last_fetched_epoch") if key in fields}
-    partition_max_bytes = fields.pop("partition_max_bytes", 1 << 20)
-    partition = FetchPartition(
-        partition=0, fetch_offset=offset, partition_max_bytes=partition_max_bytes, **partition_fields
-    )
-    values: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **fields}
-    return FetchRequest(topics=(FetchTopic(topic=topic, partitions=(partition,)),), **values)
-
-
-def result_of(answer: Any) -> Any:
-    return answer.responses[0].partition_responses[0]
-
-
-def data_of(answer: FetchResponse) -> Any:
-    return answer.responses[0].partitions[0]
-
-
-def values_of(answer: FetchResponse) -> list[bytes | None]:
-    records = bytes(data_of(answer).records or b"")
-    found: list[bytes | None] = []
-    for position, header in iterate_batches(records):
-        found += [record.value for record in read_records(records[position : position + header.size])]
-    return found
 
 
 async def test_what_is_produced_is_fetched(start_node: Any) -> None:

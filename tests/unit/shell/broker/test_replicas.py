@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from moldau.core.log.log import AppendOrigin
-from moldau.core.metadata.image import MetadataDelta, PartitionImage, ResourceType, TopicImage
+from moldau.core.metadata.image import PartitionImage, ResourceType
 from moldau.errors import ERROR_CODES
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import BrokerId, LeaderEpoch, TopicPartition, Uuid
@@ -30,7 +30,7 @@ from moldau.wire.protocol.messages.leader_epochs import (
 )
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.records.builder import build_batch
-from tests.unit.shell.broker.test_produce_and_fetch import data_of, fetch, produce, result_of, values_of
+from tests.support.node import change, data_of, fetch, produce, result_of, tell, values_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -38,28 +38,6 @@ NOW_MS = 1_800_000_000_000
 OTHER = 7
 NOT_LEADER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
 UNKNOWN = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
-
-
-def tell(node: Any, image: PartitionImage, topic: str = "t", index: int = 0, topic_id: Uuid | None = None) -> None:
-    """The broker hears that the metadata log says this of a partition."""
-    broker = node.node.broker
-    known = broker.image.topics_by_name.get(topic)
-    partitions = {} if known is None else dict(known.partitions)
-    partitions[index] = image
-    touched = TopicImage(topic, topic_id or known.topic_id, partitions)
-    delta = MetadataDelta(
-        end_offset=broker.image.end_offset,
-        topics={touched.topic_id: touched},
-        partitions={TopicPartition(topic, index): image},
-    )
-    broker.image.apply_delta(delta)
-    broker.metadata_changed(broker.image, delta)
-
-
-def change(node: Any, **fields: Any) -> None:
-    """Of the one partition of topic t."""
-    old = node.node.broker.image.topics_by_name["t"].partitions[0]
-    tell(node, msgspec.structs.replace(old, partition_epoch=old.partition_epoch + 1, **fields))
 
 
 async def with_two_replicas(start_node: Any, **configs: str) -> Any:

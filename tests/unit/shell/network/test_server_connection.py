@@ -21,8 +21,7 @@ from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.wire.protocol.messages.metadata import MetadataRequest
-from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.wire.records.builder import build_batch
+from tests.support.node import fetch, long_poll, produce
 
 pytestmark = pytest.mark.asyncio
 
@@ -47,28 +46,12 @@ class GatedWorkers:
         """Nothing runs beside the loop."""
 
 
-def produce_request(value: bytes, *, topic: str = "t", acks: int = -1, **batch: Any) -> ProduceRequest:
-    records = build_batch([(None, value, 1_800_000_000_000, ())], **batch)
-    data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(0, records),)),)
-    return ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=data)
-
-
-def fetch_request(offset: int, *, topic: str = "t", max_wait_ms: int = 60_000, min_bytes: int = 1) -> FetchRequest:
-    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-    return FetchRequest(
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=1 << 20,
-        topics=(FetchTopic(topic=topic, partitions=(partition,)),),
-    )
-
-
 async def test_a_frame_may_be_cut_at_any_byte(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
     whole = node.connect()
     frames = whole.request(ApiKey.METADATA, 9, MetadataRequest(topics=None))
-    frames += whole.request(ApiKey.PRODUCE, 8, produce_request(b"v" * 300))
+    frames += whole.request(ApiKey.PRODUCE, 8, produce(b"v" * 300))
     frames += whole.request(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("kcat", "1.0"))
     for cut in range(1, len(frames)):
         client = node.connect()
@@ -89,7 +72,7 @@ async def test_large_frames_arrive_in_pieces_of_any_size(start_node: Any) -> Non
     await node.create_topic("t")
     client = node.connect()
     values = [bytes([65 + index]) * size for index, size in enumerate((10, 20_000, 300_000, 1_000_000, 5, 70_000))]
-    data = b"".join(client.request(ApiKey.PRODUCE, 9, produce_request(value)) for value in values)
+    data = b"".join(client.request(ApiKey.PRODUCE, 9, produce(value)) for value in values)
 
     @settings(max_examples=15)
     @given(st.lists(st.integers(1, 200_000), max_size=40))
@@ -174,7 +157,7 @@ async def test_an_idle_connection_is_closed_and_a_parked_request_is_not_idle(sta
     node = await start_node({"connections.max.idle.ms": "10000"})
     await node.create_topic("t")
     idle, parked = node.connect(), node.connect()
-    parked.send(ApiKey.FETCH, 12, fetch_request(0))
+    parked.send(ApiKey.FETCH, 12, long_poll(0))
     now_ms = int(idle.connection.group.loop.time() * 1000)
     for client in (idle, parked):
         client.connection.sweep(now_ms)
@@ -187,12 +170,12 @@ async def test_responses_leave_in_the_order_of_the_requests(start_node: Any) -> 
     node = await start_node()
     await node.create_topic("t")
     client, producer = node.connect(), node.connect()
-    client.send(ApiKey.FETCH, 12, fetch_request(0))
+    client.send(ApiKey.FETCH, 12, long_poll(0))
     client.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
     client.send(ApiKey.METADATA, 9, MetadataRequest(topics=()))
     await node.turns(1)
     assert client.answers() == []
-    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    producer.send(ApiKey.PRODUCE, 9, produce(b"x"))
     await node.turns(2)
     names = [type(answer).__name__ for answer in client.answers()]
     assert names == ["FetchResponse", "ApiVersionsResponse", "MetadataResponse"]
@@ -204,7 +187,7 @@ async def test_too_many_owed_responses_hold_the_next_request(start_node: Any) ->
     await node.create_topic("t", flush_messages="1")
     client = node.connect()
     workers.gate.clear()
-    client.feed(b"".join(client.request(ApiKey.PRODUCE, 9, produce_request(b"x")) for _ in range(10)))
+    client.feed(b"".join(client.request(ApiKey.PRODUCE, 9, produce(b"x")) for _ in range(10)))
     assert len(client.connection._responses) == 4
     assert node.node.telemetry.value(BOUND_REACHED, "connection.pending.responses") == 1
     workers.gate.set()
@@ -220,9 +203,9 @@ async def test_only_produce_requests_begin_while_produce_requests_wait_for_a_flu
     log = node.node.broker.partitions.find("t", 0).log
     client = node.connect()
     workers.gate.clear()
-    write = [client.request(ApiKey.PRODUCE, 9, produce_request(b"x")) for _ in range(2)]
+    write = [client.request(ApiKey.PRODUCE, 9, produce(b"x")) for _ in range(2)]
     ask = client.request(ApiKey.METADATA, 9, MetadataRequest(topics=None))
-    client.feed(b"".join((*write, ask, client.request(ApiKey.PRODUCE, 9, produce_request(b"x")))))
+    client.feed(b"".join((*write, ask, client.request(ApiKey.PRODUCE, 9, produce(b"x")))))
     await node.turns(20)
     assert log.log_end_offset == 2
     assert node.node.dispatcher.request_counts()["METADATA"] == 0
@@ -247,17 +230,17 @@ async def test_what_comes_while_a_request_waits_is_read_up_to_a_bound(
     for name in ("t", "u"):
         await node.create_topic(name)
     client, producer = node.connect(), node.connect()
-    client.send(ApiKey.FETCH, 12, fetch_request(0))
-    write = client.request(ApiKey.PRODUCE, 9, produce_request(b"x" * size, topic="u"))
+    client.send(ApiKey.FETCH, 12, long_poll(0))
+    write = client.request(ApiKey.PRODUCE, 9, produce(b"x" * size, topic="u"))
     client.feed(write)
     assert not client.wire.is_read_paused
     memory = client.connection.group.request_memory
     assert memory.used_bytes == len(write)
-    rest = b"".join(client.request(ApiKey.PRODUCE, 9, produce_request(b"x" * size, topic="u")) for _ in range(requests))
+    rest = b"".join(client.request(ApiKey.PRODUCE, 9, produce(b"x" * size, topic="u")) for _ in range(requests))
     count = client.feed(rest[: 2 * HELD_BYTES])
     assert client.wire.is_read_paused
     assert memory.used_bytes == HELD_BYTES == len(write) + count
-    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    producer.send(ApiKey.PRODUCE, 9, produce(b"x"))
     await node.turns(5)
     assert not client.wire.is_read_paused
     client.feed(rest[count:])
@@ -274,12 +257,12 @@ async def test_a_long_frame_that_waits_is_read_no_further(start_node: Any) -> No
     node = await start_node()
     await node.create_topic("t")
     client, producer = node.connect(), node.connect()
-    client.send(ApiKey.FETCH, 12, fetch_request(0))
-    write = client.request(ApiKey.PRODUCE, 9, produce_request(b"x" * (2 * HELD_BYTES), topic="absent"))
+    client.send(ApiKey.FETCH, 12, long_poll(0))
+    write = client.request(ApiKey.PRODUCE, 9, produce(b"x" * (2 * HELD_BYTES), topic="absent"))
     for position in range(0, len(write), 20_000):
         client.feed(write[position : position + 20_000])
     assert client.wire.is_read_paused
-    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    producer.send(ApiKey.PRODUCE, 9, produce(b"x"))
     await node.turns(5)
     assert not client.wire.is_read_paused
     assert [type(answer).__name__ for answer in client.answers()] == ["FetchResponse", "ProduceResponse"]
@@ -320,10 +303,10 @@ async def test_a_peer_that_does_not_read_is_not_served_further(start_node: Any) 
     await node.create_topic("t")
     client, other = node.connect(), node.connect()
     for _ in range(4):
-        other.send(ApiKey.PRODUCE, 9, produce_request(b"x" * 500_000))
+        other.send(ApiKey.PRODUCE, 9, produce(b"x" * 500_000))
     assert len(other.answers()) == 4
     client.wire.is_stuck = True
-    fetches = [client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(30)]
+    fetches = [client.request(ApiKey.FETCH, 12, fetch(0)) for _ in range(30)]
     client.feed(b"".join(fetches))
     assert node.node.dispatcher.request_counts()["FETCH"] < 4
     assert client.wire.unsent < 3 << 20
@@ -341,11 +324,11 @@ async def test_a_parked_fetch_of_a_stuck_peer_reads_nothing_until_it_drains(star
     node = await start_node()
     await node.create_topic("t")
     client, producer = node.connect(), node.connect()
-    client.send(ApiKey.FETCH, 12, fetch_request(0))
+    client.send(ApiKey.FETCH, 12, long_poll(0))
     client.wire.is_stuck = True
     client.wire.unsent = 2 << 20
     client.connection.pause_writing()
-    producer.send(ApiKey.PRODUCE, 9, produce_request(b"x"))
+    producer.send(ApiKey.PRODUCE, 9, produce(b"x"))
     await node.turns(1)
     assert client.answers() == []
     client.wire.drain()
@@ -425,7 +408,7 @@ async def test_a_lost_connection_leaves_nothing_behind(start_node: Any) -> None:
     await node.create_topic("t")
     broker = node.node.broker
     client = node.connect()
-    client.send(ApiKey.FETCH, 12, fetch_request(0))
+    client.send(ApiKey.FETCH, 12, long_poll(0))
     client.feed((1 << 20).to_bytes(4, "big") + bytes(100_000))
     assert broker.parked_fetches == 1
     client.wire.close()
@@ -465,9 +448,9 @@ async def test_an_answer_counts_whole_until_its_last_byte_is_sent(start_node: An
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
-    await client.ask(ApiKey.PRODUCE, 9, produce_request(b"x" * 600_000))
+    await client.ask(ApiKey.PRODUCE, 9, produce(b"x" * 600_000))
     client.wire.is_stuck = True
-    client.send(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0))
+    client.send(ApiKey.FETCH, 12, fetch(0))
     connection, memory = client.connection, client.connection.group.response_memory
     assert not connection.is_write_paused
     assert memory.unsent_bytes == client.wire.unsent > 600_000
@@ -487,8 +470,8 @@ async def test_answers_that_were_blocked_are_bounded_in_bytes(start_node: Any) -
     await node.create_topic("t", flush_messages="1")
     client = node.connect()
     workers.gate.clear()
-    waiting = client.request(ApiKey.PRODUCE, 9, produce_request(b"x"))
-    ready = [client.request(ApiKey.PRODUCE, 9, produce_request(b"x", topic="absent")) for _ in range(10)]
+    waiting = client.request(ApiKey.PRODUCE, 9, produce(b"x"))
+    ready = [client.request(ApiKey.PRODUCE, 9, produce(b"x", topic="absent")) for _ in range(10)]
     client.feed(waiting + b"".join(ready))
     count = len(client.connection._responses) - 1
     assert 200 // 60 <= count < 10
@@ -503,9 +486,9 @@ async def test_where_memory_is_short_a_peer_takes_one_answer_before_it_gets_the_
     await node.create_topic("t")
     client = node.connect()
     client.connection.group.response_memory.limit_bytes = 1 << 20
-    await client.ask(ApiKey.PRODUCE, 9, produce_request(b"x" * 600_000))
+    await client.ask(ApiKey.PRODUCE, 9, produce(b"x" * 600_000))
     client.wire.is_stuck = True
-    client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(3)))
+    client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch(0)) for _ in range(3)))
     assert client.wire.unsent < 700_000
     client.wire.drain()
     await node.turns(10)
@@ -527,7 +510,7 @@ async def test_consumers_that_never_read_cannot_fill_the_memory(start_node: Any)
     await node.create_topic("t")
     producer = node.connect()
     for _ in range(16):
-        producer.send(ApiKey.PRODUCE, 9, produce_request(b"x" * 1_000_000))
+        producer.send(ApiKey.PRODUCE, 9, produce(b"x" * 1_000_000))
     assert len(producer.answers()) == 16
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=55 << 20)
     greedy = FetchRequest(max_bytes=55 << 20, topics=(FetchTopic(topic="t", partitions=(partition,)),))
@@ -552,7 +535,7 @@ async def test_many_consumers_that_never_read_hold_little_more_than_the_memory_f
     await node.create_topic("t")
     producer = node.connect()
     for _ in range(100):
-        producer.send(ApiKey.PRODUCE, 9, produce_request(b"x" * 16_000))
+        producer.send(ApiKey.PRODUCE, 9, produce(b"x" * 16_000))
     assert len(producer.answers()) == 100
     clients = [node.connect() for _ in range(count)]
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=55 << 20)

@@ -10,7 +10,7 @@ from moldau.shell.network.streamed_answer import PIECE_BYTES
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.records.batch import is_crc_valid, read_header
-from tests.unit.shell.network.test_server_connection import fetch_request, produce_request
+from tests.support.node import fetch, produce
 
 pytestmark = pytest.mark.asyncio
 
@@ -22,7 +22,7 @@ async def start(start_node: Any) -> tuple[Any, Any]:
     node = await start_node()
     await node.create_topic("t")
     client = node.connect()
-    await client.ask(ApiKey.PRODUCE, 9, produce_request(VALUE))
+    await client.ask(ApiKey.PRODUCE, 9, produce(VALUE))
     memory = client.connection.group.response_memory
     memory.unsent_bytes = memory.limit_bytes + 1
     return node, client
@@ -30,7 +30,7 @@ async def start(start_node: Any) -> tuple[Any, Any]:
 
 async def test_answers_keep_their_order_and_their_bytes_behind_a_streamed_one(start_node: Any) -> None:
     node, client = await start(start_node)
-    fetches = [client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(3)]
+    fetches = [client.request(ApiKey.FETCH, 12, fetch(0)) for _ in range(3)]
     client.feed(b"".join(fetches) + client.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))
     for _ in range(20):
         await node.turns(10)
@@ -46,7 +46,7 @@ async def test_a_consumer_that_takes_nothing_holds_one_piece_and_is_served_no_fu
     node, client = await start(start_node)
     before = client.connection.group.response_memory.unsent_bytes
     client.wire.is_stuck = True
-    client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0)) for _ in range(3)))
+    client.feed(b"".join(client.request(ApiKey.FETCH, 12, fetch(0)) for _ in range(3)))
     await node.turns(50)
     assert 0 < client.wire.unsent <= PIECE_BYTES + 200
     assert client.connection.group.response_memory.unsent_bytes - before == client.wire.unsent
@@ -62,7 +62,7 @@ async def test_a_consumer_that_takes_nothing_holds_one_piece_and_is_served_no_fu
 async def test_a_batch_that_is_gone_half_way_ends_the_connection(start_node: Any, damage: str) -> None:
     node, client = await start(start_node)
     client.wire.is_stuck = True
-    client.send(ApiKey.FETCH, 12, fetch_request(0, max_wait_ms=0))
+    client.send(ApiKey.FETCH, 12, fetch(0))
     file = node.node.broker.partitions.by_name[b"t"].partitions[0].log._segments.active.file
     if damage == "the file is closed":
         file.close()

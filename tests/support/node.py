@@ -1,0 +1,78 @@
+"""What a node in the process of the test is asked, and what it is told of its metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from moldau.core.metadata.image import MetadataDelta, PartitionImage, TopicImage
+from moldau.types import TopicPartition, Uuid
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.builder import build_batch
+from moldau.wire.records.record import read_records
+
+NOW_MS = 1_800_000_000_000
+
+
+def produce(
+    *values: bytes, topic: str = "t", partition: int = 0, acks: int = -1, timeout_ms: int = 30_000, **batch: Any
+) -> ProduceRequest:
+    records = build_batch([(None, value, NOW_MS, ()) for value in values], **batch)
+    data = (TopicProduceData(name=topic, partition_data=(PartitionProduceData(partition, records),)),)
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
+
+
+def fetch(offset: int, *, topic: str = "t", **fields: Any) -> FetchRequest:
+    partition_fields = {key: fields.pop(key) for key in ("current_leader_epoch", "last_fetched_epoch") if key in fields}
+    partition_max_bytes = fields.pop("partition_max_bytes", 1 << 20)
+    partition = FetchPartition(
+        partition=0, fetch_offset=offset, partition_max_bytes=partition_max_bytes, **partition_fields
+    )
+    values: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **fields}
+    return FetchRequest(topics=(FetchTopic(topic=topic, partitions=(partition,)),), **values)
+
+
+def long_poll(offset: int) -> FetchRequest:
+    """As `fetch`; waits a minute for one byte."""
+    return fetch(offset, max_wait_ms=60_000)
+
+
+def result_of(answer: Any) -> Any:
+    return answer.responses[0].partition_responses[0]
+
+
+def data_of(answer: FetchResponse) -> Any:
+    return answer.responses[0].partitions[0]
+
+
+def values_of(answer: FetchResponse) -> list[bytes | None]:
+    records = bytes(data_of(answer).records or b"")
+    found: list[bytes | None] = []
+    for position, header in iterate_batches(records):
+        found += [record.value for record in read_records(records[position : position + header.size])]
+    return found
+
+
+def tell(node: Any, image: PartitionImage, topic: str = "t", index: int = 0, topic_id: Uuid | None = None) -> None:
+    """The broker hears that the metadata log says this of a partition."""
+    broker = node.node.broker
+    known = broker.image.topics_by_name.get(topic)
+    partitions = {} if known is None else dict(known.partitions)
+    partitions[index] = image
+    touched = TopicImage(topic, topic_id or known.topic_id, partitions)
+    delta = MetadataDelta(
+        end_offset=broker.image.end_offset,
+        topics={touched.topic_id: touched},
+        partitions={TopicPartition(topic, index): image},
+    )
+    broker.image.apply_delta(delta)
+    broker.metadata_changed(broker.image, delta)
+
+
+def change(node: Any, **fields: Any) -> None:
+    """Of the one partition of topic t."""
+    old = node.node.broker.image.topics_by_name["t"].partitions[0]
+    tell(node, msgspec.structs.replace(old, partition_epoch=old.partition_epoch + 1, **fields))
