@@ -7,6 +7,7 @@ import asyncio
 from moldau.core.quotas.connections import ConnectionQuotas, Verdict
 from moldau.ports import Clock
 from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.flow_control import Hold
 from moldau.shell.network.server_connection import ServerConnection
 from moldau.telemetry import BOUND_REACHED, Telemetry
 
@@ -49,7 +50,7 @@ class ConnectionAdmission:
         if verdict is Verdict.SERVE_LATER:
             connection.mute(admission.wait_ms)
             return
-        connection.begin_prepare()
+        connection.hold(Hold.NO_ROOM)
         if verdict is Verdict.WAIT_FOR_ROOM:
             self._waiting[connection.id] = connection
             return
@@ -79,6 +80,6 @@ class ConnectionAdmission:
             elif self.quotas.room_was_found():
                 del self._waiting[connection.id]
                 self._served[connection.id] = None
-                connection.end_prepare()
+                connection.release(Hold.NO_ROOM)
             else:
                 return

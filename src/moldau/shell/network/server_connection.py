@@ -6,48 +6,38 @@ handled where they lie. What remains of an incomplete frame is carried over: a s
 in front of the shared buffer for the next read; a longer one moves to a private buffer that grows at most fourfold of
 what arrived, so announcing a size costs nothing.
 
-Answering. A request that is answered at once adds to the batch of this read event, which is one write. Any other
-reserves its place (`PendingResponse`) and completes later; responses leave in request order.
-
 Holding. No request begins before the one in front of it is answered, so each sees what those before it did. One
 exception: while Produce requests wait for a flush, further Produce requests begin. No request begins either while the
-node starts, the transport is above its high water, or a quota mutes the client. What comes meanwhile is held, up to
-HELD_BYTES, so that the end of the client is seen; then reading stops.
+node starts, the transport is above its high water, or a quota mutes the client. What comes meanwhile is held, see
+flow_control.py; how answers leave: response_queue.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
 from struct import Struct
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from moldau.errors import ProtocolError
 from moldau.ports import LaterBytes
-from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
-from moldau.shell.network.event_log import EventLog, escape
+from moldau.shell.network.event_log import escape
+from moldau.shell.network.flow_control import HELD_BYTES, Hold, Shared
 from moldau.shell.network.idle_watch import IdleWatch, Verdict
 from moldau.shell.network.long_frame import LongFrame
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.reply import FrameHandler
-from moldau.shell.network.streamed_answer import StreamedAnswer
+from moldau.shell.network.response_queue import JOIN_BYTES, ResponseQueue
 from moldau.telemetry import BOUND_REACHED, Telemetry
 from moldau.types import Buffer
 from moldau.wire.protocol.framing import LENGTH_SIZE, stranger
 
 CARRY_BYTES = 16 << 10
 HEAD_SIZE = LENGTH_SIZE + 2
-JOIN_BYTES = 64 << 10
-HELD_BYTES = 64 << 10
-"""Received and not begun; beyond them the connection is read no further."""
 EXPIRED_CONNECTIONS = "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount"
 HIGH_WATER = "connection.high.water.bytes"
 PENDING_RESPONSES = "connection.pending.responses"
 CLOSE_TIMEOUT_MS = 10_000
 """How long a peer of a closed connection may take to read what was answered before."""
-
-BUFFERS = frozenset((bytes, bytearray, memoryview))
 
 PRODUCE = b"\0\0"
 """What the header of a Produce request begins with: its API key."""
@@ -55,14 +45,9 @@ PRODUCE = b"\0\0"
 _read_length = Struct(">i").unpack_from
 
 
-class Group(Protocol):
-    """What the connections of a loop share."""
+class Group(Shared, Protocol):
+    """What the connections of a loop share, and their registry."""
 
-    loop: asyncio.AbstractEventLoop
-    limits: ConnectionLimits
-    request_memory: RequestMemory
-    response_memory: ResponseMemory
-    log: EventLog
     telemetry: Telemetry
     dispatcher: FrameHandler | None
     """None: the node does not serve yet, and what comes is hardly read."""
@@ -76,39 +61,19 @@ class Group(Protocol):
     def remove(self, connection: ServerConnection) -> None: ...
 
 
-class ServerConnection(asyncio.BufferedProtocol):
+class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     """A Reply, see there and at the head of the module. All methods run on the node's loop."""
 
+    group: Group
     __slots__ = (
-        "_blocked_bytes",
         "_carry",
         "_frame",
-        "_held",
-        "_is_in_event",
-        "_is_paused",
-        "_is_pressed",
-        "_is_streaming",
-        "_largest_unsent_bytes",
-        "_muted",
-        "_out",
-        "_out_bytes",
-        "_preparing",
-        "_responses",
-        "_resume_queued",
-        "_stopped",
-        "_transport",
-        "_unsent_bytes",
-        "_wait_for_write",
+        "_is_stopped",
         "_watch",
-        "_written_bytes",
-        "client_address",
         "client_id",
         "client_id_bytes",
         "frames_received",
-        "group",
         "id",
-        "is_closed",
-        "is_write_paused",
         "listener_name",
         "local_address",
         "principal",
@@ -117,30 +82,17 @@ class ServerConnection(asyncio.BufferedProtocol):
     )
 
     def __init__(self, group: Group, listener_name: str) -> None:
-        self.group = group
+        super().__init__(group)
         self.listener_name = listener_name
         self.principal = "User:ANONYMOUS"
-        self.client_address = ""
         self.local_address: tuple[str, int] | None = None
         self.client_id_bytes = b""
         self.client_id = self.software = ""
-        self.is_closed = False
-        self.is_write_paused = False
         self.received_bytes = self.frames_received = self.id = 0
-        self._transport: asyncio.Transport | None = None
         self._carry: bytes | bytearray = b""
         self._frame: LongFrame | None = None
-        self._held: bytearray | None = None
-        self._responses: deque[PendingResponse] = deque()
-        self._blocked_bytes = 0
-        self._out: list[Any] = []  # Buffer or LaterBytes
-        self._out_bytes = 0
-        self._is_in_event = self._is_paused = self._stopped = self._resume_queued = False
-        self._preparing = 0
-        self._muted: asyncio.TimerHandle | None = None
-        self._unsent_bytes = self._written_bytes = self._largest_unsent_bytes = 0
-        self._is_pressed = self._is_streaming = False
-        self._wait_for_write: list[Callable[[], None]] = []
+        self._is_stopped = False
+        """The next request may not begin."""
         self._watch = IdleWatch(group.limits, int(group.loop.time() * 1000))
 
     # -- transport callbacks
@@ -165,36 +117,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.group.remove(self)
         self._drop_frame()
         self._set_held(None)
-        self._set_unsent(0)
-        self._wait_for_write.clear()
-        if self._muted is not None:
-            self._muted.cancel()
-            self._muted = None
-        responses, self._responses = self._responses, deque()
-        for response in responses:
-            if response.on_abandoned is not None:
-                response.on_abandoned()
+        self._end_mute()
+        self._abandon()
 
     def eof_received(self) -> bool:
         return False
-
-    def pause_writing(self) -> None:
-        self.is_write_paused = True
-        self.count_unsent()
-
-    def resume_writing(self) -> None:
-        self.is_write_paused = False
-        self.count_unsent()
-        if self._is_pressed and self._transport is not None:
-            self._is_pressed = False
-            self._transport.set_write_buffer_limits(high=self.group.limits.write_high_water_bytes, low=0)
-        waiting, self._wait_for_write = self._wait_for_write, []
-        for index, resume in enumerate(waiting):
-            if self.is_write_paused:
-                self._wait_for_write = waiting[index:] + self._wait_for_write
-                break
-            resume()
-        self._resume_later()
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
         frame = self._frame
@@ -217,7 +144,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         view = memoryview(self.group.receive_buffer)
         if self._held is not None:
-            self._hold(self._held + view[:nbytes])
+            self._keep(self._held + view[:nbytes])
         else:
             carry_size = len(self._carry)
             if carry_size:
@@ -243,11 +170,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._flush_out()
         if position == end or self.is_closed:
             return
-        if self._stopped:
+        if self._is_stopped:
             if self.is_write_paused or self._has_too_many_responses():
                 self.group.telemetry.count(BOUND_REACHED, HIGH_WATER if self.is_write_paused else PENDING_RESPONSES)
             held = bytearray(view[position:end])
-            self._hold(held)
+            self._keep(held)
             if not self._must_wait(held):
                 self._resume_later()  # the reason went away meanwhile: nobody else would call
         else:
@@ -256,7 +183,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _handle_frames(self, view: memoryview, end: int) -> int:
         """Hands each whole frame to the dispatcher; gives the position of the first byte that was not handled."""
         dispatcher = self.group.dispatcher
-        self._stopped = dispatcher is None
+        self._is_stopped = dispatcher is None
         if dispatcher is None:
             return 0
         handle = dispatcher.handle
@@ -270,10 +197,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             frame_end = position + 4 + length
             if frame_end > end:
                 break
-            if (self._responses or self.is_write_paused or self._preparing or self._muted) and self._must_wait(
+            if (self._responses or self._holds or self.is_write_paused) and self._must_wait(
                 view[position : position + HEAD_SIZE]
             ):
-                self._stopped = True
+                self._is_stopped = True
                 break
             self.frames_received += 1
             answer = handle(self, view[position + 4 : frame_end])
@@ -334,7 +261,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             frame.release()
         elif frame.size < HELD_BYTES:
             self._frame = None
-            self._hold(frame.buffer[: frame.size])
+            self._keep(frame.buffer[: frame.size])
             frame.release()
         else:
             self._pause_reading()
@@ -345,13 +272,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         if frame is not None:
             frame.drop()
 
-    def _set_held(self, held: bytearray | None) -> None:
-        old, self._held = self._held, held
-        if held is not None:
-            self.group.request_memory.take(len(held))
-        if old is not None:
-            self.group.request_memory.give_back(len(old))
-
     # -- holding and resuming
 
     def _must_wait(self, frame: Buffer) -> bool:
@@ -360,21 +280,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if responses and not (responses[-1].may_produce_begin and frame[LENGTH_SIZE:HEAD_SIZE] == PRODUCE):
             return True
         return (
-            self.is_write_paused
-            or self._preparing > 0
-            or self._muted is not None
-            or self.group.dispatcher is None
-            or self._has_too_many_responses()
+            self.is_write_paused or self._holds != 0 or self.group.dispatcher is None or self._has_too_many_responses()
         )
 
-    def _has_too_many_responses(self) -> bool:
-        limits = self.group.limits
-        return (
-            len(self._responses) >= limits.max_pending_responses
-            or self._blocked_bytes >= limits.max_pending_response_bytes
-        )
-
-    def _hold(self, held: bytearray) -> None:
+    def _keep(self, held: bytearray) -> None:
         """Keeps what came and may not begin; reads on while there is room, so that the end of the client is seen."""
         self._set_held(held)
         memory = self.group.request_memory
@@ -384,44 +293,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._resume_reading()
 
-    def begin_prepare(self) -> None:
-        """No further request begins until `end_prepare`."""
-        self._preparing += 1
-
-    def end_prepare(self) -> None:
-        self._preparing -= 1
-        self._resume_later()
-
-    def mute(self, throttle_ms: int) -> None:
-        end_s = self.group.loop.time() + throttle_ms / 1_000
-        if self.is_closed or (self._muted is not None and self._muted.when() >= end_s):
-            return
-        if self._muted is not None:
-            self._muted.cancel()
-        self._muted = self.group.loop.call_at(end_s, self._unmute)
-
-    def _unmute(self) -> None:
-        self._muted = None
-        self._resume_later()
-
-    def _pause_reading(self) -> None:
-        if not self._is_paused and self._transport is not None and not self._transport.is_closing():
-            self._is_paused = True
-            self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if self._is_paused and not self.is_closed and self._transport is not None:
-            self._is_paused = False
-            self._transport.resume_reading()
-
-    def _resume_later(self) -> None:
-        if (self._held is not None or self._is_paused) and not self._resume_queued:
-            self._resume_queued = True
-            self.group.loop.call_soon(self._resume)
-
     def _resume(self) -> None:
         """Goes on where holding stopped: first with what is kept, then with the socket."""
-        self._resume_queued = False
+        self._is_resuming = False
         held = self._held
         if self.is_closed or (held is not None and self._must_wait(held)):
             return
@@ -434,118 +308,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         frame = self._frame
         if self._held is None and (frame is None or not frame.is_full):
             self._resume_reading()
-
-    # -- responses
-
-    def reserve(self, *, may_produce_begin: bool = False) -> PendingResponse:
-        response = PendingResponse(self, may_produce_begin=may_produce_begin)
-        self._responses.append(response)
-        return response
-
-    def let_produce_begin(self) -> None:
-        if self._responses:
-            self._responses[-1].may_produce_begin = True
-            self._resume_later()
-
-    def response_completed(self, response: PendingResponse) -> None:
-        """Sends `response` and those behind it that are complete, if it is the first that is owed."""
-        responses = self._responses
-        if responses[0] is not response:
-            self._blocked_bytes += response.size
-            if self._blocked_bytes > JOIN_BYTES:
-                self.count_unsent()
-            return
-        was_first = True
-        while responses and responses[0].is_complete:
-            ready = responses.popleft()
-            if not was_first:
-                self._blocked_bytes -= ready.size
-            was_first = False
-            answer = ready.answer
-            if answer is None:
-                continue
-            self._out_bytes += ready.size
-            if isinstance(answer, bytes):
-                self._out.append(answer)
-            else:
-                self._out += answer
-        if not self._is_in_event:
-            self._flush_out()
-        if self._held is not None or self._is_paused:
-            self._resume_later()
-
-    def _flush_out(self) -> None:
-        out, self._out = self._out, []
-        size, self._out_bytes = self._out_bytes, 0
-        transport = self._transport
-        if not out or transport is None or transport.is_closing():
-            return
-        if len(out) == 1:
-            transport.write(out[0])
-        elif size <= JOIN_BYTES:
-            transport.write(b"".join(out))
-        elif BUFFERS.issuperset(map(type, out)):
-            transport.writelines(out)
-        else:
-            self._stream(out)
-            return
-        if size > JOIN_BYTES or self._unsent_bytes:
-            self._note_written(transport, size)
-
-    def _note_written(self, transport: asyncio.Transport, size: int) -> None:
-        """After a large answer: what of it is not sent stays in memory, and as a whole, while a byte of it is unsent.
-        Where memory is short the peer gets no further answer before it took this one."""
-        self._written_bytes += size
-        self._largest_unsent_bytes = max(self._largest_unsent_bytes, size)
-        self.count_unsent()
-        if self._unsent_bytes and not self.is_write_paused and self.group.response_memory.is_short:
-            self.press()
-
-    def press(self) -> None:
-        if not self._is_pressed and self._transport is not None and not self._transport.is_closing():
-            self._is_pressed = True
-            self._transport.set_write_buffer_limits(high=0, low=0)
-
-    def _stream(self, parts: list[Buffer | LaterBytes]) -> None:
-        place = PendingResponse(self)
-        self._responses.appendleft(place)
-        self._is_streaming = True
-        self.begin_prepare()
-        StreamedAnswer(self, place, parts, self.group.loop, self.group.log).write_on()
-
-    def streamed(self, place: PendingResponse) -> None:
-        """The last piece is written: `place` makes room for what waits behind it."""
-        self._is_streaming = False
-        self.end_prepare()
-        place.complete(None)
-
-    def write_piece(self, piece: Buffer) -> None:
-        """Writes a part of an answer that is streamed."""
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
-            self.press()
-            transport.write(piece)
-            self._note_written(transport, len(piece))
-
-    def when_writable(self, resume: Callable[[], None]) -> None:
-        if self.is_write_paused:
-            self._wait_for_write.append(resume)
-        else:
-            resume()
-
-    def count_unsent(self) -> None:
-        """Tells the response memory how much this connection's answers hold."""
-        size = 0 if self._transport is None else self._transport.get_write_buffer_size()
-        if size == 0:
-            self._written_bytes = self._largest_unsent_bytes = 0
-        # the answer that is being sent is held whole; all before it are gone
-        held_bytes = max(size, min(size + self._largest_unsent_bytes, self._written_bytes))
-        self._set_unsent(held_bytes + self._blocked_bytes)
-
-    def _set_unsent(self, unsent_bytes: int) -> None:
-        if unsent_bytes != self._unsent_bytes:
-            self.group.response_memory.changed(self, unsent_bytes - self._unsent_bytes, is_unsent=unsent_bytes > 0)
-            self._unsent_bytes = unsent_bytes
 
     # -- ending
 
@@ -560,17 +322,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         )
         self.close()
 
-    def close(self) -> None:
-        self._flush_out()
-        self.is_closed = True
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        self.is_closed = True
-        if self._transport is not None:
-            self._transport.abort()
-
     def sweep(self, now_ms: int) -> None:
         """Once a second: ends what is idle, and what announced a frame and does not send it."""
         watch, frame = self._watch, self._frame
@@ -578,12 +329,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             if watch.silent_ms(now_ms) >= CLOSE_TIMEOUT_MS:
                 self.abort()
             return
-        is_owed = bool(self._responses) and not self._is_streaming  # what is streamed waits for the peer alone
+        is_owed = (
+            bool(self._responses) and not self._holds & Hold.STREAMING
+        )  # what is streamed waits for the peer alone
         verdict = watch.look(
             now_ms,
             self.received_bytes,
             self.frames_received,
-            is_at_work=is_owed or self._held is not None or self._muted is not None,
+            is_at_work=is_owed or self._held is not None or bool(self._holds & Hold.MUTED),
             is_incomplete=bool(self._carry) if frame is None else not frame.is_whole,
         )
         if verdict is Verdict.STUCK:

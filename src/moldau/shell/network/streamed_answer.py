@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from moldau.ports import LaterBytes
 from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.pending_response import PendingResponse
-from moldau.shell.network.reply import Reply
 from moldau.types import Buffer
 
 PIECE_BYTES = 64 << 10
 PIECES_PER_TURN = 8
 
 
-class Peer(Reply, Protocol):
+class Peer(Protocol):
     """Who takes the answer."""
+
+    client_address: str
+    is_closed: bool
+    is_write_paused: bool
+
+    def when_writable(self, resume: Callable[[], None]) -> None: ...
 
     def write_piece(self, piece: Buffer) -> None: ...
 

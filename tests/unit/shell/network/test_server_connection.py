@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import EARLY_BYTES, RECEIVE_BUFFER_BYTES
+from moldau.shell.network.flow_control import HELD_BYTES
 from moldau.shell.network.long_frame import FIRST_FRAME_BYTES
-from moldau.shell.network.server_connection import CARRY_BYTES, HELD_BYTES
+from moldau.shell.network.server_connection import CARRY_BYTES
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest

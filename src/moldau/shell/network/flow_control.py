@@ -1,0 +1,106 @@
+"""Why a connection begins no further request, and what becomes of the bytes that come meanwhile.
+
+They are held, up to HELD_BYTES, so that the end of the client is seen; then reading stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.event_log import EventLog
+
+HELD_BYTES = 64 << 10
+"""Received and not begun; beyond them the connection is read no further."""
+
+
+class Hold:
+    """What no request of a connection begins for: bits."""
+
+    NO_ROOM = 1
+    """There are as many connections as may be served."""
+    MUTED = 2
+    """The client has used up a quota."""
+    STREAMING = 4
+    """An answer is written while its records are read."""
+
+
+class Shared(Protocol):
+    """What the connections of a loop share."""
+
+    loop: asyncio.AbstractEventLoop
+    limits: ConnectionLimits
+    request_memory: RequestMemory
+    response_memory: ResponseMemory
+    log: EventLog
+
+
+class FlowControl(ABC):
+    """Of one connection: it goes on in `_resume`."""
+
+    __slots__ = ("_held", "_holds", "_is_paused", "_is_resuming", "_muted", "_transport", "group", "is_closed")
+
+    def __init__(self, group: Shared) -> None:
+        self.group = group
+        self._transport: asyncio.Transport | None = None
+        self.is_closed = False
+        self._holds = 0
+        self._muted: asyncio.TimerHandle | None = None
+        self._held: bytearray | None = None
+        self._is_paused = False
+        """The transport does not read."""
+        self._is_resuming = False
+        """`_resume` is called in the next turn of the loop."""
+
+    @abstractmethod
+    def _resume(self) -> None:
+        """Something that was waited for has happened."""
+
+    def hold(self, reason: int) -> None:
+        """No further request begins until `release` of the same reason, see Hold."""
+        self._holds |= reason
+
+    def release(self, reason: int) -> None:
+        self._holds &= ~reason
+        self._resume_later()
+
+    def mute(self, throttle_ms: int) -> None:
+        end_s = self.group.loop.time() + throttle_ms / 1_000
+        if self.is_closed or (self._muted is not None and self._muted.when() >= end_s):
+            return
+        self._end_mute()
+        self.hold(Hold.MUTED)
+        self._muted = self.group.loop.call_at(end_s, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self.release(Hold.MUTED)
+
+    def _end_mute(self) -> None:
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
+
+    def _pause_reading(self) -> None:
+        if not self._is_paused and self._transport is not None and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._is_paused and not self.is_closed and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def _resume_later(self) -> None:
+        if (self._held is not None or self._is_paused) and not self._is_resuming:
+            self._is_resuming = True
+            self.group.loop.call_soon(self._resume)
+
+    def _set_held(self, held: bytearray | None) -> None:
+        old, self._held = self._held, held
+        if held is not None:
+            self.group.request_memory.take(len(held))
+        if old is not None:
+            self.group.request_memory.give_back(len(old))
