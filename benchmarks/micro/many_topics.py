@@ -23,15 +23,9 @@ from typing import Any
 
 from moldau.client.blocking.connection import ClientConnection
 from moldau.shell.io.tcp import TCP
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from moldau.wire.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from moldau.wire.records.builder import build_batch
 
 TOPICS_IN_A_REQUEST = 500
@@ -108,7 +102,7 @@ def create(client: ClientConnection, topics: int, partitions: int) -> None:
             for number in range(first, min(first + TOPICS_IN_A_REQUEST, topics))
         )
         request = CreateTopicsRequest(topics=rows, timeout_ms=START_TIMEOUT_S * 1_000)
-        answer = client.request(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse, max_version=CREATE_VERSION)
+        answer = client.request(request, max_version=CREATE_VERSION)
         assert all(topic.error_code == 0 for topic in answer.topics), answer
 
 
@@ -123,7 +117,7 @@ def fill(client: ClientConnection, topics: int, partitions: int) -> None:
             for number in range(first, min(first + TOPICS_IN_A_REQUEST, topics))
         )
         request = ProduceRequest(acks=-1, timeout_ms=START_TIMEOUT_S * 1_000, topic_data=rows)
-        answer = client.request(ApiKey.PRODUCE, request, ProduceResponse, max_version=PRODUCE_VERSION)
+        answer = client.request(request, max_version=PRODUCE_VERSION)
         codes = [row.error_code for topic in answer.responses for row in topic.partition_responses]
         assert not any(codes), codes
 
@@ -133,7 +127,7 @@ def read_last(client: ClientConnection, topics: int, partitions: int) -> None:
     request = FetchRequest(
         max_wait_ms=0, max_bytes=1 << 20, topics=(FetchTopic(topic=name_of(topics - 1), partitions=(asked,)),)
     )
-    answer = client.request(ApiKey.FETCH, request, FetchResponse, max_version=FETCH_VERSION)
+    answer = client.request(request, max_version=FETCH_VERSION)
     found = answer.responses[0].partitions[0]
     assert found.error_code == 0, found
     assert found.records, found

@@ -5,6 +5,8 @@ The bound on names holds memory down when a foreign string (a client id, a topic
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 MAX_SERIES = 100_000
 
 BOUND_REACHED = "moldau.server:type=BoundReached"
@@ -14,11 +16,16 @@ BOUND_REACHED = "moldau.server:type=BoundReached"
 class Telemetry:
     """A node's counters, keyed by (name, label). Not thread-safe: used from the node's loop only."""
 
-    __slots__ = ("counters", "max_series")
+    __slots__ = ("counters", "held", "max_series")
 
     def __init__(self, max_series: int = MAX_SERIES) -> None:
         self.max_series = max_series
         self.counters: dict[tuple[str, str], int] = {}
+        self.held: dict[str, Callable[[], tuple[int, int]]] = {
+            "moldau_metric_series": lambda: (len(self.counters), self.max_series)
+        }
+        """What each bound counts and its limit, by the name of its setting with `_` for `.`: whoever keeps a bound
+        enters it here, and `/metrics` shows both."""
 
     def count(self, name: str, label: str = "", amount: int = 1) -> None:
         """Adds `amount`; a new series past the bound is counted under the label "(other)"."""
@@ -27,8 +34,8 @@ class Telemetry:
             key = (name, "(other)")
         self.counters[key] = self.counters.get(key, 0) + amount
 
-    def set(self, name: str, value: int, label: str = "") -> None:
-        self.counters[(name, label)] = value
+    def set(self, name: str, value: int) -> None:
+        self.counters[(name, "")] = value
 
     def labels_of(self, name: str) -> list[tuple[str, int]]:
         """The labels of one name, with their counts."""

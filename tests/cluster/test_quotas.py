@@ -7,10 +7,8 @@ from confluent_kafka import Producer, ThrottleEvent
 from moldau.client.blocking.connection import ClientConnection
 from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
     AlterQuotaEntity,
     AlterQuotaEntry,
     AlterQuotaOperation,
@@ -29,9 +27,7 @@ def test_a_producer_is_told_its_waits_and_keeps_about_its_rate() -> None:
             (AlterQuotaEntity("client-id", "limited"),), (AlterQuotaOperation("producer_byte_rate", float(LIMIT)),)
         )
         connection = ClientConnection(TCP, host, int(port))
-        answer = connection.request(
-            ApiKey.ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest((entry,)), AlterClientQuotasResponse
-        )
+        answer = connection.request(AlterClientQuotasRequest((entry,)))
         connection.close()
         assert [row.error_code for row in answer.entries] == [0]
         events: list[ThrottleEvent] = []

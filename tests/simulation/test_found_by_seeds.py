@@ -28,11 +28,9 @@ from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, Lis
 from moldau.wire.protocol.messages.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
     DescribeLogDirsRequest,
 )
-from moldau.wire.protocol.messages.produce import ProduceResponse
 
 
 def tell(story, seed=1, partitions=1):
@@ -58,7 +56,7 @@ async def produce(world, topic, acks, partitions=(0,)):
     client = await BrokerClient.open(world.network, "producer", world.port, producer.random)
     batches = {index: producer.make_batch(index, [Value(producer.name, 0, True)]) for index in partitions}
     request = producer.make_request(client, batches, acks)
-    answer = await client.request(ApiKey.PRODUCE, request, ProduceResponse)
+    answer = await client.request(request)
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
@@ -130,9 +128,7 @@ def while_it_moves(ask):
             answer = ask(asker, topic)
             await asyncio.sleep(0.2 * turn)
             wanted = AlterReplicaLogDir(directory_path(1 - turn % 2), (AlterReplicaLogDirTopic(topic.name, (0,)),))
-            await mover.request(
-                ApiKey.ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest((wanted,)), AlterReplicaLogDirsResponse
-            )
+            await mover.request(AlterReplicaLogDirsRequest((wanted,)))
             answers.append(await answer)
         await world.stop()
         return answers
@@ -142,7 +138,7 @@ def while_it_moves(ask):
 
 def test_a_partition_that_moves_while_the_log_directories_are_told_is_told_once():
     def ask(client, topic):
-        return client.send(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None))
+        return client.send(DescribeLogDirsRequest(topics=None))
 
     for answer in while_it_moves(ask):
         places = [one.log_dir for one in answer.results for found in one.topics if found.name == "flushed"]
@@ -154,9 +150,7 @@ def test_a_time_is_found_in_a_partition_that_moves_meanwhile(timestamp):
     def ask(client, topic):
         client.versions[ApiKey.LIST_OFFSETS] = 7
         searched = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-        return client.send(
-            ApiKey.LIST_OFFSETS, ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic.name, (searched,)),))
-        )
+        return client.send(ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic.name, (searched,)),)))
 
     for answer in while_it_moves(ask):
         found = answer.topics[0].partitions[0]
@@ -175,13 +169,13 @@ def test_a_deletion_is_not_acknowledged_by_a_directory_that_just_failed(seed):
         clients = [await BrokerClient.open(world.network, f"{n}", world.port, Random(n)) for n in range(10)]
         producer = PlainProducer(world, "last", topic)
         batch = producer.make_batch(0, [Value(producer.name, 0, True)])
-        clients[0].send(ApiKey.PRODUCE, producer.make_request(clients[0], {0: batch}, -1))
+        clients[0].send(producer.make_request(clients[0], {0: batch}, -1))
         answers = []
         for offset, client in enumerate(clients[1:], 1):
             await asyncio.sleep(0.15)
             item = DeleteRecordsPartition(partition_index=0, offset=offset)
             request = DeleteRecordsRequest((DeleteRecordsTopic(topic.name, (item,)),), timeout_ms=5_000)
-            answers.append(client.send(ApiKey.DELETE_RECORDS, request))
+            answers.append(client.send(request))
         results = [(await answer).topics[0].partitions[0] for answer in answers]
         deleted = max(result.low_watermark for result in results)
         world.kill("machine")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS
+from moldau.core.config.broker_settings import BROKER_SETTING_ROWS
 from moldau.core.config.setting import HONOURED
 from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
 from moldau.errors import ERROR_CODES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,11 @@ DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
 TIMEOUT_S = 10.0
 
 
-def add_cluster_arguments(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
+def add_cluster_arguments(
+    parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], *, json: bool = True
+) -> None:
+    """What every command that asks a cluster has; `run` is what the command does."""
+    parser.set_defaults(run=run)
     parser.add_argument(
         "--bootstrap-server",
         "-b",

@@ -134,9 +134,8 @@ def names_at(address: str, kind: str) -> list[str]:
     from moldau.client.protocol.metadata import parse_bootstrap_servers
     from moldau.errors import MoldauError
     from moldau.shell.io.tcp import TCP
-    from moldau.wire.protocol.api_keys import ApiKey
-    from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest, ListGroupsResponse
-    from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+    from moldau.wire.protocol.messages.groups_classic import ListGroupsRequest
+    from moldau.wire.protocol.messages.metadata import MetadataRequest
 
     try:
         host, port = parse_bootstrap_servers(address)[0]
@@ -144,9 +143,9 @@ def names_at(address: str, kind: str) -> list[str]:
             TCP, host, port, client_id=CLIENT_ID, connect_timeout_ms=ASK_TIMEOUT_MS, request_timeout_ms=ASK_TIMEOUT_MS
         ) as connection:
             if kind == "group":
-                groups = connection.request(ApiKey.LIST_GROUPS, ListGroupsRequest(), ListGroupsResponse)
+                groups = connection.request(ListGroupsRequest())
                 return [group.group_id for group in groups.groups]
-            metadata = connection.request(ApiKey.METADATA, MetadataRequest(topics=None), MetadataResponse)
+            metadata = connection.request(MetadataRequest(topics=None))
             return [topic.name for topic in metadata.topics if topic.name]
     except (MoldauError, ValueError):
         return []

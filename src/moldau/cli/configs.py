@@ -24,8 +24,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau configs list", "moldau configs list broker"),
     )
     listing.add_argument("kind", choices=_KINDS, nargs="?", help="without it, all kinds")
-    add_cluster_arguments(listing)
-    listing.set_defaults(run=list_resources)
+    add_cluster_arguments(listing, list_resources)
 
     describe = verbs.add_parser(
         "describe",
@@ -34,8 +33,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     _add_resource(describe)
     describe.add_argument("--all", "-a", action="store_true", help="also show settings that have their default")
-    add_cluster_arguments(describe)
-    describe.set_defaults(run=describe_configs)
+    add_cluster_arguments(describe, describe_configs)
 
     alter = verbs.add_parser(
         "alter",
@@ -56,8 +54,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     alter.add_argument(
         "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
     )
-    add_cluster_arguments(alter)
-    alter.set_defaults(run=alter_configs)
+    add_cluster_arguments(alter, alter_configs)
 
 
 def _add_resource(parser: argparse.ArgumentParser) -> None:

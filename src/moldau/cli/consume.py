@@ -65,8 +65,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--null", default="null", metavar="TEXT", help="printed for what is absent (default %(default)s)"
     )
-    add_cluster_arguments(parser)
-    parser.set_defaults(run=consume)
+    add_cluster_arguments(parser, consume)
 
 
 class Moment(msgspec.Struct, frozen=True):

@@ -20,8 +20,8 @@ from moldau.errors import MoldauError
 from moldau.products.features import features_not_served
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
-from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -143,7 +143,7 @@ class Diagnosis:
         return connection
 
     def _tells_versions(self, connection: ClientConnection) -> bool:
-        response = connection.request(ApiKey.API_VERSIONS, ApiVersionsRequest("moldau", "1"), ApiVersionsResponse)
+        response = connection.request(ApiVersionsRequest("moldau", "1"))
         ranges = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
         features = {feature.name: feature.max_version_level for feature in response.finalized_features}
         level = f", metadata.version {features['metadata.version']}" if "metadata.version" in features else ""
@@ -170,7 +170,7 @@ class Diagnosis:
 
     def _tells_metadata(self, connection: ClientConnection) -> tuple[MetadataResponseBroker, ...]:
         try:
-            answer = connection.request(ApiKey.METADATA, MetadataRequest(topics=()), MetadataResponse)
+            answer = connection.request(MetadataRequest(topics=()))
         except MoldauError as error:
             advice = "The listener may want authentication, or the broker is starting or in trouble: see its log."
             self._find("metadata", "failed", f"no answer to Metadata: {error}", advice)
@@ -211,7 +211,7 @@ class Diagnosis:
             with ClientConnection(
                 TCP, host, port, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
             ) as there:
-                answer = there.request(ApiKey.METADATA, MetadataRequest(topics=()), MetadataResponse)
+                answer = there.request(MetadataRequest(topics=()))
         except MoldauError as error:
             return f"no Kafka broker answers there ({error})"
         if answer.cluster_id != self._cluster_id:

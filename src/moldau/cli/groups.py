@@ -28,8 +28,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         metavar="STATE",
         help=f"only groups in this state ({', '.join(GROUP_STATES)}); may be repeated",
     )
-    add_cluster_arguments(listing)
-    listing.set_defaults(run=list_groups)
+    add_cluster_arguments(listing, list_groups)
 
     describe = verbs.add_parser(
         "describe",
@@ -38,8 +37,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     describe.add_argument("group")
     describe.add_argument("--members", action="store_true", help="show the members instead of the partitions")
-    add_cluster_arguments(describe)
-    describe.set_defaults(run=describe_group)
+    add_cluster_arguments(describe, describe_group)
 
     delete = verbs.add_parser(
         "delete",
@@ -48,8 +46,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     delete.add_argument("group", nargs="+")
     delete.add_argument("--regex", "-r", action="store_true", help="the groups are regular expressions")
-    add_cluster_arguments(delete)
-    delete.set_defaults(run=delete_groups)
+    add_cluster_arguments(delete, delete_groups)
 
 
 def _state(text: str) -> str:

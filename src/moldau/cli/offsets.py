@@ -34,8 +34,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     listing.add_argument(
         "--at", type=_when, default=LATEST, metavar="WHEN", help=f"latest (default), earliest, or a time: {TIMES}"
     )
-    add_cluster_arguments(listing)
-    listing.set_defaults(run=list_offsets)
+    add_cluster_arguments(listing, list_offsets)
 
     _add_reset(verbs)
 
@@ -46,8 +45,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     delete.add_argument("group")
     delete.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1]", help="may be repeated")
-    add_cluster_arguments(delete)
-    delete.set_defaults(run=delete_offsets)
+    add_cluster_arguments(delete, delete_offsets)
 
 
 def _add_reset(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -96,8 +94,7 @@ def _add_reset(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     )
     reset.add_argument("--execute", action="store_true", help="commit the new offsets")
     reset.add_argument("--export", action="store_true", help="print the new offsets as rows topic,partition,offset")
-    add_cluster_arguments(reset)
-    reset.set_defaults(run=reset_offsets)
+    add_cluster_arguments(reset, reset_offsets)
 
 
 def _when(text: str) -> str | int:

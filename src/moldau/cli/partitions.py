@@ -22,8 +22,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     add.add_argument(
         "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
     )
-    add_cluster_arguments(add)
-    add.set_defaults(run=add_partitions)
+    add_cluster_arguments(add, add_partitions)
 
     elect = verbs.add_parser(
         "elect",
@@ -32,16 +31,14 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     elect.add_argument("topic", nargs="*", default=[], metavar="TOPIC[:0,1]", help="without it, all partitions")
     elect.add_argument("--unclean", action="store_true", help="elect any living replica; records may be lost")
-    add_cluster_arguments(elect)
-    elect.set_defaults(run=elect_leaders)
+    add_cluster_arguments(elect, elect_leaders)
 
     moving = verbs.add_parser(
         "reassignments",
         help="list partitions whose replicas are being moved",
         examples=("moldau partitions reassignments",),
     )
-    add_cluster_arguments(moving)
-    moving.set_defaults(run=list_reassignments)
+    add_cluster_arguments(moving, list_reassignments)
 
     trim = verbs.add_parser(
         "trim",
@@ -50,8 +47,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     trim.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
     trim.add_argument("--before", type=int64, required=True, metavar="OFFSET", help="-1 deletes all records of now")
-    add_cluster_arguments(trim)
-    trim.set_defaults(run=trim_partitions)
+    add_cluster_arguments(trim, trim_partitions)
 
 
 def add_partitions(arguments: argparse.Namespace) -> int:

@@ -73,8 +73,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         default="all",
         help="which replicas acknowledge a record: all in sync, the leader, or none (default %(default)s)",
     )
-    add_cluster_arguments(parser, json=False)
-    parser.set_defaults(run=produce)
+    add_cluster_arguments(parser, produce, json=False)
 
 
 def produce(arguments: argparse.Namespace) -> int:

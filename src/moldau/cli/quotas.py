@@ -24,8 +24,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "describe", help="show limits", examples=("moldau quotas describe", "moldau quotas describe --client spark")
     )
     _add_entity(describe)
-    add_cluster_arguments(describe)
-    describe.set_defaults(run=describe_quotas)
+    add_cluster_arguments(describe, describe_quotas)
 
     alter = verbs.add_parser(
         "alter",
@@ -40,8 +39,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     _add_entity(alter)
     alter.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="may be repeated")
     alter.add_argument("--unset", action="append", default=[], metavar="NAME", help="may be repeated")
-    add_cluster_arguments(alter)
-    alter.set_defaults(run=alter_quotas)
+    add_cluster_arguments(alter, alter_quotas)
 
 
 def _add_entity(parser: argparse.ArgumentParser) -> None:

@@ -28,8 +28,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     listing.add_argument("pattern", nargs="?", help="a regular expression for whole names; without it, all topics")
     listing.add_argument("--internal", action="store_true", help="also list internal topics such as __consumer_offsets")
-    add_cluster_arguments(listing)
-    listing.set_defaults(run=list_topics)
+    add_cluster_arguments(listing, list_topics)
 
     describe = verbs.add_parser(
         "describe",
@@ -38,8 +37,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     describe.add_argument("topic", nargs="+")
     describe.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
-    add_cluster_arguments(describe)
-    describe.set_defaults(run=describe_topics)
+    add_cluster_arguments(describe, describe_topics)
 
     _add_alter(verbs)
 
@@ -50,8 +48,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     )
     delete.add_argument("topic", nargs="+")
     delete.add_argument("--regex", "-r", action="store_true", help="the topics are regular expressions")
-    add_cluster_arguments(delete)
-    delete.set_defaults(run=delete_topics)
+    add_cluster_arguments(delete, delete_topics)
 
 
 def _add_create(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -81,8 +78,7 @@ def _add_create(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     create.add_argument(
         "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
     )
-    add_cluster_arguments(create)
-    create.set_defaults(run=create_topics)
+    add_cluster_arguments(create, create_topics)
 
 
 def _add_alter(verbs: Subparsers[argparse.ArgumentParser]) -> None:
@@ -104,8 +100,7 @@ def _add_alter(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     alter.add_argument(
         "--dry-run", action="store_true", help="change nothing; only check whether the change would succeed"
     )
-    add_cluster_arguments(alter)
-    alter.set_defaults(run=alter_topics)
+    add_cluster_arguments(alter, alter_topics)
 
 
 def create_topics(arguments: argparse.Namespace) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
 from moldau.client.protocol.connection import ClientProtocol, PendingRequest
-from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.api_keys import ApiKey, api_key_of
 from moldau.wire.protocol.framing import LENGTH_SIZE
+from moldau.wire.protocol.schema import Request
 
 Response = TypeVar("Response", bound=msgspec.Struct)
 
@@ -49,37 +50,32 @@ class AsyncConnection(asyncio.Protocol):
         self.is_open = True
 
     def send(
-        self, api_key: ApiKey, message: msgspec.Struct, note: Callable[[msgspec.Struct], None] | None = None
-    ) -> asyncio.Future[msgspec.Struct]:
+        self, message: Request[Response], note: Callable[[Response], None] | None = None
+    ) -> asyncio.Future[Response]:
         """Sends at once; the future gives the answer, or raises what `lost` makes if the connection ends before.
 
         `note` gets the answer at the instant at which it arrives: what it promises counts from then on.
         """
-        self._write(api_key, message, is_answered=True)
-        waiting = _Waiting(asyncio.get_running_loop().create_future(), note)
-        self._waiting.append(waiting)
-        return waiting.answer
+        self._write(message, is_answered=True)
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(answer, note))
+        return answer
 
-    def send_unanswered(self, api_key: ApiKey, message: msgspec.Struct) -> None:
+    def send_unanswered(self, message: Request[Any]) -> None:
         """Sends what the broker does not answer (acks=0)."""
-        self._write(api_key, message, is_answered=False)
+        self._write(message, is_answered=False)
 
     async def request(
         self,
-        api_key: ApiKey,
-        message: msgspec.Struct,
-        response_type: type[Response],
+        message: Request[Response],
         *,
         note: Callable[[Response], None] | None = None,
         timeout_s: float | None = None,
     ) -> Response:
         """Sends and waits, as `send` and `answer_in_time`; `timeout_s` in place of the connection's."""
-        answer = self.send(api_key, message, cast("Callable[[msgspec.Struct], None] | None", note))
-        return cast(Response, await self.answer_in_time(answer, timeout_s))
+        return await self.answer_in_time(self.send(message, note), timeout_s)
 
-    async def answer_in_time(
-        self, answer: asyncio.Future[msgspec.Struct], timeout_s: float | None = None
-    ) -> msgspec.Struct:
+    async def answer_in_time(self, answer: asyncio.Future[Response], timeout_s: float | None = None) -> Response:
         """Waits for what `send` gave. A timeout closes the connection: what comes after it belongs to nobody."""
         allowed_s = self._request_timeout_s if timeout_s is None else timeout_s
         try:
@@ -94,10 +90,11 @@ class AsyncConnection(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.abort()
 
-    def _write(self, api_key: ApiKey, message: msgspec.Struct, *, is_answered: bool) -> None:
+    def _write(self, message: Request[Any], *, is_answered: bool) -> None:
         if not self.is_open:
             raise self._lost("not connected")
-        parts = self._protocol.request(api_key, message, self.version_of(api_key), is_answered=is_answered)
+        version = self.version_of(api_key_of(message))
+        parts = self._protocol.request(message, version, is_answered=is_answered)
         self._transport.write(b"".join(parts))
 
     # -- callbacks of the transport
@@ -132,5 +129,5 @@ class AsyncConnection(asyncio.Protocol):
 
 
 class _Waiting(msgspec.Struct, frozen=True):
-    answer: asyncio.Future[msgspec.Struct]
-    note: Callable[[msgspec.Struct], None] | None
+    answer: asyncio.Future[Any]
+    note: Callable[[Any], None] | None

@@ -316,7 +316,7 @@ class RangeReader:
             isolation_level=self._isolation_level,
             topics=tuple(topics),
         )
-        connection.send(ApiKey.FETCH, request, version)
+        connection.send(request, version)
         self._in_flight[leader_id] = _Fetch(names if version > _FETCH_BY_NAME else {}, list(partitions))
 
     def _connection(self, leader_id: int) -> ClientConnection:

@@ -317,7 +317,7 @@ class TopicWriter:
         by_name = ZERO_UUID in ids.values()
         version = connection.version_of(ApiKey.PRODUCE, max_version=_PRODUCE_BY_NAME if by_name else None)
         request = ProduceRequest(acks=ACKS_ALL, timeout_ms=self._request_timeout_ms, topic_data=topics)
-        connection.send(ApiKey.PRODUCE, request, version)
+        connection.send(request, version)
         requests.append(chosen)
 
     def _connection(self, leader_id: int) -> ClientConnection:

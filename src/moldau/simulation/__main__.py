@@ -70,9 +70,7 @@ def _summary(outcome: Outcome, options: argparse.Namespace) -> str:
             f"seed {outcome.seed}: ok, {outcome.boots} boots, {outcome.acknowledged} records known at the end, "
             f"{outcome.events} events in {outcome.virtual_s:.1f} virtual s, {outcome.elapsed_s:.2f} s, {outcome.digest}"
         )
-    story = () if options.verbose else outcome.story
-    told = outcome.seed, outcome.rule, outcome.detail, story, outcome.last_events
-    return "\n".join(broken_lines("moldau.simulation", *told))
+    return broken_lines("moldau.simulation", outcome, is_story_known=options.verbose)
 
 
 if __name__ == "__main__":

@@ -6,27 +6,22 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.simulation.checkers.group_ledger import GroupLedger
-from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.client_loop import ClientLoop, FiniteLoop
 from moldau.simulation.workloads.group_members import GROUP_ID_NOT_FOUND, fetch_offsets, find_coordinator
 from moldau.simulation.workloads.topic_admin import TopicAdmin
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
+from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest
 
 if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
 
 
-class OffsetAuditor(ClientLoop):
+class OffsetAuditor(FiniteLoop):
     """Reads the committed offsets of a group once."""
 
     def __init__(self, world: World, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
         super().__init__(world, name)
         self.topic = topic
         self.group = group
-        self.is_finished = False
-
-    def is_done(self) -> bool:
-        return self.is_finished
 
     async def step(self) -> None:
         client = await self.client()
@@ -52,9 +47,7 @@ class GroupDescriber(ClientLoop):
 
     async def step(self) -> None:
         client = await self.client()
-        answer = await client.request(
-            ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest((self.group,)), DescribeGroupsResponse
-        )
+        answer = await client.request(DescribeGroupsRequest((self.group,)))
         group = answer.groups[0]
         if group.error_code not in (0, GROUP_ID_NOT_FOUND):
             self.must_be_retriable(group.error_code, "DescribeGroups")
@@ -65,16 +58,12 @@ class GroupDescriber(ClientLoop):
         self.world.trace.note("described", self.described)
 
 
-class TopicAudit(ClientLoop):
+class TopicAudit(FiniteLoop):
     """Looks once more whether the admin's topics are what they should be."""
 
     def __init__(self, admin: TopicAdmin, name: str) -> None:
         super().__init__(admin.world, name)
         self.admin = admin
-        self.is_finished = False
-
-    def is_done(self) -> bool:
-        return self.is_finished
 
     async def step(self) -> None:
         client = await self.client()

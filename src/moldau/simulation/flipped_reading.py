@@ -23,8 +23,8 @@ from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES
 from moldau.simulation.violation import ViolationError
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from moldau.wire.protocol.messages.offsets import OffsetFetchRequest, OffsetFetchResponse
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.record import Record, read_records
 
@@ -238,7 +238,7 @@ class CopyReader:
         )
         for _ in range(TRIES):
             try:
-                response = await client.request(ApiKey.FETCH, request, FetchResponse)
+                response = await client.request(request)
             except UnansweredError as error:
                 raise ViolationError(RULE, f"Fetch of {batch.directory} {batch.base_offset}: {error}") from error
             answer = response.responses[0].partitions[0]
@@ -276,9 +276,7 @@ class CopyReader:
         """All committed offsets of `group`, or the error code that stays."""
         for _ in range(TRIES):
             try:
-                answer = await client.request(
-                    ApiKey.OFFSET_FETCH, OffsetFetchRequest(group_id=group, topics=None), OffsetFetchResponse
-                )
+                answer = await client.request(OffsetFetchRequest(group_id=group, topics=None))
             except UnansweredError as error:
                 raise ViolationError(RULE, f"OffsetFetch of {group}: {error}") from error
             if not answer.error_code:

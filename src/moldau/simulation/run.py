@@ -12,32 +12,23 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import msgspec
-
 from moldau.errors import InvariantError
 from moldau.simulation.kinds import kind_settings, settings_of
 from moldau.simulation.loop import StuckError, VirtualLoop
 from moldau.simulation.scenario import Scenario, run_until_failed
+from moldau.simulation.seeds import SeedOutcome
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
 
 DEFAULT_SECONDS = 9.0
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """How a seed went. `rule` is "" where nothing was broken."""
+class Outcome(SeedOutcome, frozen=True, kw_only=True):
+    """Of a seed of one broker."""
 
-    seed: int
-    digest: str
-    rule: str
-    detail: str
-    last_events: tuple[str, ...]
-    story: tuple[str, ...]
     events: int
     boots: int
-    acknowledged: int
     virtual_s: float
-    elapsed_s: float
 
 
 def run_seed(

@@ -39,13 +39,8 @@ from moldau.simulation.workloads.topic_admin import PassingReader, TopicAdmin
 from moldau.simulation.world import SimulatedTopic, World
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from moldau.wire.protocol.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 DRAIN_PATIENCE_S = 120.0
 AUDIT_PATIENCE_S = 120.0
@@ -163,7 +158,7 @@ class Scenario:
             (CreatableTopic(name, partitions, 1, (), tuple(CreatableTopicConfig(*row) for row in configs.items())),)
         )
         client = await BrokerClient.open(self.world.network, "setup", self.world.port, self.random)
-        answer = await client.request(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse)
+        answer = await client.request(request)
         if answer.topics[0].error_code:
             raise ViolationError("topics can be created", f"{name}: {answer.topics[0]}")
         topic_id = await self.topic_id(client, name, partitions)
@@ -183,7 +178,7 @@ class Scenario:
     async def topic_id(self, client: BrokerClient, name: str, partitions: int) -> Uuid:
         client.versions[ApiKey.METADATA] = max(10, client.versions[ApiKey.METADATA])
         request = MetadataRequest((MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
-        answer = await client.request(ApiKey.METADATA, request, MetadataResponse)
+        answer = await client.request(request)
         found = answer.topics[0]
         if found.error_code or len(found.partitions) != partitions or found.topic_id == ZERO_UUID:
             raise ViolationError("created topics exist", f"{name}: {found}")

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-Outcome = TypeVar("Outcome")
+import msgspec
+
+
+class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a seed went. `rule` is "" where nothing was broken."""
+
+    seed: int
+    digest: str
+    rule: str
+    detail: str
+    story: tuple[str, ...]
+    last_events: tuple[str, ...]
+    acknowledged: int
+    elapsed_s: float
+
+
+Outcome = TypeVar("Outcome", bound=SeedOutcome)
 
 LAST_EVENTS = 30
 """Of those before a broken rule, how many are told."""
@@ -38,12 +54,10 @@ def outcomes(
     yield from map(run_told, seeds)
 
 
-def broken_lines(
-    command: str, seed: int, rule: str, detail: str, story: Iterable[str], last_events: Sequence[str]
-) -> list[str]:
-    """`story`: nothing where it was told while it happened."""
-    lines = [f"seed {seed}: BROKEN {rule}", f"  {detail}"]
-    if told := [f"    {line}" for line in story]:
-        lines += ["  the story:", *told]
-    lines += ["  the last events:", *(f"    {line}" for line in last_events[-LAST_EVENTS:])]
-    return [*lines, f"  again: python -m {command} --seed {seed} --verbose"]
+def broken_lines(command: str, outcome: SeedOutcome, *, is_story_known: bool = False) -> str:
+    """`is_story_known`: it was told while it happened."""
+    lines = [f"seed {outcome.seed}: BROKEN {outcome.rule}", f"  {outcome.detail}"]
+    if outcome.story and not is_story_known:
+        lines += ["  the story:", *(f"    {line}" for line in outcome.story)]
+    lines += ["  the last events:", *(f"    {line}" for line in outcome.last_events[-LAST_EVENTS:])]
+    return "\n".join([*lines, f"  again: python -m {command} --seed {outcome.seed} --verbose"])

@@ -18,8 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.client.blocking.connection import ClientConnection
 from moldau.shell.io.tcp import TCP
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
 from tests.support.apache_kafka import apache_kafka, create_topics, produce, read_all
 
 pytestmark = [
@@ -47,9 +46,7 @@ def places(servers: str) -> dict[tuple[str, int], str]:
     """Where each partition of the tests lies, by the name of the directory."""
     host, _, port = servers.rpartition(":")
     with ClientConnection(TCP, host, int(port)) as connection:
-        answer = connection.request(
-            ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
-        )
+        answer = connection.request(DescribeLogDirsRequest(topics=None))
     return {
         (topic.name, partition.partition_index): Path(result.log_dir).name
         for result in answer.results

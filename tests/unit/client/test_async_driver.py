@@ -11,7 +11,7 @@ import pytest
 from moldau.client.async_driver import AsyncConnection
 from moldau.client.protocol.connection import ClientProtocol, PendingRequest
 from moldau.testing import Cluster
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.api_keys import API_VERSIONS
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.wire.protocol.messages.produce import ProduceRequest
@@ -50,15 +50,15 @@ def test_answers_come_in_the_order_of_the_requests_and_are_noted_when_they_arriv
         connection = await connect(broker)
         noted: list[str] = []
         # what the broker does not answer must not shift the answers of the others
-        connection.send_unanswered(ApiKey.PRODUCE, ProduceRequest(acks=0))
+        connection.send_unanswered(ProduceRequest(acks=0))
         request = MetadataRequest(topics=())
         sent = [
-            connection.send(ApiKey.METADATA, request, lambda _, name=name: noted.append(name))  # type: ignore[misc]
+            connection.send(request, lambda _, name=name: noted.append(name))  # type: ignore[misc]
             for name in "abc"
         ]
         for answer in sent:
             assert isinstance(await connection.answer_in_time(answer), MetadataResponse)
-        again = await connection.request(ApiKey.METADATA, request, MetadataResponse)
+        again = await connection.request(request)
         assert len(again.brokers) == 1
         connection.close()
         return noted
@@ -69,11 +69,11 @@ def test_answers_come_in_the_order_of_the_requests_and_are_noted_when_they_arriv
 def test_a_request_without_an_answer_fails_when_the_connection_is_closed(broker: Cluster) -> None:
     async def ask() -> None:
         connection = await connect(broker)
-        answer = connection.send(ApiKey.METADATA, MetadataRequest(topics=()))
+        answer = connection.send(MetadataRequest(topics=()))
         connection.close()
         with pytest.raises(LostError, match="connection lost"):
             await connection.answer_in_time(answer)
         with pytest.raises(LostError, match="not connected"):
-            connection.send(ApiKey.METADATA, MetadataRequest(topics=()))
+            connection.send(MetadataRequest(topics=()))
 
     asyncio.run(ask())

@@ -100,7 +100,7 @@ def test_an_old_broker_answers_the_versions_question_in_version_0(serve):
     with ClientConnection(TCP, "127.0.0.1", serve(old).port) as connection:
         assert connection.version_of(ApiKey.METADATA) == 5
         assert connection.version_of(ApiKey.METADATA, max_version=3) == 3
-        assert connection.request(ApiKey.METADATA, MetadataRequest(), MetadataResponse).cluster_id == "c"
+        assert connection.request(MetadataRequest()).cluster_id == "c"
         with pytest.raises(KafkaError, match="FETCH"):
             connection.version_of(ApiKey.FETCH)
 
@@ -108,7 +108,7 @@ def test_an_old_broker_answers_the_versions_question_in_version_0(serve):
 def test_requests_may_be_pipelined_and_are_answered_in_order(serve):
     with ClientConnection(TCP, "127.0.0.1", serve(ordinary).port) as connection:
         for _ in range(10):
-            connection.send(ApiKey.METADATA, MetadataRequest(), 9)
+            connection.send(MetadataRequest(), 9)
         assert connection.in_flight == 10
         names = [connection.receive_message(MetadataResponse).cluster_id for _ in range(10)]
         assert names == [f"answer-{correlation_id}" for correlation_id in range(1, 11)]
@@ -119,7 +119,7 @@ def test_a_buffer_of_the_callers_is_used_where_the_answer_fits(serve):
     with ClientConnection(TCP, "127.0.0.1", serve(ordinary).port) as connection:
         buffer = bytearray(10_000)
         for size, is_used in ((10_000, True), (8, False)):
-            connection.send(ApiKey.METADATA, MetadataRequest(), 9)
+            connection.send(MetadataRequest(), 9)
             view = connection.receive(buffer[:size] if size < 100 else buffer)
             assert (view.obj is buffer) == is_used
 
@@ -153,10 +153,10 @@ def test_what_is_no_answer_closes_the_connection(serve, answer, error, word):
 
     connection = ClientConnection(TCP, "127.0.0.1", serve(script).port, request_timeout_ms=150)
     with pytest.raises(error, match=word):
-        connection.request(ApiKey.METADATA, MetadataRequest(), MetadataResponse)
+        connection.request(MetadataRequest())
     assert not connection.is_open
     with pytest.raises(KafkaError, match="is closed"):
-        connection.send(ApiKey.METADATA, MetadataRequest(), 9)
+        connection.send(MetadataRequest(), 9)
 
 
 def test_who_accepts_and_says_nothing_is_waited_for_as_long_as_for_a_connection(serve):

@@ -73,7 +73,7 @@ def test_a_broker_that_refuses_version_0_too_is_refused():
 
 def test_answers_belong_to_requests_in_their_order():
     protocol = connected(METADATA=(0, 12))
-    ids = [asked(protocol.request(ApiKey.METADATA, MetadataRequest(), version))[2] for version in (8, 9)]
+    ids = [asked(protocol.request(MetadataRequest(), version))[2] for version in (8, 9)]
     assert len(protocol.pending) == 2
     assert bytes(answer(protocol, ids[0], 0, b"first")) == b"first"
     # from v9 on the header of the answer ends in tagged fields
@@ -83,7 +83,7 @@ def test_answers_belong_to_requests_in_their_order():
 
 def test_an_answer_to_another_request_is_refused():
     protocol = connected(METADATA=(0, 12))
-    first, second = (asked(protocol.request(ApiKey.METADATA, MetadataRequest(), 8))[2] for _ in range(2))
+    first, second = (asked(protocol.request(MetadataRequest(), 8))[2] for _ in range(2))
     with pytest.raises(ProtocolError, match=f"broker:9092 answered request {second}, but request {first} was next"):
         answer(protocol, second)
 
@@ -99,10 +99,10 @@ def test_the_length_of_an_answer_is_bounded_and_another_protocol_is_named():
 
 def test_a_request_without_an_answer_is_not_awaited():
     protocol = connected(METADATA=(0, 12))
-    unanswered = protocol.request(ApiKey.METADATA, MetadataRequest(), 9, is_answered=False)
+    unanswered = protocol.request(MetadataRequest(), 9, is_answered=False)
     with pytest.raises(ProtocolError, match="nobody asked for"):
         protocol.oldest()
-    answered = protocol.request(ApiKey.METADATA, MetadataRequest(), 9)
+    answered = protocol.request(MetadataRequest(), 9)
     assert asked(answered)[2] == asked(unanswered)[2] + 1
     assert protocol.oldest().correlation_id == asked(answered)[2]
 
@@ -110,6 +110,6 @@ def test_a_request_without_an_answer_is_not_awaited():
 def test_requests_in_flight_are_bounded():
     protocol = connected(METADATA=(0, 12))
     for _ in range(MAX_IN_FLIGHT):
-        protocol.request(ApiKey.METADATA, MetadataRequest(), 9)
+        protocol.request(MetadataRequest(), 9)
     with pytest.raises(InvariantError, match="in flight"):
-        protocol.request(ApiKey.METADATA, MetadataRequest(), 9)
+        protocol.request(MetadataRequest(), 9)

@@ -30,9 +30,7 @@ from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.producers import PlainProducer
 from moldau.simulation.world import SimulatedTopic, World
 from moldau.types import TopicPartition, Uuid
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
-from moldau.wire.protocol.messages.produce import ProduceResponse
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.record import read_records
 
@@ -145,7 +143,7 @@ def start_flipped(check, position, *, is_stopped=True):
         client = await BrokerClient.open(world.network, "producer", world.port, producer.random)
         for _ in range(3):
             request = producer.make_request(client, {0: batch(0)}, -1)
-            await client.request(ApiKey.PRODUCE, request, ProduceResponse)
+            await client.request(request)
         if is_stopped:
             await world.stop()
         else:

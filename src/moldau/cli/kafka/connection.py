@@ -29,12 +29,12 @@ def read_properties(path: str) -> dict[str, str]:
         raise ArgumentError(f"{path}: {error}") from error
 
 
-def split_properties(pairs: list[str], *, accept_without_value: bool = True) -> dict[str, str]:
+def split_properties(pairs: list[str]) -> dict[str, str]:
     """name -> value of `name=value` words; a name alone has an empty value."""
     found: dict[str, str] = {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name.strip() or not (equals or accept_without_value):
+        name, _, value = pair.partition("=")
+        if not name.strip():
             raise ArgumentError(f"Invalid command line properties: {pair}")
         found[name.strip()] = value.strip()
     return found

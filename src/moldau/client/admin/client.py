@@ -11,8 +11,8 @@ from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOU
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Dialer
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
+from moldau.wire.protocol.schema import Request
 
 RETRY_TIMEOUT_MS = 15_000
 """How long a coordinator or leader that is on its way is waited for."""
@@ -62,28 +62,18 @@ class ClusterAdmin:
     def __exit__(self, *_: object) -> None:
         self.client.close()
 
-    def ask(self, api_key: ApiKey, request: msgspec.Struct, response: type[ResponseType]) -> ResponseType:
+    def ask(self, request: Request[ResponseType]) -> ResponseType:
         """Asks any broker; it forwards to the controller what is the controller's."""
-        return self.client.any_connection().request(api_key, request, response)
+        return self.client.any_connection().request(request)
 
-    def ask_broker(
-        self, broker_id: int, api_key: ApiKey, request: msgspec.Struct, response: type[ResponseType]
-    ) -> ResponseType:
-        return self.connection_to(broker_id).request(api_key, request, response)
+    def ask_broker(self, broker_id: int, request: Request[ResponseType]) -> ResponseType:
+        return self.connection_to(broker_id).request(request)
 
-    def ask_coordinator(
-        self,
-        group_id: str,
-        api_key: ApiKey,
-        request: msgspec.Struct,
-        response: type[ResponseType],
-        *,
-        max_version: int | None = None,
-    ) -> ResponseType:
+    def ask_coordinator(self, group_id: str, request: Request[ResponseType]) -> ResponseType:
         """Asks the coordinator of a group, which is waited for while it is on its way; a broker at all is not."""
         self.client.any_connection()
         connection = self.client.retry(lambda: find_coordinator(self.client, group_id))
-        return connection.request(api_key, request, response, max_version=max_version)
+        return connection.request(request)
 
     def connection_to(self, broker_id: int) -> ClientConnection:
         if broker_id not in self.cluster().broker_ids():
@@ -92,7 +82,7 @@ class ClusterAdmin:
 
     def cluster(self) -> Cluster:
         """The brokers as one of them tells them; each can be asked after this."""
-        response = self.ask(ApiKey.METADATA, MetadataRequest(topics=()), MetadataResponse)
+        response = self.ask(MetadataRequest(topics=()))
         for broker in response.brokers:
             self.client.remember_address(broker.node_id, broker.host, broker.port)
         brokers = sorted(response.brokers, key=lambda broker: broker.node_id)

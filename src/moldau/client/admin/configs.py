@@ -7,18 +7,14 @@ from typing import Final
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
-    IncrementalAlterConfigsResponse,
     ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
 )
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -70,10 +66,7 @@ def _describe(
     )
     if not names:
         return {}
-    if broker_id is None:
-        response = admin.ask(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
-    else:
-        response = admin.ask_broker(broker_id, ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
+    response = admin.ask(request) if broker_id is None else admin.ask_broker(broker_id, request)
     found: dict[str, tuple[Setting, ...]] = {}
     for row in response.results:
         if row.error_code:
@@ -96,11 +89,9 @@ def alter_configs(
     )
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=validate_only)
     if resource_type in (BROKER, BROKER_LOGGER) and name:
-        response = admin.ask_broker(
-            int(name), ApiKey.INCREMENTAL_ALTER_CONFIGS, request, IncrementalAlterConfigsResponse
-        )
+        response = admin.ask_broker(int(name), request)
     else:
-        response = admin.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, IncrementalAlterConfigsResponse)
+        response = admin.ask(request)
     for row in response.responses:
         if row.error_code:
             raise error_of(row.error_code, row.error_message)
@@ -109,7 +100,7 @@ def alter_configs(
 def list_config_resources(admin: ClusterAdmin, resource_types: Sequence[int]) -> list[tuple[int, str]]:
     """(type, name) of what has settings of its own (KIP-1142)."""
     request = ListConfigResourcesRequest(resource_types=tuple(resource_types))
-    response = admin.ask(ApiKey.LIST_CONFIG_RESOURCES, request, ListConfigResourcesResponse)
+    response = admin.ask(request)
     if response.error_code:
         raise error_of(response.error_code)
     return [(row.resource_type, row.resource_name) for row in response.config_resources]

@@ -12,24 +12,18 @@ from moldau.client.blocking.offsets import commit_offsets, committed_offsets
 from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR, CommittedOffset, by_topic, coordinator_request
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.consumer_protocol import assigned_partitions
-from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
 from moldau.wire.protocol.messages.group_admin import (
     DeleteGroupsRequest,
-    DeleteGroupsResponse,
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
 )
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     DescribeGroupsRequest,
-    DescribeGroupsResponse,
     ListedGroup,
     ListGroupsRequest,
-    ListGroupsResponse,
 )
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -62,7 +56,7 @@ def list_groups(
     found: list[ListedGroup] = []
     for broker_id in admin.cluster().broker_ids():
         request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
-        response = admin.ask_broker(broker_id, ApiKey.LIST_GROUPS, request, ListGroupsResponse)
+        response = admin.ask_broker(broker_id, request)
         if response.error_code:
             raise error_of(response.error_code)
         found.extend(response.groups)
@@ -73,9 +67,7 @@ def list_groups(
 def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
     """Raises GROUP_ID_NOT_FOUND where there is none."""
     node_id, address = _coordinator(admin, group_id)
-    response = admin.ask_broker(
-        node_id, ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(groups=(group_id,)), DescribeGroupsResponse
-    )
+    response = admin.ask_broker(node_id, DescribeGroupsRequest(groups=(group_id,)))
     row = response.groups[0]
     if row.error_code:
         error = error_of(row.error_code, row.error_message)
@@ -90,17 +82,12 @@ def _describe_consumer_group(
     admin: ClusterAdmin, group_id: str, node_id: int, address: str, error: KafkaError
 ) -> GroupDescription:
     """A group whose assignment the broker makes (KIP-848) is no classic group. Raises `error` where it is not one."""
-    from moldau.wire.protocol.messages.consumer_groups import (
-        ConsumerGroupDescribeRequest,
-        ConsumerGroupDescribeResponse,
-    )
+    from moldau.wire.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest
 
     try:
         response = admin.ask_broker(
             node_id,
-            ApiKey.CONSUMER_GROUP_DESCRIBE,
             ConsumerGroupDescribeRequest(group_ids=(group_id,)),
-            ConsumerGroupDescribeResponse,
         )
     except KafkaError:
         raise error from None
@@ -130,9 +117,7 @@ def _coordinator(admin: ClusterAdmin, group_id: str) -> tuple[int, str]:
     def find() -> tuple[int, str]:
         connection = admin.client.any_connection()
         request = coordinator_request(group_id)
-        response = connection.request(
-            ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse, max_version=FIND_ONE_COORDINATOR
-        )
+        response = connection.request(request, max_version=FIND_ONE_COORDINATOR)
         if response.error_code:
             raise error_of(response.error_code, response.error_message)
         return response.node_id, f"{response.host}:{response.port}"
@@ -169,7 +154,7 @@ def commit(admin: ClusterAdmin, group_id: str, offsets: Mapping[TopicPartition, 
 def delete_group(admin: ClusterAdmin, group_id: str) -> None:
     """Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, ..."""
     request = DeleteGroupsRequest(groups_names=(group_id,))
-    response = admin.ask_coordinator(group_id, ApiKey.DELETE_GROUPS, request, DeleteGroupsResponse)
+    response = admin.ask_coordinator(group_id, request)
     for row in response.results:
         if row.error_code:
             raise error_of(row.error_code)
@@ -187,7 +172,7 @@ def delete_offsets(
         for topic, rows in by_topic(listed).items()
     )
     request = OffsetDeleteRequest(group_id=group_id, topics=topics)
-    response = admin.ask_coordinator(group_id, ApiKey.OFFSET_DELETE, request, OffsetDeleteResponse)
+    response = admin.ask_coordinator(group_id, request)
     if response.error_code:
         error = error_of(response.error_code)
         return error, dict.fromkeys(listed, error)

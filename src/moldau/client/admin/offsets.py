@@ -23,8 +23,6 @@ from moldau.client.protocol.offsets import (
 )
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.list_offsets import ListOffsetsResponse
 
 
 def starts(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -63,7 +61,7 @@ def _known_at(admin: ClusterAdmin, led: Mapping[int, Mapping[TopicPartition, int
         request = list_offsets_request(dict.fromkeys(epochs, timestamp_ms), epochs, READ_UNCOMMITTED)
         try:
             connection = admin.client.connection_to(leader_id)
-            take_offsets(connection.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse), found)
+            take_offsets(connection.request(request), found)
         except KafkaError:
             continue
     return found

@@ -11,7 +11,6 @@ from moldau.client.admin.error_texts import error_of
 from moldau.client.protocol.offsets import by_topic
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
-from moldau.wire.protocol.api_keys import ApiKey
 
 PREFERRED, UNCLEAN = 0, 1
 """Kinds of elections."""
@@ -24,7 +23,6 @@ def delete_records(
     from moldau.wire.protocol.messages.delete_records import (
         DeleteRecordsPartition,
         DeleteRecordsRequest,
-        DeleteRecordsResponse,
         DeleteRecordsTopic,
     )
 
@@ -48,7 +46,7 @@ def delete_records(
             ),
             timeout_ms=admin.request_timeout_ms,
         )
-        response = admin.ask_broker(leader_id, ApiKey.DELETE_RECORDS, request, DeleteRecordsResponse)
+        response = admin.ask_broker(leader_id, request)
         for topic_row in response.topics:
             for row in topic_row.partitions:
                 partition = TopicPartition(topic_row.name, row.partition_index)
@@ -77,11 +75,7 @@ def describe_log_dirs(
     admin: ClusterAdmin, broker_id: int, partitions: Iterable[TopicPartition] | None = None
 ) -> list[LogDirectory]:
     """The log directories of one broker, each with the replicas of these partitions (None: of all)."""
-    from moldau.wire.protocol.messages.log_dirs import (
-        DescribableLogDirTopic,
-        DescribeLogDirsRequest,
-        DescribeLogDirsResponse,
-    )
+    from moldau.wire.protocol.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
     topics = None
     if partitions is not None:
@@ -90,7 +84,7 @@ def describe_log_dirs(
             for topic, rows in by_topic(partitions).items()
         )
     request = DescribeLogDirsRequest(topics=topics)
-    response = admin.ask_broker(broker_id, ApiKey.DESCRIBE_LOG_DIRS, request, DescribeLogDirsResponse)
+    response = admin.ask_broker(broker_id, request)
     if response.error_code:
         raise error_of(response.error_code)
     return [
@@ -118,11 +112,7 @@ def elect_leaders(
     admin: ClusterAdmin, partitions: Iterable[TopicPartition] | None, kind: int = PREFERRED
 ) -> dict[TopicPartition, KafkaError | None]:
     """Has the preferred (or with UNCLEAN any living) replica lead. None: all, and only changed ones answer."""
-    from moldau.wire.protocol.messages.partitions import (
-        ElectionTopicPartitions,
-        ElectLeadersRequest,
-        ElectLeadersResponse,
-    )
+    from moldau.wire.protocol.messages.partitions import ElectionTopicPartitions, ElectLeadersRequest
 
     topics = None
     if partitions is not None:
@@ -131,7 +121,7 @@ def elect_leaders(
             for topic, rows in by_topic(partitions).items()
         )
     request = ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=admin.request_timeout_ms)
-    response = admin.ask(ApiKey.ELECT_LEADERS, request, ElectLeadersResponse)
+    response = admin.ask(request)
     if response.error_code:
         raise error_of(response.error_code)
     return {
@@ -147,13 +137,10 @@ def list_reassignments(
     admin: ClusterAdmin,
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
     """Partitions that are being moved: replicas, those that are added, those that are removed."""
-    from moldau.wire.protocol.messages.partitions import (
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsResponse,
-    )
+    from moldau.wire.protocol.messages.partitions import ListPartitionReassignmentsRequest
 
     request = ListPartitionReassignmentsRequest(topics=None)
-    response = admin.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request, ListPartitionReassignmentsResponse)
+    response = admin.ask(request)
     if response.error_code:
         raise error_of(response.error_code, response.error_message)
     return {

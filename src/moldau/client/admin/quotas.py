@@ -8,15 +8,12 @@ import msgspec
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
     AlterQuotaEntity,
     AlterQuotaEntry,
     AlterQuotaOperation,
     DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
     QuotaFilterComponent,
 )
 
@@ -50,7 +47,7 @@ def describe_quotas(admin: ClusterAdmin, parts: Sequence[Part], *, strict: bool 
         for part in parts
     )
     request = DescribeClientQuotasRequest(components=components, strict=strict)
-    response = admin.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, request, DescribeClientQuotasResponse)
+    response = admin.ask(request)
     if response.error_code:
         raise error_of(response.error_code, response.error_message)
     return [
@@ -72,9 +69,7 @@ def alter_quotas(
         entity=tuple(AlterQuotaEntity(entity_type=kind, entity_name=name) for kind, name in entity.items()),
         ops=tuple(operations),
     )
-    response = admin.ask(
-        ApiKey.ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest(entries=(entry,)), AlterClientQuotasResponse
-    )
+    response = admin.ask(AlterClientQuotasRequest(entries=(entry,)))
     for row in response.entries:
         if row.error_code:
             raise error_of(row.error_code, row.error_message)

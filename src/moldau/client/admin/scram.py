@@ -12,13 +12,10 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Random
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.scram import (
     AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
     UserName,
@@ -59,7 +56,7 @@ def alter_credentials(
         deletions=tuple(ScramCredentialDeletion(user, MECHANISMS[mechanism]) for mechanism in to_delete),
         upsertions=tuple(_upsertion(user, credential, random.random_bytes(_SALT_BYTES)) for credential in to_set),
     )
-    response = admin.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request, AlterUserScramCredentialsResponse)
+    response = admin.ask(request)
     for result in response.results:
         if result.error_code:
             raise error_of(result.error_code, result.error_message)
@@ -79,7 +76,7 @@ def salted_password(credential: Credential, salt: bytes) -> bytes:
 def describe_credentials(admin: ClusterAdmin, names: Sequence[str]) -> list[User]:
     """These users, or all if there are no names; a user without credentials is left out, as Kafka's client does."""
     request = DescribeUserScramCredentialsRequest(users=tuple(UserName(name) for name in names))
-    response = admin.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, request, DescribeUserScramCredentialsResponse)
+    response = admin.ask(request)
     if response.error_code:
         raise error_of(response.error_code, response.error_message)
     return [

@@ -11,20 +11,13 @@ from moldau.client.admin.error_texts import error_of
 from moldau.errors import KafkaError
 from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from moldau.wire.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    CreateTopicsResponse,
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     DeleteTopicState,
 )
 
@@ -61,7 +54,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
 
 def list_topics(admin: ClusterAdmin) -> dict[str, TopicDescription]:
     """All topics by name, sorted."""
-    response = admin.ask(ApiKey.METADATA, MetadataRequest(topics=None), MetadataResponse)
+    response = admin.ask(MetadataRequest(topics=None))
     rows = sorted(response.topics, key=lambda row: row.name or "")
     return {row.name or "": _described(row) for row in rows if not row.error_code or row.partitions}
 
@@ -91,7 +84,7 @@ def describe_topics(
     request = MetadataRequest(
         topics=tuple(MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
     )
-    response = admin.ask(ApiKey.METADATA, request, MetadataResponse)
+    response = admin.ask(request)
     for row in response.topics:
         if row.error_code and not row.partitions:
             raise error_of(row.error_code)
@@ -102,7 +95,6 @@ def _describe_in_pages(admin: ClusterAdmin, names: Sequence[str], page_size: int
     from moldau.wire.protocol.messages.partitions import (
         DescribeTopicPartitionsCursor,
         DescribeTopicPartitionsRequest,
-        DescribeTopicPartitionsResponse,
         DescribeTopicPartitionsTopicRequest,
     )
 
@@ -111,7 +103,7 @@ def _describe_in_pages(admin: ClusterAdmin, names: Sequence[str], page_size: int
     cursor: DescribeTopicPartitionsCursor | None = None
     while True:
         request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=page_size, cursor=cursor)
-        response = admin.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, request, DescribeTopicPartitionsResponse)
+        response = admin.ask(request)
         for row in response.topics:
             if row.error_code:
                 raise error_of(row.error_code)
@@ -157,7 +149,7 @@ def create_topic(
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()),
     )
     request = CreateTopicsRequest(topics=(topic,), timeout_ms=admin.request_timeout_ms, validate_only=validate_only)
-    for row in admin.ask(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse).topics:
+    for row in admin.ask(request).topics:
         if row.error_code:
             raise error_of(row.error_code, row.error_message)
 
@@ -169,7 +161,6 @@ def create_partitions(
     from moldau.wire.protocol.messages.partitions import (
         CreatePartitionsAssignment,
         CreatePartitionsRequest,
-        CreatePartitionsResponse,
         CreatePartitionsTopic,
     )
 
@@ -179,7 +170,7 @@ def create_partitions(
         timeout_ms=admin.request_timeout_ms,
         validate_only=validate_only,
     )
-    for row in admin.ask(ApiKey.CREATE_PARTITIONS, request, CreatePartitionsResponse).results:
+    for row in admin.ask(request).results:
         if row.error_code:
             raise error_of(row.error_code, row.error_message)
 
@@ -191,6 +182,6 @@ def delete_topic(admin: ClusterAdmin, name: str) -> None:
         request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=admin.request_timeout_ms)
     else:
         request = DeleteTopicsRequest(topic_names=(name,), timeout_ms=admin.request_timeout_ms)
-    for row in connection.request(ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse).responses:
+    for row in connection.request(request).responses:
         if row.error_code:
             raise error_of(row.error_code, row.error_message)

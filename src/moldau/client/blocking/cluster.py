@@ -12,23 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, ClientConnection
-from moldau.client.protocol.metadata import (
-    ClusterMetadata,
-    PartitionLeader,
-    TopicMetadata,
-    parse_bootstrap_servers,
-)
-from moldau.client.protocol.retries import (
-    FIRST_CONTACT_TIMEOUT_MS,
-    RETRY_TIMEOUT_MS,
-    RetrySchedule,
-    UnknownHostError,
-)
+from moldau.client.protocol.metadata import ClusterMetadata, PartitionLeader, TopicMetadata, parse_bootstrap_servers
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS, RetrySchedule, UnknownHostError
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Dialer
 from moldau.types import TopicPartition
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.metadata import MetadataResponse
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 
@@ -138,7 +126,7 @@ class ClusterClient:
         them, and the next call finds them); other errors of a topic are raised.
         """
         request = self._metadata.request(topics, allow_auto_create=allow_auto_create)
-        response = self.any_connection().request(ApiKey.METADATA, request, MetadataResponse)
+        response = self.any_connection().request(request)
         if response.error_code:
             raise kafka_error(response.error_code)
         for broker in response.brokers:

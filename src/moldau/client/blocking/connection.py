@@ -10,16 +10,17 @@ retriable) and leaves the connection closed: what was in flight is unknown to th
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from moldau.client.protocol.connection import SOFTWARE_NAME, ClientProtocol
 from moldau.errors import KafkaError, ProtocolError, invariant, kafka_error
 from moldau.ports import Dialer, Stream
-from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.framing import LENGTH_SIZE
+from moldau.wire.protocol.schema import Request
 
 CONNECT_TIMEOUT_MS = 10_000
 REQUEST_TIMEOUT_MS = 30_000
@@ -95,19 +96,17 @@ class ClientConnection:
         """As ClientProtocol.version_of."""
         return self._protocol.version_of(api_key, max_version=max_version)
 
-    def request(
-        self, api_key: ApiKey, message: msgspec.Struct, response: type[ResponseType], *, max_version: int | None = None
-    ) -> ResponseType:
+    def request(self, message: Request[ResponseType], *, max_version: int | None = None) -> ResponseType:
         """Sends one request and waits for its answer; nothing else may be in flight."""
         invariant(not self.in_flight, "request() while others are in flight")
-        version = self.version_of(api_key, max_version=max_version)
-        self.send(api_key, message, version)
-        return self.receive_message(response)
+        api_key = api_key_of(message)
+        self.send(message, self.version_of(api_key, max_version=max_version))
+        return self.receive_message(cast("type[ResponseType]", API_VERSIONS[api_key].response))
 
-    def send(self, api_key: ApiKey, message: msgspec.Struct, version: int) -> None:
+    def send(self, message: Request[Any], version: int) -> None:
         """Writes one request; its answer comes from `receive`, in turn. Blocks while the socket is full."""
         self._connected()
-        self._write(self._protocol.request(api_key, message, version))
+        self._write(self._protocol.request(message, version))
 
     def receive_message(self, response: type[ResponseType], buffer: bytearray | None = None) -> ResponseType:
         """The answer to the oldest request in flight, decoded; record batches in it are views (see `receive`)."""

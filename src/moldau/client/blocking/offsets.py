@@ -26,11 +26,8 @@ from moldau.client.protocol.offsets import (
 )
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import TopicPartition
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.coordinators import FindCoordinatorResponse
-from moldau.wire.protocol.messages.list_offsets import ListOffsetsResponse
-from moldau.wire.protocol.messages.offsets import OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
-from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 
 
 def list_offsets(
@@ -67,7 +64,7 @@ def _list_offsets_once(
     for leader_id, partitions in client.group_by_leader(timestamps).items():
         epochs = {partition: client.leader_of(partition).leader_epoch for partition in partitions}
         request = list_offsets_request(timestamps, epochs, isolation_level)
-        response = client.connection_to(leader_id).request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+        response = client.connection_to(leader_id).request(request)
         error = take_offsets(response, found)
         first_error = first_error or error
     if first_error is not None:
@@ -80,9 +77,7 @@ def _list_offsets_once(
 def find_coordinator(client: ClusterClient, group_id: str) -> ClientConnection:
     """A connection to the group's coordinator. Raises retriable errors at once: for use inside `client.retry`."""
     response = client.any_connection().request(
-        ApiKey.FIND_COORDINATOR,
         coordinator_request(group_id),
-        FindCoordinatorResponse,
         max_version=FIND_ONE_COORDINATOR,
     )
     check_coordinator(response, group_id)
@@ -98,9 +93,7 @@ def commit_offsets(client: ClusterClient, group_id: str, offsets: Mapping[TopicP
     request = commit_request(group_id, offsets)
 
     def commit() -> None:
-        response = find_coordinator(client, group_id).request(
-            ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse, max_version=OFFSET_COMMIT_BY_NAME
-        )
+        response = find_coordinator(client, group_id).request(request, max_version=OFFSET_COMMIT_BY_NAME)
         check_commit(response, group_id)
 
     if offsets:
@@ -112,9 +105,7 @@ def committed_offsets(client: ClusterClient, group_id: str) -> dict[TopicPartiti
     request = OffsetFetchRequest(group_id=group_id, topics=None)
 
     def fetch() -> dict[TopicPartition, CommittedOffset]:
-        response = find_coordinator(client, group_id).request(
-            ApiKey.OFFSET_FETCH, request, OffsetFetchResponse, max_version=OFFSET_FETCH_ONE_GROUP
-        )
+        response = find_coordinator(client, group_id).request(request, max_version=OFFSET_FETCH_ONE_GROUP)
         return take_committed(response, group_id)
 
     return client.retry(fetch)
@@ -128,7 +119,7 @@ def init_producer_id(client: ClusterClient) -> tuple[int, int]:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
 
     def init() -> tuple[int, int]:
-        response = client.any_connection().request(ApiKey.INIT_PRODUCER_ID, request, InitProducerIdResponse)
+        response = client.any_connection().request(request)
         if response.error_code:
             raise kafka_error(response.error_code, "a producer id")
         return response.producer_id, response.producer_epoch

@@ -10,16 +10,18 @@ An error of the protocol is final: half an answer is read, so nothing that follo
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import msgspec
 
 from moldau.errors import ERROR_CODES, ProtocolError, invariant, kafka_error
 from moldau.types import Buffer
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_into
 from moldau.wire.protocol.framing import decode_frame_length, frame_length
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.wire.protocol.schema import Request
 
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 """A fetch of one batch may pass its own limits (the first batch comes whole), so this is far above them."""
@@ -55,7 +57,7 @@ class ClientProtocol:
     def versions_request(self) -> list[bytes]:
         """The first request of a connection."""
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")
-        return self.request(ApiKey.API_VERSIONS, request, self._asked_versions_in)
+        return self.request(request, self._asked_versions_in)
 
     def take_versions(self, body: Buffer) -> list[bytes] | None:
         """Notes the broker's versions, or gives the request that an older broker understands.
@@ -65,7 +67,7 @@ class ClientProtocol:
         if self._asked_versions_in and len(body) >= 2 and int.from_bytes(body[:2], "big") == _UNSUPPORTED_VERSION:
             # KIP-511: a broker that does not know this version answers in v0
             self._asked_versions_in = 0
-            return self.request(ApiKey.API_VERSIONS, ApiVersionsRequest(), 0)
+            return self.request(ApiVersionsRequest(), 0)
         response, _ = decode_message(ApiVersionsResponse, self._asked_versions_in, body)
         if response.error_code:
             raise kafka_error(response.error_code, f"{self.peer} refused ApiVersions")
@@ -90,12 +92,10 @@ class ClientProtocol:
 
     # --- requests and answers ---
 
-    def request(
-        self, api_key: ApiKey, message: msgspec.Struct, version: int, *, is_answered: bool = True
-    ) -> list[bytes]:
+    def request(self, message: Request[Any], version: int, *, is_answered: bool = True) -> list[bytes]:
         """The parts of the frame to write; from now on its answer is awaited (a Produce with acks=0 has none)."""
         invariant(len(self.pending) < MAX_IN_FLIGHT, f"more than {MAX_IN_FLIGHT} requests in flight")
-        correlation_id = self._next_correlation_id
+        api_key, correlation_id = api_key_of(message), self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & _MAX_CORRELATION_ID
         parts = [encode_request_header(RequestHeader(api_key, version, correlation_id, self._client_id))]
         encode_into(message, version, parts)

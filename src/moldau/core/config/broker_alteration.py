@@ -29,8 +29,6 @@ from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
 from moldau.core.config.topic_settings import validate_inherited_settings
 from moldau.errors import KafkaError, kafka_error
 
-NO_SETTINGS: Mapping[str, str] = {}
-
 CHANGED_BY_A_RESTART = ("listeners", "listener.security.protocol.map")
 """Honoured at the start only: a running node keeps its sockets."""
 REPLICATION_RATES = (

@@ -5,14 +5,14 @@
 and told by `notices()`, as is every setting that has no effect here.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+# without `from __future__ import annotations`: rows are read from annotations, which would be texts
+from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS
+from moldau.core.config.broker_setting_rows import OTHER_SETTING_ROWS
 from moldau.core.config.listeners import (
     Endpoint,
     check_advertised,
@@ -22,9 +22,12 @@ from moldau.core.config.listeners import (
     parse_protocol_map,
 )
 from moldau.core.config.setting import (
+    CLUSTER_WIDE,
     HONOURED,
     IGNORED,
     NOT_SERVED,
+    PER_BROKER,
+    READ_ONLY,
     REFUSED,
     SettingRow,
     SettingValue,
@@ -34,10 +37,20 @@ from moldau.core.config.setting import (
 )
 from moldau.core.quotas.connections import parse_overrides
 
-ROWS_BY_NAME: dict[str, SettingRow] = {row[0]: row for row in BROKER_SETTING_ROWS}
-
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
+
+
+class Row(NamedTuple):
+    """What makes a field of `BrokerSettings` a setting; the cells are those of broker_setting_rows.py."""
+
+    kind: str
+    default: str | None
+    valid: str
+    scope: str
+    note: str = ""
+    held: str = ""
+    """What is counted where the setting is a bound of what is held at once: the meaning of the metric."""
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,116 +61,164 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     texts: dict[str, str]
     """What was set, as it was written; never changed."""
-    listeners: tuple[Endpoint, ...]
-    """The listeners for clients; those named by `controller.listener.names` are left out: they need no socket here."""
-    advertised_listeners: tuple[Endpoint, ...]
-    """What clients are told to call; empty if nothing was set."""
 
-    broker_id: int
-    broker_rack: str | None
-    connections_max_idle_ms: int
-    fetch_max_bytes: int
-    max_incremental_fetch_session_cache_slots: int
-    max_connection_creation_rate: int
-    max_connections: int
-    max_connections_per_ip: int
-    max_connections_per_ip_overrides: str
-    max_request_partition_size_limit: int
-    queued_max_request_bytes: int
-    socket_listen_backlog_size: int
-    socket_request_max_bytes: int
-    controller_listener_names: tuple[str, ...]
-    metadata_log_max_record_bytes_between_snapshots: int
-    metadata_log_max_snapshot_interval_ms: int
-    metadata_log_segment_bytes: int
-    metadata_log_segment_ms: int
-    metadata_max_retention_bytes: int
-    metadata_max_retention_ms: int
-    node_id: int
-    process_roles: tuple[str, ...]
-    auto_create_topics_enable: bool
-    compression_gzip_level: int
-    compression_lz4_level: int
-    compression_type: str
-    compression_zstd_level: int
-    cordoned_log_dirs: tuple[str, ...]
-    delete_topic_enable: bool
-    log_cleaner_backoff_ms: int
-    log_cleaner_dedupe_buffer_size: int
-    log_cleaner_delete_retention_ms: int
-    log_cleaner_enable: bool
-    log_cleaner_io_buffer_size: int
-    log_cleaner_io_max_bytes_per_second: float
-    log_cleaner_max_compaction_lag_ms: int
-    log_cleaner_min_cleanable_ratio: float
-    log_cleaner_min_compaction_lag_ms: int
-    log_cleanup_policy: tuple[str, ...]
-    log_dir: tuple[str, ...] | None
-    log_dirs: tuple[str, ...] | None
-    log_flush_interval_messages: int
-    log_flush_interval_ms: int | None
-    log_flush_offset_checkpoint_interval_ms: int
-    log_flush_scheduler_interval_ms: int
-    log_flush_start_offset_checkpoint_interval_ms: int
-    log_index_interval_bytes: int
-    log_index_size_max_bytes: int
-    log_initial_task_delay_ms: int
-    log_message_timestamp_after_max_ms: int
-    log_message_timestamp_before_max_ms: int
-    log_message_timestamp_type: str
-    log_retention_bytes: int
-    log_retention_check_interval_ms: int
-    log_retention_hours: int
-    log_retention_minutes: int | None
-    log_retention_ms: int | None
-    log_roll_hours: int
-    log_roll_jitter_hours: int
-    log_roll_jitter_ms: int | None
-    log_roll_ms: int | None
-    log_segment_bytes: int
-    log_segment_delete_delay_ms: int
-    message_max_bytes: int
-    num_partitions: int
-    default_replication_factor: int
-    min_insync_replicas: int
-    replica_high_watermark_checkpoint_interval_ms: int
-    group_initial_rebalance_delay_ms: int
-    group_max_session_timeout_ms: int
-    group_max_size: int
-    group_min_session_timeout_ms: int
-    offset_metadata_max_bytes: int
-    offsets_retention_check_interval_ms: int
-    offsets_retention_minutes: int
-    offsets_topic_compression_codec: int
-    offsets_topic_num_partitions: int
-    offsets_topic_replication_factor: int
-    offsets_topic_segment_bytes: int
-    producer_id_expiration_ms: int
-    controller_quota_window_num: int
-    controller_quota_window_size_seconds: int
-    quota_window_num: int
-    quota_window_size_seconds: int
-    replica_alter_log_dirs_io_max_bytes_per_second: int
-    listener_security_protocol_map: str
-    moldau_record_validation: str
-    moldau_request_memory_bytes: int
-    moldau_response_memory_bytes: int
-    moldau_frame_timeout_ms: int
-    moldau_frame_progress_bytes: int
-    moldau_connection_pending_responses: int
-    moldau_connection_pending_response_bytes: int
-    moldau_connection_high_water_bytes: int
-    moldau_parked_fetches: int
-    moldau_fetch_session_memory_bytes: int
-    moldau_producer_ids: int
-    moldau_groups: int
-    moldau_group_member_bytes: int
-    moldau_group_bytes: int
-    moldau_group_memory_bytes: int
-    moldau_open_files: int
-    moldau_metric_series: int
-    moldau_metric_partitions: int
-    moldau_http_listener: str
+    # One setting a line; the formatter would give each cell a line of its own.
+    # fmt: off
+    # general
+    broker_id: Annotated[int, Row("int", "-1", "", READ_ONLY)]
+    broker_rack: Annotated[str | None, Row("string", None, "", READ_ONLY)]
+    # network
+    advertised_listeners: Annotated[tuple[Endpoint, ...], Row("list", None, "", READ_ONLY)]
+    """What clients are told to call; empty if nothing was set."""
+    connections_max_idle_ms: Annotated[int, Row("long", "600000", "", READ_ONLY)]
+    fetch_max_bytes: Annotated[int, Row("int", "57671680", "[1024,...]", READ_ONLY)]
+    listeners: Annotated[tuple[Endpoint, ...], Row("list", "PLAINTEXT://127.0.0.1:9092", "", PER_BROKER,
+        "Kafka binds every interface by default")]
+    """The listeners for clients; those named by `controller.listener.names` are left out: they need no socket here."""
+    max_connection_creation_rate: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
+    max_connections: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
+    max_connections_per_ip: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
+    max_connections_per_ip_overrides: Annotated[str, Row("string", "", "", CLUSTER_WIDE)]
+    max_incremental_fetch_session_cache_slots: Annotated[int, Row("int", "1000", "[0,...]", READ_ONLY)]
+    max_request_partition_size_limit: Annotated[int, Row("int", "2000", "[1,...]", READ_ONLY)]
+    queued_max_request_bytes: Annotated[int, Row("long", "-1", "", READ_ONLY)]
+    socket_listen_backlog_size: Annotated[int, Row("int", "50", "[1,...]", READ_ONLY)]
+    socket_request_max_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
+    # quorum
+    controller_listener_names: Annotated[tuple[str, ...], Row("list", "CONTROLLER", "", READ_ONLY,
+        "Kafka has no default; no socket: the controller is in the process")]
+    metadata_log_max_record_bytes_between_snapshots: Annotated[int, Row("long", "20971520", "[1,...]", READ_ONLY)]
+    metadata_log_max_snapshot_interval_ms: Annotated[int, Row("long", "3600000", "[0,...]", READ_ONLY)]
+    metadata_log_segment_bytes: Annotated[int, Row("int", "1073741824", "[8388608,...]", READ_ONLY)]
+    metadata_log_segment_ms: Annotated[int, Row("long", "604800000", "", READ_ONLY)]
+    metadata_max_retention_bytes: Annotated[int, Row("long", "104857600", "", READ_ONLY)]
+    metadata_max_retention_ms: Annotated[int, Row("long", "604800000", "", READ_ONLY)]
+    node_id: Annotated[int, Row("int", "1", "[0,...]", READ_ONLY, "Kafka has no default")]
+    process_roles: Annotated[tuple[str, ...], Row("list", "broker,controller", "[broker, controller]", READ_ONLY,
+        "Kafka has no default; one node is both")]
+    # log
+    auto_create_topics_enable: Annotated[bool, Row("boolean", "true", "", READ_ONLY)]
+    compression_gzip_level: Annotated[int, Row("int", "-1", "[1,...,9] or -1", CLUSTER_WIDE)]
+    compression_lz4_level: Annotated[int, Row("int", "9", "[1,...,17]", CLUSTER_WIDE)]
+    compression_type: Annotated[str, Row("string",
+        "producer", "[uncompressed, zstd, lz4, snappy, gzip, producer]", CLUSTER_WIDE)]
+    compression_zstd_level: Annotated[int, Row("int", "3", "[-131072,...,22]", CLUSTER_WIDE)]
+    cordoned_log_dirs: Annotated[tuple[str, ...], Row("list", "", "", PER_BROKER)]
+    delete_topic_enable: Annotated[bool, Row("boolean", "true", "", READ_ONLY)]
+    log_cleaner_backoff_ms: Annotated[int, Row("long", "15000", "[0,...]", CLUSTER_WIDE)]
+    log_cleaner_dedupe_buffer_size: Annotated[int, Row("long", "134217728", "", CLUSTER_WIDE)]
+    log_cleaner_delete_retention_ms: Annotated[int, Row("long", "86400000", "[0,...]", CLUSTER_WIDE)]
+    log_cleaner_enable: Annotated[bool, Row("boolean", "true", "", READ_ONLY)]
+    log_cleaner_io_buffer_size: Annotated[int, Row("int", "524288", "[0,...]", CLUSTER_WIDE)]
+    log_cleaner_io_max_bytes_per_second: Annotated[float, Row("double", "1.7976931348623157E308", "", CLUSTER_WIDE)]
+    log_cleaner_max_compaction_lag_ms: Annotated[int, Row("long", "9223372036854775807", "[1,...]", CLUSTER_WIDE)]
+    log_cleaner_min_cleanable_ratio: Annotated[float, Row("double", "0.5", "[0,...,1]", CLUSTER_WIDE)]
+    log_cleaner_min_compaction_lag_ms: Annotated[int, Row("long", "0", "[0,...]", CLUSTER_WIDE)]
+    log_cleanup_policy: Annotated[tuple[str, ...], Row("list", "delete", "[compact, delete]", CLUSTER_WIDE)]
+    log_dir: Annotated[tuple[str, ...] | None, Row("list", None, "", READ_ONLY,
+        "Kafka: /tmp/kafka-logs; here one must be named")]
+    log_dirs: Annotated[tuple[str, ...] | None, Row("list", None, "", READ_ONLY)]
+    log_flush_interval_messages: Annotated[int, Row("long", "9223372036854775807", "[1,...]", CLUSTER_WIDE)]
+    log_flush_interval_ms: Annotated[int | None, Row("long", None, "", CLUSTER_WIDE)]
+    log_flush_offset_checkpoint_interval_ms: Annotated[int, Row("int", "60000", "[0,...]", READ_ONLY)]
+    log_flush_scheduler_interval_ms: Annotated[int, Row("long", "9223372036854775807", "", READ_ONLY)]
+    log_flush_start_offset_checkpoint_interval_ms: Annotated[int, Row("int", "60000", "[0,...]", READ_ONLY)]
+    log_index_interval_bytes: Annotated[int, Row("int", "4096", "[0,...]", CLUSTER_WIDE)]
+    log_index_size_max_bytes: Annotated[int, Row("int", "10485760", "[4,...]", CLUSTER_WIDE)]
+    log_initial_task_delay_ms: Annotated[int, Row("long", "30000", "[0,...]", READ_ONLY)]
+    log_message_timestamp_after_max_ms: Annotated[int, Row("long", "3600000", "[0,...]", CLUSTER_WIDE)]
+    log_message_timestamp_before_max_ms: Annotated[int, Row("long", "9223372036854775807", "[0,...]", CLUSTER_WIDE)]
+    log_message_timestamp_type: Annotated[str, Row("string", "CreateTime", "[CreateTime, LogAppendTime]", CLUSTER_WIDE)]
+    log_retention_bytes: Annotated[int, Row("long", "-1", "", CLUSTER_WIDE)]
+    log_retention_check_interval_ms: Annotated[int, Row("long", "300000", "[1,...]", READ_ONLY)]
+    log_retention_hours: Annotated[int, Row("int", "168", "", READ_ONLY)]
+    log_retention_minutes: Annotated[int | None, Row("int", None, "", READ_ONLY)]
+    log_retention_ms: Annotated[int | None, Row("long", None, "", CLUSTER_WIDE)]
+    log_roll_hours: Annotated[int, Row("int", "168", "[1,...]", READ_ONLY)]
+    log_roll_jitter_hours: Annotated[int, Row("int", "0", "[0,...]", READ_ONLY)]
+    log_roll_jitter_ms: Annotated[int | None, Row("long", None, "", CLUSTER_WIDE)]
+    log_roll_ms: Annotated[int | None, Row("long", None, "", CLUSTER_WIDE)]
+    log_segment_bytes: Annotated[int, Row("int", "1073741824", "[1048576,...]", CLUSTER_WIDE)]
+    log_segment_delete_delay_ms: Annotated[int, Row("long", "60000", "[0,...]", CLUSTER_WIDE)]
+    message_max_bytes: Annotated[int, Row("int", "1048588", "[0,...]", CLUSTER_WIDE)]
+    num_partitions: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
+    # replication
+    default_replication_factor: Annotated[int, Row("int", "1", "", READ_ONLY)]
+    min_insync_replicas: Annotated[int, Row("int", "1", "[1,...]", CLUSTER_WIDE)]
+    replica_high_watermark_checkpoint_interval_ms: Annotated[int, Row("long", "5000", "", READ_ONLY)]
+    # groups
+    group_initial_rebalance_delay_ms: Annotated[int, Row("int", "3000", "", READ_ONLY)]
+    group_max_session_timeout_ms: Annotated[int, Row("int", "1800000", "", READ_ONLY)]
+    group_max_size: Annotated[int, Row("int", "2147483647", "[1,...]", READ_ONLY)]
+    group_min_session_timeout_ms: Annotated[int, Row("int", "6000", "", READ_ONLY)]
+    offset_metadata_max_bytes: Annotated[int, Row("int", "4096", "", READ_ONLY)]
+    offsets_retention_check_interval_ms: Annotated[int, Row("long", "600000", "[1,...]", READ_ONLY)]
+    offsets_retention_minutes: Annotated[int, Row("int", "10080", "[1,...]", READ_ONLY)]
+    offsets_topic_compression_codec: Annotated[int, Row("int", "0", "[0,...,4]", READ_ONLY)]
+    offsets_topic_num_partitions: Annotated[int, Row("int", "50", "[1,...]", READ_ONLY)]
+    offsets_topic_replication_factor: Annotated[int, Row("short", "1", "[1,...]", READ_ONLY, "Kafka: 3; one node")]
+    offsets_topic_segment_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
+    # transactions
+    producer_id_expiration_ms: Annotated[int, Row("int", "86400000", "[1,...]", CLUSTER_WIDE)]
+    # security
+    listener_security_protocol_map: Annotated[str, Row("string",
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "", PER_BROKER)]
+    # quota
+    controller_quota_window_num: Annotated[int, Row("int", "11", "[1,...]", READ_ONLY)]
+    controller_quota_window_size_seconds: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
+    quota_window_num: Annotated[int, Row("int", "11", "[1,...]", READ_ONLY)]
+    quota_window_size_seconds: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
+    replica_alter_log_dirs_io_max_bytes_per_second: Annotated[int, Row("long",
+        "9223372036854775807", "[0,...]", PER_BROKER)]
+    # our own
+    moldau_record_validation: Annotated[str, Row("string", "header", "[header, compressed, full]", READ_ONLY,
+        "what the broker checks in a produced batch: the header, also compressed records, or all records")]
+    moldau_request_memory_bytes: Annotated[int, Row("long", "536870912", "[1048576,...]", READ_ONLY,
+        "bytes of requests held at once; above it the broker reads no socket",
+        "Bytes of requests that are arriving")]
+    moldau_response_memory_bytes: Annotated[int, Row("long", "134217728", "[1048576,...]", READ_ONLY,
+        "bytes of responses held at once; above it a fetch reads at most 128 KiB or one batch",
+        "Bytes of answers that peers have not read")]
+    moldau_frame_timeout_ms: Annotated[int, Row("int", "30000", "[1,...]", READ_ONLY,
+        "closes a connection whose incomplete frame got fewer than moldau.frame.progress.bytes in this time")]
+    moldau_frame_progress_bytes: Annotated[int, Row("int", "65536", "[1,...]", READ_ONLY)]
+    moldau_connection_pending_responses: Annotated[int, Row("int", "64", "[1,...]", READ_ONLY,
+        "requests of one connection that may wait for their answers at once")]
+    moldau_connection_pending_response_bytes: Annotated[int, Row("int", "8388608", "[1,...]", READ_ONLY)]
+    moldau_connection_high_water_bytes: Annotated[int, Row("int", "1048576", "[1,...]", READ_ONLY,
+        "bytes of unsent responses of a connection; above it the broker reads no records for it")]
+    moldau_parked_fetches: Annotated[int, Row("int", "10000", "[1,...]", READ_ONLY,
+        "fetches that wait for records at once; above it a fetch is answered without waiting",
+        "Fetches that wait for records")]
+    moldau_fetch_session_memory_bytes: Annotated[int, Row("long", "67108864", "[0,...]", READ_ONLY,
+        "bytes of fetch sessions kept; above it a consumer names all its partitions in each request",
+        "Bytes of fetch sessions kept")]
+    moldau_producer_ids: Annotated[int, Row("int", "100000", "[1,...]", READ_ONLY,
+        "idempotent producers that one partition remembers; the least recently used is forgotten first")]
+    moldau_groups: Annotated[int, Row("int", "100000", "[1,...]", READ_ONLY,
+        "groups that one coordinator partition holds; above it a new group gets 81")]
+    moldau_group_member_bytes: Annotated[int, Row("int", "1048576", "[4096,...]", READ_ONLY,
+        "bytes of one group member's metadata and assignment; above it the member gets 42")]
+    moldau_group_bytes: Annotated[int, Row("int", "16777216", "[4096,...]", READ_ONLY,
+        "bytes of all members of one group; above it a member gets 81")]
+    moldau_group_memory_bytes: Annotated[int, Row("long", "268435456", "[65536,...]", READ_ONLY,
+        "bytes of the members of all groups, at most 5 % of RAM; above it a member gets 81",
+        "Bytes that members of groups hold")]
+    moldau_open_files: Annotated[int, Row("int", "4096", "[16,...]", READ_ONLY, "segment and index files open at once",
+        "Segment and index files open")]
+    moldau_metric_series: Annotated[int, Row("int", "100000", "[100,...]", READ_ONLY,
+        "series (names with labels) that a node counts; above it further ones are counted together",
+        "Series counted by name and label")]
+    moldau_metric_partitions: Annotated[int, Row("int", "1000", "[0,...]", READ_ONLY,
+        "partitions that /metrics lists one by one; sums count all of them")]
+    moldau_http_listener: Annotated[str, Row("string", "", "", READ_ONLY,
+        "HOST:PORT of /metrics, /live, /ready (PORT+: or any free port); empty: none (moldau up sets it)")]
+    # fmt: on
+
+    @classmethod
+    def bounds(cls) -> dict[str, str]:
+        """By field, what is counted: the settings that bound what is held at once."""
+        return {field: row.held for field, row in _rows_by_field() if row.held}
 
     def get(self, name: str) -> SettingValue:
         """The typed value of any setting in the table. KeyError for a name that is not in it."""
@@ -208,11 +269,28 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.log_roll_jitter_hours * _HOUR_MS if self.log_roll_jitter_ms is None else self.log_roll_jitter_ms
 
     @property
+    def offsets_retention_ms(self) -> int:
+        return self.offsets_retention_minutes * _MINUTE_MS
+
+    @property
     def flush_interval_ms(self) -> int:
         """The default of `flush.ms`."""
         return (
             self.log_flush_scheduler_interval_ms if self.log_flush_interval_ms is None else self.log_flush_interval_ms
         )
+
+
+def _rows_by_field() -> Iterator[tuple[str, Row]]:
+    for field, hint in BrokerSettings.__annotations__.items():
+        for row in getattr(hint, "__metadata__", ()):
+            yield field, row
+
+
+BROKER_SETTING_ROWS: tuple[SettingRow, ...] = (
+    *((field.replace("_", "."), *row[:4], HONOURED, row.note) for field, row in _rows_by_field()),
+    *OTHER_SETTING_ROWS,
+)
+ROWS_BY_NAME: dict[str, SettingRow] = {row[0]: row for row in BROKER_SETTING_ROWS}
 
 
 def nearest_setting(name: str) -> str | None:

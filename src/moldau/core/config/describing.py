@@ -15,23 +15,10 @@ from moldau.core.config.broker_setting_rows import HIDDEN_BROKER_SETTINGS
 from moldau.core.config.broker_settings import ROWS_BY_NAME as BROKER_ROWS
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.group_settings import CLIENT_METRICS, GROUP_ROWS
-from moldau.core.config.setting import TYPE_CODES, UNKNOWN_TYPE, TopicSettingRow, format_value, parse_value
+from moldau.core.config.setting import TYPE_CODES, UNKNOWN_TYPE, Source, TopicSettingRow, format_value, parse_value
 from moldau.core.config.topic_settings import HIDDEN_TOPIC_SETTING, inherited_text
 from moldau.core.config.topic_settings import ROWS_BY_NAME as TOPIC_ROWS
 from moldau.errors import KafkaError
-
-
-class Source:
-    """Kafka's ConfigSource."""
-
-    TOPIC = 1
-    BROKER = 2
-    CLUSTER_DEFAULT = 3
-    STATIC_FILE = 4
-    DEFAULT = 5
-    BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
 
 
 class Synonym(msgspec.Struct, frozen=True):

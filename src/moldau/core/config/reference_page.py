@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moldau.core.config.broker_alteration import CHANGED_BY_A_RESTART, REPLICATION_RATES
-from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS, HIDDEN_BROKER_SETTINGS
+from moldau.core.config.broker_setting_rows import HIDDEN_BROKER_SETTINGS
+from moldau.core.config.broker_settings import BROKER_SETTING_ROWS
 from moldau.core.config.group_setting_rows import CLIENT_METRICS_ROWS, GROUP_SETTING_ROWS
 from moldau.core.config.setting import (
     CLUSTER_WIDE,

@@ -36,6 +36,20 @@ TYPE_CODES = {
 """Kafka's ConfigDef types as DescribeConfigs v3+ gives them; 0: unknown."""
 UNKNOWN_TYPE = 0
 
+
+class Source:
+    """Kafka's ConfigSource."""
+
+    TOPIC = 1
+    BROKER = 2
+    CLUSTER_DEFAULT = 3
+    STATIC_FILE = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
 _INTEGER_BITS = {"short": 16, "int": 32, "long": 64}

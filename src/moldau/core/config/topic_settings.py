@@ -1,9 +1,9 @@
-"""What a topic is told: Kafka's topic settings over the broker's defaults.
+"""What a topic works by: Kafka's topic settings over the broker's defaults.
 
-`validate_topic_settings` judges what a client asks for, with Kafka's sentences. `effective_topic_settings` gives the
-typed view a log works by; it takes whatever a metadata log may hold (Apache Kafka may have written it), so it never
-raises. `describe_topic_settings` lists all of them with their sources, as CreateTopics v5+ answers (DescribeConfigs
-says more: describing.py).
+`validate_topic_settings` judges what a client asks for, with Kafka's sentences. `log_settings` gives the typed view
+that a log works by; it takes whatever a metadata log may hold (Apache Kafka may have written it), so it never raises.
+`describe_topic_settings` lists all of them with their sources, as CreateTopics v5+ answers (DescribeConfigs says more:
+describing.py).
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.setting import (
     HONOURED,
     SettingValue,
+    Source,
     TopicSettingRow,
     check_value,
     invalid_config,
     parse_value,
 )
 from moldau.core.config.topic_setting_rows import TOPIC_SETTING_ROWS
+from moldau.core.log.settings import LogSettings
 from moldau.errors import KafkaError
+from moldau.wire.records.compression import Compression, compression_from_name
+from moldau.wire.records.rewrite import TargetCompression
 
 ROWS_BY_NAME: dict[str, TopicSettingRow] = {row[0]: row for row in TOPIC_SETTING_ROWS}
 
@@ -31,46 +35,10 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC)
 
-SOURCE_TOPIC = 1
-SOURCE_BROKER = 2
-SOURCE_CLUSTER_DEFAULT = 3
-SOURCE_STATIC_FILE = 4
-SOURCE_DEFAULT = 5
-
+LZ4_DEFAULT_LEVEL = 9
+"""Kafka takes its fast compressor for it, and LZ4 HC for any other level."""
 HIDDEN_TOPIC_SETTING = "internal.segment.bytes"
 """Kafka's way to make tiny segments in tests: taken, and described only where it is set."""
-
-
-class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Every topic setting that acts, by its name with "_" for "."; times in ms. Defaults are Kafka's."""
-
-    cleanup_policy: tuple[str, ...] = ("delete",)
-    """"delete", "compact", both, or none: keep for ever."""
-    delete_retention_ms: int = 86_400_000
-    max_compaction_lag_ms: int = (1 << 63) - 1
-    min_cleanable_dirty_ratio: float = 0.5
-    min_compaction_lag_ms: int = 0
-    compression_type: str = "producer"
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_zstd_level: int = 3
-    segment_bytes: int = 1_073_741_824
-    segment_ms: int = 604_800_000
-    segment_jitter_ms: int = 0
-    segment_index_bytes: int = 10_485_760
-    index_interval_bytes: int = 4_096
-    retention_ms: int = 604_800_000
-    """-1: no bound."""
-    retention_bytes: int = -1
-    """Below 0: no bound."""
-    flush_messages: int = (1 << 63) - 1
-    flush_ms: int = (1 << 63) - 1
-    max_message_bytes: int = 1_048_588
-    file_delete_delay_ms: int = 60_000
-    message_timestamp_type: str = "CreateTime"
-    message_timestamp_before_max_ms: int = (1 << 63) - 1
-    message_timestamp_after_max_ms: int = 3_600_000
-    min_insync_replicas: int = 1
 
 
 class DescribedSetting(msgspec.Struct, frozen=True):
@@ -79,8 +47,6 @@ class DescribedSetting(msgspec.Struct, frozen=True):
     name: str
     value: str
     source: int
-    is_read_only: bool = False
-    is_sensitive: bool = False
 
 
 def validate_topic_settings(topic: str, requested: Mapping[str, str | None], broker: BrokerSettings) -> None:
@@ -147,8 +113,9 @@ def inherited_text(name: str, broker: BrokerSettings) -> str | None:
     return broker.texts[synonyms[0]]
 
 
-def effective_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
-    """The settings a topic works by: its own, else the broker's, else the default.
+def log_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> LogSettings:
+    """The settings by which a topic's logs work: the topic's own, else the broker's, else the default; and those of the
+    broker that act on every log.
 
     A text that is no value of its setting counts as not set. Names that are not known are passed over.
     """
@@ -163,10 +130,30 @@ def effective_topic_settings(overrides: Mapping[str, str], broker: BrokerSetting
             value = None if inherited is None else _value_or_none(name, kind, inherited)
         if value is not None:
             values[name.replace(".", "_")] = value
-    hidden_segment_bytes = values.pop(HIDDEN_TOPIC_SETTING.replace(".", "_"), None)
+    hidden_segment_bytes = values.get(HIDDEN_TOPIC_SETTING.replace(".", "_"))
     if isinstance(hidden_segment_bytes, int) and hidden_segment_bytes > 0:
         values["segment_bytes"] = hidden_segment_bytes
-    return msgspec.convert(values, TopicSettings)
+    return msgspec.structs.replace(
+        msgspec.convert(values, LogSettings),
+        target_compression=_target_compression(values),
+        producer_id_expiration_ms=broker.producer_id_expiration_ms,
+        max_producer_ids=broker.moldau_producer_ids,
+        is_record_validation_full=broker.moldau_record_validation == "full",
+        is_compressed_validated=broker.moldau_record_validation == "compressed",
+    )
+
+
+def _target_compression(values: Mapping[str, object]) -> TargetCompression | None:
+    """What `compression.type` and the level of that codec ask for; None: the producer's codec stays."""
+    name = str(values.get("compression_type", "producer"))
+    if name == "producer":
+        return None
+    if name == "uncompressed":
+        return TargetCompression(Compression.NONE)
+    level = values.get(f"compression_{name}_level")
+    if name == "lz4" and level == LZ4_DEFAULT_LEVEL:
+        level = None
+    return TargetCompression(compression_from_name(name), level if isinstance(level, int) else None)
 
 
 def _value_or_none(name: str, kind: str, text: str) -> SettingValue:
@@ -189,7 +176,7 @@ def describe_topic_settings(
     `cluster_defaults` are the dynamic defaults of all brokers in the metadata log (a fresh cluster has
     `min.insync.replicas=1`), `broker_configs` those of one broker; `broker` is what was set at the start.
     """
-    dynamic = ((broker_configs or {}, SOURCE_BROKER), (cluster_defaults, SOURCE_CLUSTER_DEFAULT))
+    dynamic = ((broker_configs or {}, Source.BROKER), (cluster_defaults, Source.CLUSTER_DEFAULT))
     return tuple(
         _describe(name, overrides, broker, dynamic)
         for name in sorted(ROWS_BY_NAME)
@@ -204,15 +191,15 @@ def _describe(
     dynamic: tuple[tuple[Mapping[str, str], int], ...],
 ) -> DescribedSetting:
     if name in overrides:
-        return DescribedSetting(name, overrides[name], SOURCE_TOPIC)
+        return DescribedSetting(name, overrides[name], Source.TOPIC)
     synonyms = ROWS_BY_NAME[name][4]
     for texts, source in dynamic:
         if synonyms and synonyms[0] in texts:
             return DescribedSetting(name, texts[synonyms[0]], source)
     inherited = inherited_text(name, broker)
     if inherited is not None:
-        return DescribedSetting(name, inherited, SOURCE_STATIC_FILE)
-    return DescribedSetting(name, ROWS_BY_NAME[name][2] or "", SOURCE_DEFAULT)
+        return DescribedSetting(name, inherited, Source.STATIC_FILE)
+    return DescribedSetting(name, ROWS_BY_NAME[name][2] or "", Source.DEFAULT)
 
 
 def internal_topic_settings(topic: str, broker: BrokerSettings) -> dict[str, str]:

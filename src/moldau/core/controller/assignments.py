@@ -14,6 +14,17 @@ Charge = Callable[[int], None]
 """Takes a number of partitions out of what a client may create and delete; raises THROTTLING_QUOTA_EXCEEDED."""
 
 
+MAX_PARTITIONS_PER_REQUEST = 10_000
+
+
+def check_request(partitions: int, timeout_ms: int) -> None:
+    """Raises REQUEST_TIMED_OUT or POLICY_VIOLATION for a request as a whole that makes `partitions` partitions."""
+    if timeout_ms <= 0:
+        raise kafka_error("REQUEST_TIMED_OUT")
+    if partitions > MAX_PARTITIONS_PER_REQUEST:
+        raise kafka_error("POLICY_VIOLATION", "Excessively large number of partitions per request.")
+
+
 def free_of_charge(partitions: int) -> None:
     """Where no quota holds."""
 

@@ -6,6 +6,7 @@ import ipaddress
 import math
 from collections.abc import Mapping, Sequence
 
+from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.quotas.limits import (
@@ -38,7 +39,6 @@ from moldau.wire.protocol.messages.client_quotas import (
 )
 from moldau.wire.protocol.messages.metadata_records import ClientQuotaRecord, EntityData
 
-MAX_RECORDS_PER_REQUEST = 10_000
 MAX_MESSAGE_LENGTH = 1_000
 LONG = ("a LONG", 2**63 - 1)
 INT = ("an INT", 2**31 - 1)
@@ -87,9 +87,8 @@ def alter_client_quotas(
             results.append(_result(parts, error))
         else:
             results.append(_result(parts, None))
-    if len(records) > MAX_RECORDS_PER_REQUEST:
-        too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
-        records, results = [], [_result(parts, too_large) for parts in entities.values()]
+    if len(records) > MAX_BATCH_RECORDS:
+        records, results = [], [_result(parts, batch_too_large()) for parts in entities.values()]
     return [] if request.validate_only else records, AlterClientQuotasResponse(entries=tuple(results))
 
 

@@ -29,6 +29,7 @@ from moldau.core.config.topic_settings import ROWS_BY_NAME as TOPIC_ROWS
 from moldau.core.config.topic_settings import validate_topic_settings
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS, setting_layers
 from moldau.core.controller.topic_names import topic_name_fault
+from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS, ConfigResource, MetadataImage, ResourceType
@@ -44,7 +45,6 @@ from moldau.wire.protocol.messages.configs import (
 )
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 
-MAX_RECORDS_PER_REQUEST = 10_000
 MAX_MESSAGE_LENGTH = 1_000
 
 
@@ -136,9 +136,8 @@ def _alter(
             code, message = _code_and_message(refused)
         rows.append(row(code, message, resource.resource_type, resource.name))
         yield
-    if len(records) > MAX_RECORDS_PER_REQUEST:
-        too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
-        refused_as = _code_and_message(too_large)
+    if len(records) > MAX_BATCH_RECORDS:
+        refused_as = _code_and_message(batch_too_large())
         return [], tuple([row(*refused_as, each.resource.resource_type, each.resource.name) for each in alterations])
     return records, tuple(rows)
 
@@ -151,7 +150,7 @@ def _records_of(image: MetadataImage, static: BrokerSettings, view: View, altera
     after = {} if alteration.is_whole else dict(current)
     for change in alteration.changes:
         _apply(resource, after, change)
-    _check_result(image, static, view, resource, current, after, alteration)
+    _check_result(image, static, view, alteration, after)
     removed = [name for name in current if name not in after]
     changed = [name for name, text in after.items() if current.get(name) != text]
     return [
@@ -244,22 +243,19 @@ def _no_list(resource: ConfigResource, name: str, is_append: bool) -> KafkaError
 
 
 def _check_result(
-    image: MetadataImage,
-    static: BrokerSettings,
-    view: View,
-    resource: ConfigResource,
-    current: Mapping[str, str],
-    after: Mapping[str, str],
-    alteration: Alteration,
+    image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration, after: Mapping[str, str]
 ) -> None:
     """Judges what the resource will have. Raises KafkaError."""
-    check: dict[int, Callable[[], None]] = {
-        ResourceType.TOPIC: lambda: _check_topic(image, view, resource.name, after),
-        ResourceType.BROKER: lambda: _check_broker(image, static, view, resource, current, after, alteration),
-        ResourceType.GROUP: lambda: validate_group_settings(after, view()),
-        ResourceType.CLIENT_METRICS: lambda: validate_client_metrics(after),
-    }
-    check[resource.resource_type]()
+    resource = alteration.resource
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            _check_topic(image, view, resource.name, after)
+        case ResourceType.BROKER:
+            _check_broker(image, static, view, alteration, after)
+        case ResourceType.GROUP:
+            validate_group_settings(after, view())
+        case ResourceType.CLIENT_METRICS:
+            validate_client_metrics(after)
 
 
 def _check_topic(image: MetadataImage, view: View, name: str, after: Mapping[str, str]) -> None:
@@ -272,15 +268,10 @@ def _check_topic(image: MetadataImage, view: View, name: str, after: Mapping[str
 
 
 def _check_broker(
-    image: MetadataImage,
-    static: BrokerSettings,
-    view: View,
-    resource: ConfigResource,
-    current: Mapping[str, str],
-    after: Mapping[str, str],
-    alteration: Alteration,
+    image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration, after: Mapping[str, str]
 ) -> None:
-    is_cluster_wide = resource == CLUSTER_DEFAULTS
+    current = image.configs.get(alteration.resource, {})
+    is_cluster_wide = alteration.resource == CLUSTER_DEFAULTS
     changes = {name: text for name, text in after.items() if current.get(name) != text}
     layers = setting_layers(image, static)
     layers = SettingLayers(

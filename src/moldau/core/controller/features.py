@@ -49,12 +49,8 @@ def update_features(
             message = f"Invalid update version {update.max_version_level} for feature {update.feature}. {fault}"
             if fault.startswith("Unsupported"):
                 message = fault
-            return [], refused(
-                kafka_error(
-                    "INVALID_UPDATE_VERSION",
-                    f"The update failed for all features since the following feature had an error: {message}",
-                )
-            )
+            message = f"The update failed for all features since the following feature had an error: {message}"
+            return [], refused(request, kafka_error("INVALID_UPDATE_VERSION", message))
         if update.feature != KRAFT_VERSION:
             records.append(FeatureLevelRecord(update.feature, update.max_version_level))
     records += _minimum_for_all(image, settings, updates)
@@ -62,7 +58,7 @@ def update_features(
     return [] if request.validate_only else records, UpdateFeaturesResponse(error_message=None, results=results)
 
 
-def refused(error: KafkaError) -> UpdateFeaturesResponse:
+def refused(_: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-from moldau.core.controller.partitions import MAX_PARTITIONS_PER_REQUEST
+from moldau.core.metadata.batches import MAX_BATCH_RECORDS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, MetadataImage, PartitionImage
 from moldau.errors import KafkaError, kafka_error
@@ -49,7 +49,7 @@ def elect_leaders(
             try:
                 if (name, partition_id) in elected:
                     raise not_needed
-                if len(records) == MAX_PARTITIONS_PER_REQUEST:
+                if len(records) == MAX_BATCH_RECORDS:
                     raise kafka_error(
                         "REQUEST_TIMED_OUT", "the request names too many partitions: ask again for this one"
                     )

@@ -9,6 +9,7 @@ from moldau.core.controller.assignments import (
     bad_assignment,
     check_active,
     check_assignment,
+    check_request,
     free_of_charge,
 )
 from moldau.core.controller.placement import place_replicas
@@ -24,8 +25,6 @@ from moldau.wire.protocol.messages.partitions import (
     CreatePartitionsTopicResult,
 )
 
-MAX_PARTITIONS_PER_REQUEST = 10_000
-
 
 def create_partitions(
     image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
@@ -37,9 +36,10 @@ def create_partitions(
     duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
     results = [refused(name, duplicate) for name, count in counts.items() if count > 1]
     asked = [topic for topic in request.topics if counts[topic.name] == 1]
-    refusal = _refusal_of_all(image, asked, request.timeout_ms)
-    if refusal is not None:
-        return [], CreatePartitionsResponse(results=(*results, *(refused(topic.name, refusal) for topic in asked)))
+    try:
+        check_request(added_partitions(image, asked), request.timeout_ms)
+    except KafkaError as error:
+        return [], CreatePartitionsResponse(results=(*results, *(refused(topic.name, error) for topic in asked)))
     records: list[MetadataRecord] = []
     for topic in asked:
         try:
@@ -66,14 +66,6 @@ def added_partitions(image: MetadataImage, topics: list[CreatePartitionsTopic]) 
         if topic is not None:
             added += max(0, asked.count - len(topic.partitions))
     return added
-
-
-def _refusal_of_all(image: MetadataImage, topics: list[CreatePartitionsTopic], timeout_ms: int) -> KafkaError | None:
-    if timeout_ms <= 0:
-        return kafka_error("REQUEST_TIMED_OUT")
-    if added_partitions(image, topics) > MAX_PARTITIONS_PER_REQUEST:
-        return kafka_error("POLICY_VIOLATION", "Excessively large number of partitions per request.")
-    return None
 
 
 def _added(

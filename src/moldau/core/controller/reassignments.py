@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from moldau.core.controller.assignments import check_assignment, default_directory
+from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
@@ -28,8 +29,6 @@ from moldau.wire.protocol.messages.partitions import (
     ReassignableTopic,
     ReassignableTopicResponse,
 )
-
-MAX_RECORDS_PER_REQUEST = 10_000
 
 
 def alter_partition_reassignments(
@@ -62,9 +61,8 @@ def alter_partition_reassignments(
                 changed[key] = None
             partitions.append(ReassignablePartitionResponse(asked.partition_index, 0, None))
         responses.append(ReassignableTopicResponse(topic.name, tuple(partitions)))
-    if len(records) > MAX_RECORDS_PER_REQUEST:
-        too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
-        return [], refused(request, too_large)
+    if len(records) > MAX_BATCH_RECORDS:
+        return [], refused(request, batch_too_large())
     return records, msgspec.structs.replace(answer, responses=tuple(responses))
 
 

@@ -10,14 +10,12 @@ import hmac
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.unserved import UnservedRecords
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import Pausing
-from moldau.wire.protocol.messages.metadata_records import (
-    RemoveUserScramCredentialRecord,
-    UserScramCredentialRecord,
-)
+from moldau.wire.protocol.messages.metadata_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from moldau.wire.protocol.messages.scram import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -30,7 +28,6 @@ from moldau.wire.protocol.messages.scram import (
     ScramCredentialUpsertion,
 )
 
-MAX_RECORDS_PER_REQUEST = 10_000
 MIN_ITERATIONS = 4_096
 MAX_ITERATIONS = 16_384
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
@@ -58,9 +55,8 @@ def alter_user_scram_credentials(
         except KafkaError as error:
             changes[change.name] = error
     records: list[MetadataRecord] = [one for one in changes.values() if not isinstance(one, KafkaError)]
-    if len(records) > MAX_RECORDS_PER_REQUEST:
-        too_large = kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
-        return [], refused(request, too_large)
+    if len(records) > MAX_BATCH_RECORDS:
+        return [], refused(request, batch_too_large())
     results: list[AlterUserScramCredentialsResult] = []
     for name, one in changes.items():
         results.append(_result(name, one if isinstance(one, KafkaError) else None))

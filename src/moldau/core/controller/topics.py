@@ -28,11 +28,13 @@ from moldau.core.controller.assignments import (
     bad_assignment,
     check_active,
     check_assignment,
+    check_request,
     free_of_charge,
 )
 from moldau.core.controller.configs import setting_layers, topic_config_records
 from moldau.core.controller.placement import place_replicas
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
+from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
@@ -52,8 +54,6 @@ from moldau.wire.protocol.messages.topics import (
     DeleteTopicState,
 )
 
-MAX_PARTITIONS_PER_REQUEST = 10_000
-MAX_RECORDS_PER_REQUEST = 10_000
 USE_DEFAULT = -1
 
 Item = TypeVar("Item")
@@ -81,7 +81,7 @@ def create_topics(
     records: list[MetadataRecord] = []
     describe = cache(lambda configs: _described(image, settings, dict(configs)))
     try:
-        _check_request(asked, settings, request.timeout_ms)
+        check_request(_requested_partitions(asked, settings), request.timeout_ms)
         for topic in asked:
             try:
                 new_topic = _check_topic(state, settings, random, topic)
@@ -94,8 +94,8 @@ def create_topics(
                 yield from add_partitions(image, topic_id, 0, new_topic.placements, records)
                 results.append(_created(new_topic, topic_id, describe(tuple(new_topic.configs.items()))))
             yield
-        if len(records) > MAX_RECORDS_PER_REQUEST:
-            raise _too_large()
+        if len(records) > MAX_BATCH_RECORDS:
+            raise batch_too_large()
     except KafkaError as error:
         records, results = [], []
         for topic in asked:
@@ -127,9 +127,7 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name, error_code=error.code, error_message=error.message)
 
 
-def _check_request(topics: Sequence[CreatableTopic], settings: BrokerSettings, timeout_ms: int) -> None:
-    if timeout_ms <= 0:
-        raise kafka_error("REQUEST_TIMED_OUT")
+def _requested_partitions(topics: Sequence[CreatableTopic], settings: BrokerSettings) -> int:
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -137,8 +135,7 @@ def _check_request(topics: Sequence[CreatableTopic], settings: BrokerSettings, t
         else:
             default = settings.num_partitions
             total += default if topic.num_partitions == USE_DEFAULT else max(0, topic.num_partitions)
-    if total > MAX_PARTITIONS_PER_REQUEST:
-        raise kafka_error("POLICY_VIOLATION", "Excessively large number of partitions per request.")
+    return total
 
 
 def _check_topic(state: MetadataFold, settings: BrokerSettings, random: Random, topic: CreatableTopic) -> NewTopic:
@@ -252,8 +249,7 @@ def _described(
     layers = setting_layers(image, settings)
     described = describe_topic_settings(configs, settings, layers.cluster, layers.broker)
     return tuple(
-        CreatableTopicConfigs(setting.name, setting.value, setting.is_read_only, setting.source, setting.is_sensitive)
-        for setting in described
+        CreatableTopicConfigs(setting.name, setting.value, False, setting.source, False) for setting in described
     )
 
 
@@ -291,14 +287,10 @@ def delete_topics(
             records.append(RemoveTopicRecord(topic.topic_id))
             results.append(DeletableTopicResult(topic.name, topic.topic_id))
         yield
-    if len(records) > MAX_RECORDS_PER_REQUEST:
-        records, results = [], [_deletion_refused(state, _too_large()) for state in asked]
+    if len(records) > MAX_BATCH_RECORDS:
+        records, results = [], [_deletion_refused(state, batch_too_large()) for state in asked]
     results += [_repeated_deletion(state) for state in repeated]
     return records, DeleteTopicsResponse(responses=tuple(results))
-
-
-def _too_large() -> KafkaError:
-    return kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
 
 
 def _deletion_refused(state: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:

@@ -62,7 +62,7 @@ def expire(turn: Turn, request: ExpireOffsets) -> None:
         if not _expire_group(turn, group):
             turn.arm_expiry(0, ExpireOffsets(group_ids[position:]))
             return
-    turn.arm_expiry(turn.settings.offsets_check_interval_ms, ExpireOffsets())
+    turn.arm_expiry(turn.settings.offsets_retention_check_interval_ms, ExpireOffsets())
 
 
 def _expire_group(turn: Turn, group: Group) -> bool:

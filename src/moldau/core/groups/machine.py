@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.machine import Now
 from moldau.core.groups.classic.group import Parked
 from moldau.core.groups.classic.join import join
@@ -33,7 +34,6 @@ from moldau.core.groups.requests import (
     ForgetTopics,
     GroupNotWritten,
     GroupRequest,
-    GroupSettings,
     JoinPhaseOver,
     SessionExpired,
     SyncPhaseOver,
@@ -57,7 +57,7 @@ from moldau.wire.protocol.messages.offsets import OffsetCommitRequest
 class GroupMachine:
     """`Machine[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]`. Holds no state of the groups."""
 
-    def __init__(self, settings: GroupSettings, random: Random, memory: MemberMemory) -> None:
+    def __init__(self, settings: BrokerSettings, random: Random, memory: MemberMemory) -> None:
         self._settings = settings
         self._random = random
         self._memory = memory
@@ -92,11 +92,11 @@ class GroupMachine:
         positions in topics that are gone end now."""
         turn = Turn(state, self._settings, self._random, now)
         state.is_loaded = True
-        turn.arm_expiry(self._settings.offsets_check_interval_ms, ExpireOffsets())
+        turn.arm_expiry(self._settings.offsets_retention_check_interval_ms, ExpireOffsets())
         for group in state.groups.values():
             for member in group.members.values():
                 turn.arm_session(group, member)
-            if len(group.members) > self._settings.max_size:
+            if len(group.members) > self._settings.group_max_size:
                 # the bound was lowered meanwhile: the last to join again are out
                 prepare(turn, group)
         gone = tuple(name for name in topics_with_offsets(state) if image.topic(name) is None)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from moldau.core.groups.refusals import refused_commit_topic, refused_fetch_topic
 from moldau.core.groups.requests import FetchOffsets
 from moldau.errors import ERROR_CODES
 from moldau.types import ZERO_UUID, Uuid
@@ -28,7 +29,6 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
@@ -69,9 +69,9 @@ def plan_commit(
         uses_ids = api_version >= FIRST_COMMIT_WITH_TOPIC_IDS
         name = lookup.name_of(topic.topic_id) if uses_ids else topic.name
         if name is None:
-            refused[position] = _refused_topic(topic, topic.name, _UNKNOWN_TOPIC_ID)
+            refused[position] = refused_commit_topic(topic, topic.name, _UNKNOWN_TOPIC_ID)
         elif not may_read(name):
-            refused[position] = _refused_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)
+            refused[position] = refused_commit_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)
         else:
             known: list[OffsetCommitRequestPartition] = []
             unknown: list[OffsetCommitRequestPartition] = []
@@ -79,22 +79,11 @@ def plan_commit(
                 (known if lookup.has_partition(name, item.partition_index) else unknown).append(item)
             if unknown:
                 rest = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id, partitions=tuple(unknown))
-                refused[position] = _refused_topic(rest, name, _UNKNOWN_TOPIC_OR_PARTITION)
+                refused[position] = refused_commit_topic(rest, name, _UNKNOWN_TOPIC_OR_PARTITION)
             if known:
                 topic_id = lookup.id_of(name) or ZERO_UUID
                 accepted.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=tuple(known)))
     return CommitPlan(msgspec.structs.replace(message, topics=tuple(accepted)), refused)
-
-
-def _refused_topic(topic: OffsetCommitRequestTopic, name: str, error_code: int) -> OffsetCommitResponseTopic:
-    return OffsetCommitResponseTopic(
-        name=name,
-        topic_id=topic.topic_id,
-        partitions=tuple(
-            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
-            for partition in topic.partitions
-        ),
-    )
 
 
 def join_commit(message: OffsetCommitRequest, plan: CommitPlan, response: OffsetCommitResponse) -> OffsetCommitResponse:
@@ -168,32 +157,15 @@ def _plan_group(
         uses_ids = api_version >= FIRST_FETCH_WITH_TOPIC_IDS
         name = lookup.name_of(topic.topic_id) if uses_ids else topic.name
         if name is None:
-            refused.append(_refused_fetch_topic(topic, "", _UNKNOWN_TOPIC_ID))
+            refused.append(refused_fetch_topic(topic, "", _UNKNOWN_TOPIC_ID))
         elif not may_describe(name):
-            refused.append(_refused_fetch_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED))
+            refused.append(refused_fetch_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED))
         else:
             accepted.append(
                 OffsetFetchRequestTopics(name=name, topic_id=topic.topic_id, partition_indexes=topic.partition_indexes)
             )
     asked = msgspec.structs.replace(group, topics=tuple(accepted))
     return FetchPlan(FetchOffsets(asked, require_stable), tuple(refused))
-
-
-def _refused_fetch_topic(topic: OffsetFetchRequestTopics, name: str, error_code: int) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=name,
-        topic_id=topic.topic_id,
-        partitions=tuple(
-            OffsetFetchResponsePartitions(
-                partition_index=index,
-                committed_offset=-1,
-                committed_leader_epoch=-1,
-                metadata="",
-                error_code=error_code,
-            )
-            for index in topic.partition_indexes
-        ),
-    )
 
 
 def join_fetch(

@@ -76,7 +76,7 @@ def _committing_group(turn: Turn, message: OffsetCommitRequest, api_version: int
         if generation >= 0:
             raise kafka_error("GROUP_ID_NOT_FOUND" if api_version >= 9 else "ILLEGAL_GENERATION")
         offsets = turn.state.offsets
-        if message.group_id not in offsets and max(len(turn.state.groups), len(offsets)) >= turn.settings.max_groups:
+        if message.group_id not in offsets and max(len(turn.state.groups), len(offsets)) >= turn.settings.moldau_groups:
             raise kafka_error("GROUP_MAX_SIZE_REACHED")
         return None
     if generation < 0 and group.state is GroupState.EMPTY:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from moldau.core.groups.classic.group import Group, Member
-from moldau.errors import ProtocolError, invariant
+from moldau.errors import InvariantError, ProtocolError
 from moldau.types import Buffer
 from moldau.wire.protocol.messages.group_records import (
     ConsumerGroupMetadataKey,
@@ -62,9 +62,8 @@ GroupRecord = OffsetRecord | GroupMetadataRecord | OtherKindRecord
 
 def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     """Key and value as they stand in the log; a tombstone has no value."""
-    invariant(not isinstance(record, OtherKindRecord), "records of other kinds of groups are not written")
     if isinstance(record, OtherKindRecord):
-        return b"", None
+        raise InvariantError("records of other kinds of groups are not written")
     value = None if record.value is None else encode_group_value(record.value, record.version)
     return encode_group_key(record.key), value
 

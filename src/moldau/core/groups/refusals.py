@@ -28,9 +28,11 @@ from moldau.wire.protocol.messages.groups_classic import (
 )
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+    OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
@@ -104,38 +106,29 @@ def refused_join(error_code: int, member_id: str, api_version: int) -> JoinGroup
 def refused_commit(message: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
     """`error_code` for every partition."""
     return OffsetCommitResponse(
-        topics=tuple(
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error_code)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in message.topics
-        )
+        topics=tuple(refused_commit_topic(topic, topic.name, error_code) for topic in message.topics)
     )
+
+
+def refused_commit_topic(topic: OffsetCommitRequestTopic, name: str, error_code: int) -> OffsetCommitResponseTopic:
+    partitions = (OffsetCommitResponsePartition(each.partition_index, error_code) for each in topic.partitions)
+    return OffsetCommitResponseTopic(name=name, topic_id=topic.topic_id, partitions=tuple(partitions))
 
 
 def _refused_fetch(message: FetchOffsets, error_code: int, api_version: int) -> OffsetFetchResponseGroup:
     if api_version >= 2:
         return OffsetFetchResponseGroup(group_id=message.group.group_id, error_code=error_code)
     # v1 has no error of the whole
-    return OffsetFetchResponseGroup(
-        group_id=message.group.group_id,
-        topics=tuple(
-            OffsetFetchResponseTopics(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error_code)
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in message.group.topics or ()
-        ),
+    topics = tuple(refused_fetch_topic(topic, topic.name, error_code) for topic in message.group.topics or ())
+    return OffsetFetchResponseGroup(group_id=message.group.group_id, topics=topics)
+
+
+def refused_fetch_topic(topic: OffsetFetchRequestTopics, name: str, error_code: int) -> OffsetFetchResponseTopics:
+    partitions = (
+        OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error_code)
+        for index in topic.partition_indexes
     )
+    return OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=tuple(partitions))
 
 
 def refused_leave(message: LeaveGroupRequest, error_code: int, api_version: int) -> LeaveGroupResponse:

@@ -23,13 +23,8 @@ from __future__ import annotations
 
 import msgspec
 
-from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.groups.classic.group import Parked
-from moldau.wire.protocol.messages.group_admin import (
-    DeletableGroupResult,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-)
+from moldau.wire.protocol.messages.group_admin import DeletableGroupResult, OffsetDeleteRequest, OffsetDeleteResponse
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     HeartbeatRequest,
@@ -49,8 +44,6 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
 )
-
-_MINUTE_MS = 60_000
 
 
 class FetchOffsets(msgspec.Struct, frozen=True):
@@ -171,33 +164,3 @@ AnyGroupRequest = (
     | ContinueDeletion
     | GroupNotWritten
 )
-
-
-class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The broker settings that classic groups obey; defaults are Kafka's, times in ms."""
-
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
-    initial_rebalance_delay_ms: int = 3_000
-    max_size: int = 2_147_483_647
-    offset_metadata_max_bytes: int = 4_096
-    max_groups: int = 100_000
-    member_max_bytes: int = 1_048_576
-    group_max_bytes: int = 16_777_216
-    offsets_retention_ms: int = 604_800_000
-    offsets_check_interval_ms: int = 600_000
-
-    @classmethod
-    def from_broker(cls, settings: BrokerSettings) -> GroupSettings:
-        return cls(
-            min_session_timeout_ms=settings.group_min_session_timeout_ms,
-            max_session_timeout_ms=settings.group_max_session_timeout_ms,
-            initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-            max_size=settings.group_max_size,
-            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
-            max_groups=settings.moldau_groups,
-            member_max_bytes=settings.moldau_group_member_bytes,
-            group_max_bytes=settings.moldau_group_bytes,
-            offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
-            offsets_check_interval_ms=settings.offsets_retention_check_interval_ms,
-        )

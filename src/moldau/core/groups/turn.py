@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.machine import Decision, Now, Timer
 from moldau.core.groups.classic.group import Group, Member, Parked
 from moldau.core.groups.records import GroupRecord
@@ -13,7 +14,6 @@ from moldau.core.groups.requests import (
     ExpireOffsets,
     ForgetTopics,
     GroupResponse,
-    GroupSettings,
     JoinPhaseOver,
     SessionExpired,
     SyncPhaseOver,
@@ -29,7 +29,7 @@ class Turn:
 
     __slots__ = ("_timers", "if_refused", "now_ms", "random", "records", "replies", "settings", "state", "wall_ms")
 
-    def __init__(self, state: GroupsState, settings: GroupSettings, random: Random, now: Now) -> None:
+    def __init__(self, state: GroupsState, settings: BrokerSettings, random: Random, now: Now) -> None:
         self.state = state
         self.settings = settings
         self.random = random

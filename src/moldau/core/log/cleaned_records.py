@@ -15,9 +15,6 @@ from moldau.wire.records.varint import VARLONG_BYTES, decode_varint, encode_vari
 
 SLICE_RECORDS = 1000
 
-Slice = Generator[int, None, None]
-"""Yields 0 where the event loop may turn."""
-
 
 class KeptRecords:
     """What stays of a batch: `parts` are pieces of its decompressed payload."""

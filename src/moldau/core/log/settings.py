@@ -41,7 +41,7 @@ class LogSettings(msgspec.Struct, frozen=True):
     target_compression: TargetCompression | None = None
     """`compression.type` with its level; None: `producer`."""
     producer_id_expiration_ms: int = 86_400_000
-    max_producer_ids: int = 20_000
+    max_producer_ids: int = 100_000
     is_record_validation_full: bool = False
     is_compressed_validated: bool = False
     """Every record of a compressed batch is looked at, which must be expanded for that."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord, UnknownRecord
-from moldau.errors import ProtocolError
+from moldau.errors import KafkaError, ProtocolError, kafka_error
 from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -18,7 +18,13 @@ from moldau.wire.protocol.record_codec import decode_metadata_record, encode_met
 from moldau.wire.records import builder
 
 MAX_BATCH_BYTES = 8 * 1024 * 1024
-"""Kafka's bound on a batch of the metadata log."""
+MAX_BATCH_RECORDS = 10_000
+"""Kafka's bounds on a batch of the metadata log."""
+
+
+def batch_too_large() -> KafkaError:
+    """What a request is refused with whose records are more than one batch may hold."""
+    return kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
 
 
 def encode_record(record: MetadataRecord, versions: RecordVersions) -> bytes:

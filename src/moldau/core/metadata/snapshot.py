@@ -69,7 +69,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     last_contained_log_timestamp_ms: int
 
 
-def encode_snapshot(snapshot: Snapshot, levels: Mapping[str, int], *, now_ms: int, leader_epoch: int = 0) -> bytes:
+def encode_snapshot(snapshot: Snapshot, levels: Mapping[str, int], *, now_ms: int) -> bytes:
     """The bytes of a snapshot file; record versions are those of the finalized `levels`."""
     parts = encode_snapshot_steps(
         snapshot.records,
@@ -77,7 +77,7 @@ def encode_snapshot(snapshot: Snapshot, levels: Mapping[str, int], *, now_ms: in
         levels,
         last_contained_log_timestamp_ms=snapshot.last_contained_log_timestamp_ms,
         now_ms=now_ms,
-        leader_epoch=leader_epoch,
+        leader_epoch=0,
     )
     return b"".join(parts)
 

@@ -224,6 +224,8 @@ class FetchSessions:
         self.memory_bytes = 0
         self.evictions = 0
         self.telemetry = telemetry
+        telemetry.held["moldau_fetch_sessions"] = lambda: (self.count, self.limit)
+        telemetry.held["moldau_fetch_session_memory_bytes"] = lambda: (self.memory_bytes, self.memory_limit_bytes)
 
     @property
     def count(self) -> int:

@@ -8,10 +8,11 @@ from collections import Counter, deque
 from collections.abc import Iterator
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from moldau.products.console.cluster import CLIENT_ID, TIMEOUT_S, ClusterError, PartitionFacts, TopicFacts
+from moldau.products.console.cluster import TIMEOUT_S, ClusterError, PartitionFacts, TopicFacts
 from moldau.products.console.core.browsing import MAX_NEXT, Question
+from moldau.products.console.tail import make_consumer
 
 READ_TIMEOUT_S = 5.0
 MAX_SCANNED = 50_000
@@ -36,19 +37,16 @@ class Browser:
 
     def __init__(self, bootstrap_servers: str, topic: TopicFacts) -> None:
         self._topic = topic
-        self._consumer = Consumer(
+        self._consumer = make_consumer(
+            bootstrap_servers,
+            "browse",
             {
-                "bootstrap.servers": bootstrap_servers,
-                "client.id": f"{CLIENT_ID}-browse",
-                "group.id": f"{CLIENT_ID}-browse",
-                "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "enable.partition.eof": True,
                 "queued.max.messages.kbytes": 16_384,
                 "fetch.message.max.bytes": 1_048_576,
                 "fetch.wait.max.ms": 100,
-                "log_level": 0,
-            }
+            },
         )
 
     def close(self) -> None:

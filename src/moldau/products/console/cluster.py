@@ -23,8 +23,7 @@ from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.products.features import features_not_served
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
-from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 
 T = TypeVar("T")
 TIMEOUT_S = 5.0
@@ -217,7 +216,7 @@ class Cluster:
         """What clients may ask for in vain; empty where the cluster does not say."""
         request = ApiVersionsRequest("moldau", "1")
         try:
-            answer = self._ask(lambda admin: admin.ask(ApiKey.API_VERSIONS, request, ApiVersionsResponse))
+            answer = self._ask(lambda admin: admin.ask(request))
         except ClusterError:
             return []
         return features_not_served(answer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -71,11 +71,10 @@ NOTHING = Snapshot(Overview("", (), ()), (), (), 0.0, "not asked yet")
 class Sampler:
     """One thread that lives while somebody looks."""
 
-    def __init__(self, cluster: Cluster, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._topic_history = History()
         self._group_history = History()
         self._cluster = cluster
-        self._now_s = now_s
         self._snapshot = NOTHING
         self._version = 0
         self._last_wanted_s = 0.0
@@ -108,7 +107,7 @@ class Sampler:
             self._condition.notify_all()
 
     def _wanted(self) -> None:
-        self._last_wanted_s = self._now_s()
+        self._last_wanted_s = time.monotonic()
         if self._thread is None and not self._is_closed:
             self._version = 0
             self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
@@ -118,7 +117,7 @@ class Sampler:
         turn = 0
         groups: tuple[GroupFacts, ...] = ()
         while True:
-            started_s = self._now_s()
+            started_s = time.monotonic()
             try:
                 overview = self._cluster.overview()
                 shown = self._cluster.with_offsets(overview.topics[:MAX_SAMPLED_TOPICS])
@@ -126,7 +125,7 @@ class Sampler:
                 has_groups = turn % GROUPS_EVERY == 0
                 if has_groups:
                     groups = self._groups()
-                snapshot = Snapshot(overview, topics, groups, self._now_s())
+                snapshot = Snapshot(overview, topics, groups, time.monotonic())
                 self._remember_topics(snapshot)
                 if has_groups:
                     self._remember_groups(snapshot)
@@ -140,9 +139,9 @@ class Sampler:
                 self._snapshot = snapshot
                 self._version += 1
                 self._condition.notify_all()
-                elapsed_s = self._now_s() - started_s
+                elapsed_s = time.monotonic() - started_s
                 self._condition.wait_for(lambda: self._is_closed, timeout=max(0.5, INTERVAL_S - elapsed_s))
-                if self._is_closed or self._now_s() - self._last_wanted_s > IDLE_S:
+                if self._is_closed or time.monotonic() - self._last_wanted_s > IDLE_S:
                     self._thread = None
                     self._topic_history, self._group_history = History(), History()
                     return

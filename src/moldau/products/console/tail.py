@@ -17,24 +17,27 @@ MAX_PER_SECOND = 50
 MAX_TAIL_PARTITIONS = 200
 
 
+def make_consumer(bootstrap_servers: str, purpose: str, settings: dict[str, object]) -> Consumer:
+    """A consumer that leaves nothing behind: it joins no group and commits nothing."""
+    name = f"{CLIENT_ID}-{purpose}"
+    named = {"bootstrap.servers": bootstrap_servers, "client.id": name, "group.id": name}
+    return Consumer({**named, "enable.auto.commit": False, "log_level": 0, **settings})
+
+
 class Tail:
     """A consumer of its own; used from one thread, closed by `close`."""
 
     def __init__(self, bootstrap_servers: str, topic: TopicFacts) -> None:
         self._topic = topic
-        self._consumer = Consumer(
+        self._consumer = make_consumer(
+            bootstrap_servers,
+            "tail",
             {
-                "bootstrap.servers": bootstrap_servers,
-                "client.id": f"{CLIENT_ID}-tail",
-                "group.id": f"{CLIENT_ID}-tail",
-                "enable.auto.commit": False,
                 "auto.offset.reset": "latest",
-                "enable.partition.eof": False,
                 "queued.max.messages.kbytes": 4096,
                 "fetch.message.max.bytes": 262_144,
                 "fetch.wait.max.ms": 250,
-                "log_level": 0,
-            }
+            },
         )
 
     def follow(self) -> Iterator[tuple[list[ShownRecord], int]]:

@@ -25,10 +25,8 @@ REPLAY_RECORDS_A_SECOND = 4_000
 MACHINE = "machine"
 REPLAY = "replay-"
 NO_LEVEL = "-"
+LEVEL = r"(?i)(?<![A-Z])(TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|SEVERE|CRITICAL|FATAL)(?![A-Z])"
 
-_LEVEL = re.compile(
-    rb"(?<![A-Z])(TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|SEVERE|CRITICAL|FATAL)(?![A-Z])", re.IGNORECASE
-)
 _FLUSH_SECONDS = 30.0
 
 
@@ -210,7 +208,7 @@ class FileFeed:
 
 def level_of(line: bytes) -> str:
     """The first level word of a line, in capitals; NO_LEVEL where there is none."""
-    found = _LEVEL.search(line)
+    found = re.search(LEVEL.encode(), line)
     return found[1].decode("ascii").upper() if found else NO_LEVEL
 
 

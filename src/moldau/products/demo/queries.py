@@ -12,7 +12,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from moldau.products.demo import rolling
-from moldau.products.demo.feed import REPLAY
+from moldau.products.demo.feed import LEVEL, REPLAY
 from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
 from moldau.products.pipelines.flow import read_source, to_records, write_to_topic
 from moldau.products.pipelines.group import GroupOffsets, lag
@@ -35,8 +35,6 @@ METRIC_WINDOWS = f"""
            stddev_pop(value) as deviation
     from {{source}} group by window(_timestamp, '{WINDOW_SECONDS} seconds'), _key
 """
-
-LEVEL = r"(?i)(?<![A-Z])(TRACE|DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|SEVERE|CRITICAL|FATAL)(?![A-Z])"
 
 LINE_WINDOWS = f"""
     select window.start as window_start, window.end as window_end,

@@ -8,9 +8,8 @@ from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.group import CLIENT_ID, REQUEST_TIMEOUT_MS
 from moldau.products.pipelines.page import PipelinePage
 from moldau.shell.io.tcp import TCP
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
-from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 CLUSTER_DEFAULT = -1
 _UNKNOWN_GROUP_IS_DEAD = 5
@@ -48,7 +47,7 @@ def make_topic(page: PipelinePage, topic: str, partitions: int) -> None:
     def create(client: ClusterClient) -> None:
         if topic in client.refresh([topic]):
             return
-        response = client.any_connection().request(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse)
+        response = client.any_connection().request(request)
         for row in response.topics:
             if row.error_code:
                 error = kafka_error(row.error_code, row.error_message or f"topic {topic!r}")
@@ -93,9 +92,7 @@ def _check_group(client: ClusterClient, page: PipelinePage) -> None:
 
     def describe() -> DescribeGroupsResponse:
         coordinator = find_coordinator(client, page.group)
-        found = coordinator.request(
-            ApiKey.DESCRIBE_GROUPS, request, DescribeGroupsResponse, max_version=_UNKNOWN_GROUP_IS_DEAD
-        )
+        found = coordinator.request(request, max_version=_UNKNOWN_GROUP_IS_DEAD)
         if found.groups[0].error_code:
             raise kafka_error(found.groups[0].error_code, found.groups[0].error_message or f"group {page.group!r}")
         return found

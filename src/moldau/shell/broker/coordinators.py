@@ -24,7 +24,7 @@ from moldau.core.groups.records import (
     encode_group_record,
 )
 from moldau.core.groups.refusals import append_error, refusal
-from moldau.core.groups.requests import AnyGroupRequest, GroupRequest, GroupResponse, GroupSettings
+from moldau.core.groups.requests import AnyGroupRequest, GroupRequest, GroupResponse
 from moldau.core.groups.state import GroupsState
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
@@ -93,8 +93,7 @@ class GroupShard(MachineRuntime[GroupsState, AnyGroupRequest, GroupResponse, Gro
     def __init__(self, broker: Broker, partition: Partition) -> None:
         self.partition = partition
         self.log = GroupLog(broker, partition)
-        settings = GroupSettings.from_broker(broker.settings)
-        machine = GroupMachine(settings, broker.random, broker.coordinators.member_memory)
+        machine = GroupMachine(broker.settings, broker.random, broker.coordinators.member_memory)
         super().__init__(
             CoordinatorHost(machine, partition.topic_partition),
             self.log,

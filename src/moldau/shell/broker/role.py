@@ -95,8 +95,7 @@ class Broker:
         self.broker_epoch = -1
         self.incarnation_id = Uuid(random.random_bytes(16))
         self.fetch_max_bytes = settings.fetch_max_bytes
-        self.max_parked_fetches = settings.moldau_parked_fetches
-        self.parked_fetches = 0
+        self.parked_fetches, self.max_parked_fetches = 0, settings.moldau_parked_fetches
         self.rewrites = asyncio.Semaphore(MAX_REWRITES)
         """Taken by each batch that is expanded to be read or compressed anew."""
         self.response_memory = response_memory
@@ -129,9 +128,14 @@ class Broker:
         self._offline_paths: dict[str, None] = {}
         self.group_memory_bytes = min(settings.moldau_group_memory_bytes, physical_memory_bytes // 20)
         """What the members of all groups may hold."""
+        self._enter_bounds(telemetry)
         self._coordinators: Coordinators | None = None
         self._first_group_check: asyncio.TimerHandle | None = None
         self._is_stopping = False
+
+    def _enter_bounds(self, telemetry: Telemetry) -> None:
+        telemetry.held["moldau_parked_fetches"] = lambda: (self.parked_fetches, self.max_parked_fetches)
+        telemetry.held["moldau_group_memory_bytes"] = lambda: (self.group_memory_used_bytes, self.group_memory_bytes)
 
     @property
     def settings(self) -> BrokerSettings:

@@ -44,6 +44,7 @@ class RequestMemory:
         self.limit_bytes = limit_bytes
         self._telemetry = telemetry or Telemetry()
         self.used_bytes = 0
+        self._telemetry.held["moldau_request_memory_bytes"] = lambda: (self.used_bytes, self.limit_bytes)
         self._waiting: dict[int, Callable[[], None]] = {}
 
     def try_take(self, count: int, held_bytes: int = 0) -> bool:
@@ -134,6 +135,7 @@ class ResponseMemory:
         self.limit_bytes = limit_bytes
         self._telemetry = telemetry or Telemetry()
         self.unsent_bytes = 0
+        self._telemetry.held["moldau_response_memory_bytes"] = lambda: (self.unsent_bytes, self.limit_bytes)
         self._unsent: dict[UnsentAnswers, None] = {}
 
     def changed(self, connection: UnsentAnswers, difference_bytes: int, *, is_unsent: bool) -> None:

@@ -42,7 +42,7 @@ from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.retention import remove_files
-from moldau.core.metadata.batches import MAX_BATCH_BYTES, build_metadata_batch
+from moldau.core.metadata.batches import MAX_BATCH_BYTES, batch_too_large, build_metadata_batch
 from moldau.core.metadata.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
@@ -394,7 +394,7 @@ class QuorumRole:
         except ProtocolError as error:
             raise kafka_error("INVALID_REQUEST", str(error)) from error
         if len(batch) > MAX_BATCH_BYTES:
-            raise kafka_error("POLICY_VIOLATION", "Unable to perform excessively large batch operation.")
+            raise batch_too_large()
         return bytearray(batch)
 
     def append(self, batch: Buffer, now: Now) -> int:

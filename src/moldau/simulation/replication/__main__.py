@@ -50,8 +50,7 @@ def _summary(outcome: Outcome) -> str:
             f"seed {outcome.seed}: ok, {outcome.elections} elections, {outcome.truncations} truncations, "
             f"{outcome.acknowledged} records acknowledged, {outcome.elapsed_s:.2f} s, {outcome.digest}"
         )
-    told = outcome.seed, outcome.rule, outcome.detail, outcome.story, outcome.last_events
-    return "\n".join(broken_lines("moldau.simulation.replication", *told))
+    return broken_lines("moldau.simulation.replication", outcome)
 
 
 if __name__ == "__main__":

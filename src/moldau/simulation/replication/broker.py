@@ -139,10 +139,8 @@ class BrokerProcess:
     def _after(self, delay_ms: int, act: Callable[[], None]) -> None:
         self.story.timeline.after(delay_ms, act, self.process)
 
-    def _call(
-        self, target: str, request: object, take: Callable[[object | None], None], timeout_ms: int = CALL_TIMEOUT_MS
-    ) -> None:
-        self.story.network.call(self.process, self.name, target, request, take, timeout_ms)
+    def _call(self, target: str, request: object, take: Callable[[object | None], None]) -> None:
+        self.story.network.call(self.process, self.name, target, request, take, CALL_TIMEOUT_MS)
 
     # --- the controller ---
 

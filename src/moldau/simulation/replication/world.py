@@ -6,14 +6,13 @@ import time
 import traceback
 from collections.abc import Callable
 
-import msgspec
-
 from moldau.errors import DamagedLogError, InvariantError
 from moldau.simulation.replication.clients import Producer, Reader
 from moldau.simulation.replication.controller import Controller
 from moldau.simulation.replication.faults import Faults
 from moldau.simulation.replication.machine import Machine
 from moldau.simulation.replication.story import Story
+from moldau.simulation.seeds import SeedOutcome
 from moldau.simulation.violation import ViolationError
 
 DEFAULT_SECONDS = 12.0
@@ -21,21 +20,13 @@ PATIENCE_MS = 30_000
 """Virtual time in which everything is well again once the trouble has ended."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """How a seed went. `rule` is "" where nothing was broken."""
+class Outcome(SeedOutcome, frozen=True, kw_only=True):
+    """Of a seed of several replicas."""
 
-    seed: int
-    digest: str
-    rule: str
-    detail: str
-    story: tuple[str, ...]
-    last_events: tuple[str, ...]
     truncations: int
     elections: int
-    acknowledged: int
     unclean_elections: int
     is_loss_allowed: bool
-    elapsed_s: float
 
 
 class World:

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from random import Random
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from moldau.errors import ERROR_NAMES
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.violation import ViolationError
@@ -72,3 +74,23 @@ class ClientLoop(ABC):
             raise ViolationError(
                 "no unexpected refusals", f"{self.name}: {what} got {error_code} {ERROR_NAMES.get(error_code)}"
             )
+
+
+class FiniteLoop(ClientLoop):
+    """A client that has something to do, and ends with it."""
+
+    is_finished = False
+
+    def is_done(self) -> bool:
+        return self.is_finished
+
+
+def errors_of(answer: object) -> list[int]:
+    """Every `error_code` that stands anywhere in an answer."""
+    if isinstance(answer, tuple):
+        return [code for item in answer for code in errors_of(item)]
+    if not isinstance(answer, msgspec.Struct):
+        return []
+    found = [code for name in answer.__struct_fields__ for code in errors_of(getattr(answer, name))]
+    error_code = getattr(answer, "error_code", 0)
+    return [error_code, *found] if error_code else found

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.workloads.client_loop import ClientLoop
-from moldau.wire.protocol.api_keys import ApiKey
+from moldau.simulation.workloads.client_loop import FiniteLoop
 from moldau.wire.protocol.messages.log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
     DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 MOVE_PATIENCE_S = 30.0
 
 
-class DirectoryMover(ClientLoop):
+class DirectoryMover(FiniteLoop):
     """Asks for moves now and then. In the end it moves every partition once more and waits until each lies there."""
 
     def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...], paths: tuple[str, ...]) -> None:
@@ -36,10 +33,6 @@ class DirectoryMover(ClientLoop):
         self.last: dict[tuple[str, int], str] = {}
         """Where each was sent at the end."""
         self.drained_s = -1.0
-        self.is_finished = False
-
-    def is_done(self) -> bool:
-        return self.is_finished
 
     async def step(self) -> None:
         client = await self.client()
@@ -57,9 +50,7 @@ class DirectoryMover(ClientLoop):
     async def move(self, client: BrokerClient, topic: SimulatedTopic, partition: int, path: str) -> bool:
         """Whether the move has begun."""
         wanted = AlterReplicaLogDir(path, (AlterReplicaLogDirTopic(topic.name, (partition,)),))
-        answer = await client.request(
-            ApiKey.ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest((wanted,)), AlterReplicaLogDirsResponse
-        )
+        answer = await client.request(AlterReplicaLogDirsRequest((wanted,)))
         error_code = answer.results[0].partitions[0].error_code
         self.world.trace.note("move", topic.name, partition, path, error_code)
         if error_code:
@@ -68,9 +59,7 @@ class DirectoryMover(ClientLoop):
 
     async def places(self, client: BrokerClient) -> dict[tuple[str, int], str]:
         """Where each partition lies; none may lie in two directories."""
-        answer = await client.request(
-            ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
-        )
+        answer = await client.request(DescribeLogDirsRequest(topics=None))
         found: dict[tuple[str, int], str] = {}
         for directory in answer.results:
             if directory.error_code:

@@ -56,7 +56,7 @@ class EpochAsker(ClientLoop):
                 if partition.error_code == 0:
                     topic.ledger(self.world, partition.partition_index).epochs.named(partition.leader_epoch)
 
-        await client.request(ApiKey.METADATA, request, MetadataResponse, note=note)
+        await client.request(request, note=note)
 
     async def ask(self, client: BrokerClient, topic: SimulatedTopic, partition: int) -> None:
         ledger = topic.ledger(self.world, partition)
@@ -83,7 +83,7 @@ class EpochAsker(ClientLoop):
             else:
                 ends.append((found.leader_epoch, found.end_offset))
 
-        await client.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, request, OffsetForLeaderEpochResponse, note=note)
+        await client.request(request, note=note)
         start = await list_offset(self, client, topic.name, partition, EARLIEST) if ledger.rules.may_expire else 0
         if start >= 0 and ledger.legal_losses == legal_losses:
             for epoch, end_offset in ends:

@@ -14,15 +14,13 @@ from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.readers import EARLIEST, Consumer, Position, list_offset
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
     LeaveGroupRequest,
-    LeaveGroupResponse,
     MemberIdentity,
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -139,7 +137,7 @@ class GroupMember(Consumer):
             protocol_type="consumer",
             protocols=(JoinGroupRequestProtocol("range", b"\x00\x01"),),
         )
-        answer = await client.request(ApiKey.JOIN_GROUP, request, JoinGroupResponse, timeout_s=JOIN_PATIENCE_S)
+        answer = await client.request(request, timeout_s=JOIN_PATIENCE_S)
         if answer.error_code == MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             return
@@ -181,7 +179,7 @@ class GroupMember(Consumer):
                 self.group.assigned(joined.generation_id, self.topic.name, owner, partitions, is_planned=is_planned)
                 self.world.trace.note("assigned", self.name, joined.generation_id, partitions)
 
-        answer = await client.request(ApiKey.SYNC_GROUP, request, SyncGroupResponse, note=note)
+        answer = await client.request(request, note=note)
         if answer.error_code:
             await self.refused(answer.error_code, "SyncGroup")
             return
@@ -201,7 +199,7 @@ class GroupMember(Consumer):
 
     async def heartbeat(self, client: BrokerClient) -> None:
         request = HeartbeatRequest(self.group.group, self.generation, self.member_id, self.instance_id)
-        answer = await client.request(ApiKey.HEARTBEAT, request, HeartbeatResponse)
+        answer = await client.request(request)
         if answer.error_code:
             await self.refused(answer.error_code, "Heartbeat")
 
@@ -212,7 +210,7 @@ class GroupMember(Consumer):
             request = LeaveGroupRequest(self.group.group, member_id=self.member_id)
         self.forget()
         self.member_id = ""
-        answer = await client.request(ApiKey.LEAVE_GROUP, request, LeaveGroupResponse)
+        answer = await client.request(request)
         if answer.error_code and answer.error_code != UNKNOWN_MEMBER_ID:
             self.must_be_retriable(answer.error_code, "LeaveGroup")
         await asyncio.sleep(self.random.uniform(0, 2))
@@ -271,7 +269,7 @@ class GroupMember(Consumer):
             self.world.trace.note("committed", self.name, sorted(sent.items()), errors)
 
         try:
-            await client.request(ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse, note=note)
+            await client.request(request, note=note)
         finally:
             for _, attempt, _ in attempts.values():
                 attempt.is_over = True
@@ -303,7 +301,7 @@ class GroupMember(Consumer):
                     f"{self.group.group}: generation {request.generation_id_or_member_epoch} of {request.member_id}",
                 )
 
-        await client.request(ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse, note=note)
+        await client.request(request, note=note)
 
 
 async def find_coordinator(loop: ClientLoop, client: BrokerClient, group: str) -> bool:
@@ -312,7 +310,7 @@ async def find_coordinator(loop: ClientLoop, client: BrokerClient, group: str) -
         request = FindCoordinatorRequest(coordinator_keys=(group,))
     else:
         request = FindCoordinatorRequest(key=group)
-    answer = await client.request(ApiKey.FIND_COORDINATOR, request, FindCoordinatorResponse)
+    answer = await client.request(request)
     error_code = answer.coordinators[0].error_code if answer.coordinators else answer.error_code
     if error_code:
         loop.must_be_retriable(error_code, "FindCoordinator")
@@ -349,7 +347,7 @@ async def fetch_offsets(
                 group.offset(topic.name, partition.partition_index).read(partition.committed_offset)
                 committed[partition.partition_index] = partition.committed_offset
 
-    await client.request(ApiKey.OFFSET_FETCH, request, OffsetFetchResponse, note=note)
+    await client.request(request, note=note)
     for error_code in errors:
         if error_code:
             loop.must_be_retriable(error_code, "OffsetFetch")

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.checkers.ledger import (
-    KEYS,
-    TOMBSTONE_EVERY,
-    VALUE_HEADER,
-    PartitionLedger,
-    SentTimes,
-    Value,
-)
+from moldau.simulation.checkers.ledger import KEYS, TOMBSTONE_EVERY, VALUE_HEADER, PartitionLedger, SentTimes, Value
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.kinds import has_kind
 from moldau.simulation.violation import ViolationError
@@ -32,7 +25,7 @@ from moldau.wire.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.records.builder import build_batch
 
 if TYPE_CHECKING:
@@ -174,7 +167,7 @@ class IdempotentProducer(Producer):
             for batch in sent.values():
                 batch.times_sent += 1
             request = self.make_request(client, {p: batch.data for p, batch in sent.items()}, -1)
-            answers.append(client.send(ApiKey.PRODUCE, request, partial(self.answered, sent)))
+            answers.append(client.send(request, partial(self.answered, sent)))
         was_refused = False
         for answer in answers:
             await client.answer_in_time(answer)
@@ -187,9 +180,7 @@ class IdempotentProducer(Producer):
             await self.pause()
 
     async def begin_life(self, client: BrokerClient) -> None:
-        answer = await client.request(
-            ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id=None), InitProducerIdResponse
-        )
+        answer = await client.request(InitProducerIdRequest(transactional_id=None))
         if answer.error_code:
             self.must_be_retriable(answer.error_code, "InitProducerId")
             await asyncio.sleep(0.1)
@@ -299,11 +290,9 @@ class PlainProducer(Producer):
             batches[partition] = self.make_batch(partition, values, codecs=codecs)
         request = self.make_request(client, batches, acks)
         if acks == 0:
-            client.send_unanswered(ApiKey.PRODUCE, request)
+            client.send_unanswered(request)
         else:
-            await client.request(
-                ApiKey.PRODUCE, request, ProduceResponse, note=lambda answer: self.answered(sent, answer)
-            )
+            await client.request(request, note=lambda answer: self.answered(sent, answer))
         await self.pause()
 
     def take_number(self) -> int:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.workloads.client_loop import RETRIABLE, ClientLoop
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.simulation.workloads.client_loop import RETRIABLE, ClientLoop, errors_of
+from moldau.wire.protocol.api_keys import ApiKey, api_key_of
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.cluster import (
     DescribeClusterRequest,
@@ -44,11 +42,8 @@ from moldau.wire.protocol.messages.partitions import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from moldau.wire.protocol.messages.producer_ids import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    DescribeProducersTopic,
-)
+from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
+from moldau.wire.protocol.schema import Request
 
 if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
@@ -84,8 +79,8 @@ class Questioner(ClientLoop):
         client = await self.client()
         if self.random.random() < 0.15:
             await self.describe_producers(client)
-        api_key, request = self.random.choice(self.questions(client))
-        answer = await client.request(api_key, request, API_VERSIONS[api_key].response)
+        request = self.random.choice(self.questions(client))
+        api_key, answer = api_key_of(request), await client.request(request)
         for error_code in errors_of(answer):
             if error_code not in RETRIABLE and error_code not in EXPECTED:
                 raise ViolationError(
@@ -100,7 +95,7 @@ class Questioner(ClientLoop):
         ledger = topic.ledger(self.world, self.random.randrange(topic.partitions))
         expected, legal_losses = dict(ledger.last_sequences), ledger.legal_losses
         request = DescribeProducersRequest((DescribeProducersTopic(topic.name, (ledger.partition,)),))
-        answer = await client.request(ApiKey.DESCRIBE_PRODUCERS, request, DescribeProducersResponse)
+        answer = await client.request(request)
         described = answer.topics[0].partitions[0]
         if described.error_code or ledger.legal_losses != legal_losses:
             return
@@ -111,70 +106,36 @@ class Questioner(ClientLoop):
                     "active producers are known", f"{ledger.name}: {producer_id} wrote up to {sequence}, told {found}"
                 )
 
-    def questions(self, client: BrokerClient) -> tuple[tuple[ApiKey, msgspec.Struct], ...]:
+    def questions(self, client: BrokerClient) -> tuple[Request[Any], ...]:
         topic = self.random.choice(self.topics)
         name = topic.name
         page = DescribeTopicPartitionsCursor(name, 0) if self.random.random() < 0.5 else None
         return (
-            (ApiKey.API_VERSIONS, ApiVersionsRequest("simulator", "1.0")),
-            (ApiKey.METADATA, MetadataRequest(None)),
-            (ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest()),
-            (
-                ApiKey.DESCRIBE_QUORUM,
-                DescribeQuorumRequest((DescribeQuorumTopic(METADATA_TOPIC, (DescribeQuorumPartition(0),)),)),
+            ApiVersionsRequest("simulator", "1.0"),
+            MetadataRequest(None),
+            DescribeClusterRequest(),
+            DescribeQuorumRequest((DescribeQuorumTopic(METADATA_TOPIC, (DescribeQuorumPartition(0),)),)),
+            ListGroupsRequest(states_filter=self.random.choice(((), ("Stable",), ("Empty",))))
+            if client.version_of(ApiKey.LIST_GROUPS) >= 4
+            else ListGroupsRequest(),
+            DescribeGroupsRequest(tuple(self.world.groups)),
+            DescribeProducersRequest((DescribeProducersTopic(name, tuple(range(topic.partitions))),)),
+            DescribeLogDirsRequest(topics=None),
+            ListConfigResourcesRequest(),
+            DescribeConfigsRequest((DescribeConfigsResource(BROKER, "1", None),)),
+            DescribeConfigsRequest((DescribeConfigsResource(TOPIC, name, None),)),
+            AlterConfigsRequest(
+                (AlterConfigsResource(TOPIC, name, (AlterableConfig("flush.ms", "1000"),)),), validate_only=True
             ),
-            (
-                ApiKey.LIST_GROUPS,
-                ListGroupsRequest(states_filter=self.random.choice(((), ("Stable",), ("Empty",))))
-                if client.version_of(ApiKey.LIST_GROUPS) >= 4
-                else ListGroupsRequest(),
+            DescribeTopicPartitionsRequest(
+                (DescribeTopicPartitionsTopicRequest(name),), self.random.choice((1, 2_000)), page
             ),
-            (ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(tuple(self.world.groups))),
-            (
-                ApiKey.DESCRIBE_PRODUCERS,
-                DescribeProducersRequest((DescribeProducersTopic(name, tuple(range(topic.partitions))),)),
+            ElectLeadersRequest(topic_partitions=(ElectionTopicPartitions(name, (0,)),)),
+            ListPartitionReassignmentsRequest(),
+            AlterPartitionReassignmentsRequest(
+                topics=(ReassignableTopic(name, (ReassignablePartition(0, self.random.choice((None, (1,), (1, 7)))),)),)
             ),
-            (ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None)),
-            (ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest()),
-            (ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest((DescribeConfigsResource(BROKER, "1", None),))),
-            (ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest((DescribeConfigsResource(TOPIC, name, None),))),
-            (
-                ApiKey.ALTER_CONFIGS,
-                AlterConfigsRequest(
-                    (AlterConfigsResource(TOPIC, name, (AlterableConfig("flush.ms", "1000"),)),), validate_only=True
-                ),
-            ),
-            (
-                ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-                DescribeTopicPartitionsRequest(
-                    (DescribeTopicPartitionsTopicRequest(name),), self.random.choice((1, 2_000)), page
-                ),
-            ),
-            (ApiKey.ELECT_LEADERS, ElectLeadersRequest(topic_partitions=(ElectionTopicPartitions(name, (0,)),))),
-            (ApiKey.LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest()),
-            (
-                ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-                AlterPartitionReassignmentsRequest(
-                    topics=(
-                        ReassignableTopic(name, (ReassignablePartition(0, self.random.choice((None, (1,), (1, 7)))),)),
-                    )
-                ),
-            ),
-            (
-                ApiKey.UPDATE_FEATURES,
-                UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("metadata.version", 1),), validate_only=True)
-                if client.version_of(ApiKey.UPDATE_FEATURES) >= 1
-                else UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("no.such.feature", 1),)),
-            ),
+            UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("metadata.version", 1),), validate_only=True)
+            if client.version_of(ApiKey.UPDATE_FEATURES) >= 1
+            else UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("no.such.feature", 1),)),
         )
-
-
-def errors_of(answer: object) -> list[int]:
-    """Every `error_code` that stands anywhere in an answer."""
-    if isinstance(answer, tuple):
-        return [code for item in answer for code in errors_of(item)]
-    if not isinstance(answer, msgspec.Struct):
-        return []
-    found = [code for name in answer.__struct_fields__ for code in errors_of(getattr(answer, name))]
-    error_code = getattr(answer, "error_code", 0)
-    return [error_code, *found] if error_code else found

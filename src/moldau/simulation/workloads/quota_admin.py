@@ -10,9 +10,8 @@ from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset
 from moldau.simulation.checkers.ledger import Value
 from moldau.simulation.client import LIMITED, BrokerClient
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.client_loop import FiniteLoop
 from moldau.simulation.workloads.producers import PlainProducer
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -55,7 +54,7 @@ class QuotaValue(CommittedOffset):
         return None if self.attempts else self.known
 
 
-class QuotaAdmin(ClientLoop):
+class QuotaAdmin(FiniteLoop):
     """Sets, removes and describes; at the end it removes what would make others wait."""
 
     def __init__(self, world: World, name: str) -> None:
@@ -68,14 +67,10 @@ class QuotaAdmin(ClientLoop):
         }
         self.changed_s = 0.0
         """When the quota of the producer that is limited was last changed."""
-        self.is_finished = False
 
     @property
     def limit(self) -> QuotaValue:
         return self.values[LIMITED, PRODUCER_BYTE_RATE]
-
-    def is_done(self) -> bool:
-        return self.is_finished
 
     async def step(self) -> None:
         client = await self.client()
@@ -107,9 +102,7 @@ class QuotaAdmin(ClientLoop):
                 self.changed_s = self.world.loop.time()
 
         try:
-            await client.request(
-                ApiKey.ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest((entry,)), AlterClientQuotasResponse, note=note
-            )
+            await client.request(AlterClientQuotasRequest((entry,)), note=note)
         finally:
             attempt.is_over = True
 
@@ -125,7 +118,7 @@ class QuotaAdmin(ClientLoop):
                 if owner == client_id:
                     value.read(found.get(key, NOTHING))
 
-        await client.request(ApiKey.DESCRIBE_CLIENT_QUOTAS, request, DescribeClientQuotasResponse, note=note)
+        await client.request(request, note=note)
 
 
 class QuotaAuditor(QuotaAdmin):

@@ -13,19 +13,8 @@ from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.types import Buffer
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
-from moldau.wire.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.record import read_records
 
@@ -201,7 +190,7 @@ class Consumer(ClientLoop):
                     index = partition.partition_index
                     take_partition(positions[index], partition, client, asked[index], asked_s)
 
-        await client.request(ApiKey.FETCH, request, FetchResponse, note=note)
+        await client.request(request, note=note)
         await self.handle_errors(client)
 
     async def handle_errors(self, client: BrokerClient) -> None:
@@ -232,7 +221,7 @@ async def list_offset(reader: ClientLoop, client: BrokerClient, topic: str, part
         replica_id=-1,
         topics=(ListOffsetsTopic(topic, (ListOffsetsPartition(partition_index=partition, timestamp=timestamp),)),),
     )
-    answer = await client.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+    answer = await client.request(request)
     for topic_answer in answer.topics:
         for partition_answer in topic_answer.partitions:
             if partition_answer.error_code == 0:

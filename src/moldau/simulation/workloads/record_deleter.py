@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.workloads.client_loop import ClientLoop
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -47,6 +46,6 @@ class RecordDeleter(ClientLoop):
             elif result.error_code != OFFSET_OUT_OF_RANGE or not ledger.legal_losses:
                 self.must_be_retriable(result.error_code, "DeleteRecords")
 
-        await client.request(ApiKey.DELETE_RECORDS, request, DeleteRecordsResponse, note=note)
+        await client.request(request, note=note)
         for _ in range(5):
             await self.pause()

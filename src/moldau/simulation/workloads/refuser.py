@@ -11,7 +11,7 @@ from moldau.errors import ERROR_CODES
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.kinds import CROWD, CROWD_LIMIT, directory_path
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.client_loop import FiniteLoop
 from moldau.simulation.workloads.refusals.case import (
     BATCH_RECORDS,
     BATCHES,
@@ -35,17 +35,17 @@ from moldau.simulation.workloads.refusals.scenes import Scene, all_scenes
 from moldau.simulation.workloads.refusals.settings_cases import BROKER, GROUPS, NODE, TOPIC, settings_cases
 from moldau.simulation.workloads.refusals.topic_cases import topic_cases
 from moldau.types import Uuid
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.client_quotas import DescribeClientQuotasRequest, QuotaFilterComponent
 from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, ListGroupsRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from moldau.wire.protocol.messages.offsets import OffsetCommitRequestPartition, OffsetCommitResponse
-from moldau.wire.protocol.messages.produce import ProduceResponse
-from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
-from moldau.wire.protocol.messages.topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.offsets import OffsetCommitRequestPartition
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
+from moldau.wire.protocol.messages.topics import CreateTopicsRequest
+from moldau.wire.protocol.schema import Request
 from moldau.wire.records.builder import build_batch
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ Shown = dict[str, object]
 AnyCase = Case | FrameCase | CrowdCase | Scene
 
 
-class Refuser(ClientLoop):
+class Refuser(FiniteLoop):
     """Makes topics, records, producers and a group of its own; then sends some of all cases, each until it is answered.
 
     Nobody else touches what is its own, so that must always look the same.
@@ -99,10 +99,6 @@ class Refuser(ClientLoop):
         self.since_look = 0
         self.prepared_for: BrokerClient | None = None
         """The connection on which the group was made sure of."""
-        self.is_finished = False
-
-    def is_done(self) -> bool:
-        return self.is_finished
 
     async def step(self) -> None:
         client = await self.client()
@@ -127,15 +123,13 @@ class Refuser(ClientLoop):
         client.versions[ApiKey.CREATE_TOPICS] = 7
         client.versions[ApiKey.PRODUCE] = 12
         client.versions[ApiKey.METADATA] = 12
-        created = await client.request(
-            ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics_to_create()), CreateTopicsResponse
-        )
+        created = await client.request(CreateTopicsRequest(topics_to_create()))
         for row in created.topics:
             if row.error_code not in (0, ERROR_CODES["TOPIC_ALREADY_EXISTS"]):
                 self.must_be_retriable(row.error_code, f"CreateTopics of {row.name}")
                 return
         while len(self.producer_ids) < 2:
-            begun = await client.request(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(None), InitProducerIdResponse)
+            begun = await client.request(InitProducerIdRequest(None))
             if begun.error_code:
                 self.must_be_retriable(begun.error_code, "InitProducerId")
                 return
@@ -159,7 +153,7 @@ class Refuser(ClientLoop):
                 base_sequence=sequence,
             )
             request = produce(PLAIN, Uuid(bytes(16)), (0, batch))
-            answer = await client.request(ApiKey.PRODUCE, request, ProduceResponse)
+            answer = await client.request(request)
             error_code = answer.responses[0].partition_responses[0].error_code
             if error_code:
                 self.must_be_retriable(error_code, f"Produce to {PLAIN}")
@@ -172,7 +166,7 @@ class Refuser(ClientLoop):
         row = OffsetCommitRequestPartition(0, POSITION)
         client.versions[ApiKey.OFFSET_COMMIT] = 9
         request = commit(GROUP, PLAIN, Uuid(bytes(16)), row)
-        answer = await client.request(ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse)
+        answer = await client.request(request)
         error_code = answer.topics[0].partitions[0].error_code
         if error_code:
             self.must_be_retriable(error_code, f"OffsetCommit of {GROUP}")
@@ -180,7 +174,7 @@ class Refuser(ClientLoop):
 
     async def learn(self, client: BrokerClient) -> None:
         """The ids of the topics; then all cases are known."""
-        metadata = await client.request(ApiKey.METADATA, MetadataRequest(None), MetadataResponse)
+        metadata = await client.request(MetadataRequest(None))
         ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
         first, second = self.producer_ids
         now_ms = self.world.clock.now_ms()
@@ -236,11 +230,12 @@ class Refuser(ClientLoop):
 
     async def ask(self, client: BrokerClient, case: Case) -> Any:
         """The answer, which is as it must be; None where the node cannot answer now."""
-        row = API_VERSIONS[case.api_key]
+        api_key = api_key_of(case.request)
+        row = API_VERSIONS[api_key]
         low, high = max(case.versions[0], row.min_version), min(case.versions[1], row.max_version)
-        version = client.versions[case.api_key] = self.random.randint(low, high)
+        version = client.versions[api_key] = self.random.randint(low, high)
         self.world.trace.note("case", case.name, version)
-        answer: Any = await client.request(case.api_key, case.request, row.response)
+        answer: Any = await client.request(case.request)
         found = refusals_in(answer)
         is_expected = found in (case.refusals, case.otherwise)
         if not is_expected and any(name in TRANSIENT for name in found):
@@ -322,9 +317,9 @@ class Refuser(ClientLoop):
     async def show(self, client: BrokerClient) -> Shown | None:
         """Everything that a refused request might have changed; None where the node cannot answer now."""
         shown: Shown = {}
-        for name, api_key, version, request, look in _LOOKS:
-            client.versions[api_key] = version
-            answer: Any = await client.request(api_key, request, API_VERSIONS[api_key].response)
+        for name, version, request, look in _LOOKS:
+            client.versions[api_key_of(request)] = version
+            answer: Any = await client.request(request)
             if refusals_in(answer):
                 self.world.trace.note("not now", name, refusals_in(answer))
                 for refusal in refusals_in(answer):
@@ -386,11 +381,10 @@ def _ends(answer: Any) -> object:
     return [(topic.name, row.partition_index, row.offset) for topic in answer.topics for row in topic.partitions]
 
 
-_LOOKS: tuple[tuple[str, ApiKey, int, Any, Callable[[Any], object]], ...] = (
-    ("the topics", ApiKey.METADATA, 12, MetadataRequest(None), _topics),
+_LOOKS: tuple[tuple[str, int, Request[Any], Callable[[Any], object]], ...] = (
+    ("the topics", 12, MetadataRequest(None), _topics),
     (
         "the settings",
-        ApiKey.DESCRIBE_CONFIGS,
         4,
         DescribeConfigsRequest(
             tuple(
@@ -407,7 +401,6 @@ _LOOKS: tuple[tuple[str, ApiKey, int, Any, Callable[[Any], object]], ...] = (
     ),
     (
         "the log ends",
-        ApiKey.LIST_OFFSETS,
         5,
         ListOffsetsRequest(
             -1,
@@ -425,28 +418,24 @@ _LOOKS: tuple[tuple[str, ApiKey, int, Any, Callable[[Any], object]], ...] = (
     ),
     (
         "the quotas",
-        ApiKey.DESCRIBE_CLIENT_QUOTAS,
         1,
         DescribeClientQuotasRequest((QuotaFilterComponent("user", 2, None),)),
         lambda answer: [entry for entry in answer.entries if (entry.entity[0].entity_name or "").startswith("refused")],
     ),
     (
         "the groups",
-        ApiKey.LIST_GROUPS,
         5,
         ListGroupsRequest(),
         lambda answer: sorted(group.group_id for group in answer.groups if group.group_id.startswith("refused")),
     ),
     (
         "the group",
-        ApiKey.DESCRIBE_GROUPS,
         6,
         DescribeGroupsRequest((GROUP,)),
         lambda answer: [(group.group_state, group.members) for group in answer.groups],
     ),
     (
         "the features",
-        ApiKey.API_VERSIONS,
         4,
         ApiVersionsRequest("simulator", "1.0"),
         lambda answer: answer.finalized_features,

@@ -12,13 +12,7 @@ from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.readers import EARLIEST, FIRST_TOPIC_ID_VERSION, Position, list_offset, take_partition
 from moldau.wire.protocol.api_keys import ApiKey
-from moldau.wire.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-)
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 
 if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
@@ -100,7 +94,7 @@ class SessionReader(ClientLoop):
             self.take(answer, client, asked, asked_s, was_full=was_full)
 
         try:
-            await client.request(ApiKey.FETCH, request, FetchResponse, note=note)
+            await client.request(request, note=note)
         except UnansweredError:
             self.forget_session()
             raise

@@ -8,7 +8,6 @@ from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -98,7 +97,7 @@ class SettingsAdmin(ClientLoop):
                 self.must_be_retriable(error_code, f"IncrementalAlterConfigs of {topic} {name}")
 
         try:
-            await client.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, IncrementalAlterConfigsResponse, note=note)
+            await client.request(request, note=note)
         finally:
             attempt.is_over = True
 
@@ -114,7 +113,7 @@ class SettingsAdmin(ClientLoop):
             is_set = found.config_source == TOPIC_SOURCE
             self.ledger.values[topic, name].read(int(found.value or 0) if is_set else NOTHING)
 
-        await client.request(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse, note=note)
+        await client.request(request, note=note)
 
 
 class SettingsAuditor(SettingsAdmin):

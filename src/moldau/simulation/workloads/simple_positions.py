@@ -28,6 +28,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from moldau.wire.protocol.schema import Request
 
 if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
@@ -102,7 +103,7 @@ class SimplePositions(ClientLoop):
                 self.taken(partition.error_code, "OffsetCommit", change, partition.partition_index)
 
         request = OffsetCommitRequest(self.group.group, topics=(topic,))
-        await self.change(client, ApiKey.OFFSET_COMMIT, request, OffsetCommitResponse, change, note)
+        await self.change(client, request, change, note)
 
     async def delete(self, client: BrokerClient) -> None:
         """The whole group."""
@@ -119,7 +120,7 @@ class SimplePositions(ClientLoop):
                 change.all_done()
 
         request = DeleteGroupsRequest((self.group.group,))
-        await self.change(client, ApiKey.DELETE_GROUPS, request, DeleteGroupsResponse, change, note)
+        await self.change(client, request, change, note)
 
     async def forget(self, client: BrokerClient) -> None:
         """Its positions, while the group stays."""
@@ -136,7 +137,7 @@ class SimplePositions(ClientLoop):
                     self.taken(partition.error_code, "OffsetDelete", change, partition.partition_index)
 
         request = OffsetDeleteRequest(self.group.group, (OffsetDeleteRequestTopic(self.topic.name, partitions),))
-        await self.change(client, ApiKey.OFFSET_DELETE, request, OffsetDeleteResponse, change, note)
+        await self.change(client, request, change, note)
 
     def deletion(self) -> Change:
         return Change(self.group, self.topic.name, dict.fromkeys(range(self.topic.partitions), NOTHING))
@@ -149,16 +150,10 @@ class SimplePositions(ClientLoop):
             self.must_be_retriable(error_code, what)
 
     async def change(
-        self,
-        client: BrokerClient,
-        api_key: ApiKey,
-        request: msgspec.Struct,
-        response: type[Answer],
-        change: Change,
-        note: Callable[[Answer], None],
+        self, client: BrokerClient, request: Request[Answer], change: Change, note: Callable[[Answer], None]
     ) -> None:
         try:
-            await client.request(api_key, request, response, note=note)
+            await client.request(request, note=note)
         finally:
             change.is_over()
 

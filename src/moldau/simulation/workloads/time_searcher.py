@@ -16,7 +16,6 @@ from moldau.wire.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
-    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 
@@ -59,7 +58,7 @@ class TimeSearcher(ClientLoop):
         asked_ms = MAX_TIMESTAMP if is_maximum else wanted_ms
         searched = ListOffsetsPartition(partition_index=ledger.partition, timestamp=asked_ms)
         request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic.name, (searched,)),))
-        answer = await client.request(ApiKey.LIST_OFFSETS, request, ListOffsetsResponse)
+        answer = await client.request(request)
         found = answer.topics[0].partitions[0]
         if found.error_code:
             self.must_be_retriable(found.error_code, f"ListOffsets of {ledger.name}")

@@ -22,14 +22,9 @@ from moldau.wire.protocol.messages.configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from moldau.wire.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -39,9 +34,7 @@ from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    CreateTopicsResponse,
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     DeleteTopicState,
 )
 
@@ -75,12 +68,12 @@ class PassingReader(ClientLoop):
                 min_bytes=self.random.choice((1, 10_000)),
                 topics=(FetchTopic(topic=topic, partitions=(wanted,)),),
             )
-            await client.request(ApiKey.FETCH, fetch, FetchResponse)
+            await client.request(fetch)
         else:
             timestamp = self.random.choice((-1, -2, self.world.clock.now_ms() - self.random.randrange(5_000)))
             searched = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
             search = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic, (searched,)),))
-            await client.request(ApiKey.LIST_OFFSETS, search, ListOffsetsResponse)
+            await client.request(search)
         await self.pause()
 
 
@@ -140,7 +133,7 @@ class TopicAdmin(ClientLoop):
             topic.may_exist = True
             topic.configs = None  # those of an older topic of the name say nothing, nor does its number of partitions
         doubt_before, topic.doubt_until = topic.doubt_until, self.world.loop.time() + DOUBT_S
-        answer = await client.request(ApiKey.CREATE_TOPICS, request, CreateTopicsResponse)
+        answer = await client.request(request)
         topic.doubt_until = doubt_before
         result = answer.topics[0]
         self.world.trace.note("create", topic.name, partitions, result.error_code)
@@ -186,7 +179,7 @@ class TopicAdmin(ClientLoop):
                 topic.partitions = count
                 topic.may_have = ()
 
-        await client.request(ApiKey.CREATE_PARTITIONS, request, CreatePartitionsResponse, note=note)
+        await client.request(request, note=note)
 
     async def describe(self, client: BrokerClient, topic: KnownTopic) -> None:
         """The settings are those of this topic, not of an older one of the name."""
@@ -203,7 +196,7 @@ class TopicAdmin(ClientLoop):
                     "settings are what was acknowledged", f"{topic.name}: {found}, created with {topic.configs}"
                 )
 
-        await client.request(ApiKey.DESCRIBE_CONFIGS, request, DescribeConfigsResponse, note=note)
+        await client.request(request, note=note)
 
     async def delete(self, client: BrokerClient, topic: KnownTopic) -> None:
         is_flexible = client.version_of(ApiKey.DELETE_TOPICS) >= 6
@@ -217,7 +210,7 @@ class TopicAdmin(ClientLoop):
         topic.may_be_absent = True
         self.world.ledger.remove_topic(topic.topic_id)
         doubt_before, topic.doubt_until = topic.doubt_until, self.world.loop.time() + DOUBT_S
-        answer = await client.request(ApiKey.DELETE_TOPICS, request, DeleteTopicsResponse)
+        answer = await client.request(request)
         topic.doubt_until = doubt_before
         error_code = answer.responses[0].error_code
         self.world.trace.note("delete", topic.name, error_code)
@@ -251,7 +244,7 @@ class TopicAdmin(ClientLoop):
         while True:
             wanted = tuple(MetadataRequestTopic(name=name) for name in self.topics)
             request = MetadataRequest(wanted, allow_auto_topic_creation=False)
-            answer = await client.request(ApiKey.METADATA, request, MetadataResponse)
+            answer = await client.request(request)
             wrong = [problem for found in answer.topics if (problem := self.disagreement(found.name or "", found))]
             if not wrong and len(answer.topics) == len(self.topics):
                 return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from moldau.errors import ERROR_CODES, ProtocolError
 
 if TYPE_CHECKING:
     from moldau.wire.protocol.messages import api_versions
+    from moldau.wire.protocol.schema import Request
 
 
 class ApiKey(IntEnum):
@@ -210,7 +211,13 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
 }
 """In the order of their keys, which is the order in which ApiVersions tells them."""
 
+_KEYS: Final[dict[str, ApiKey]] = {f"{row.name}Request": key for key, row in API_VERSIONS.items()}
 _ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in API_VERSIONS.items()}
+
+
+def api_key_of(request: Request[Any]) -> ApiKey:
+    """The API that `request` is of."""
+    return _KEYS[type(request).__name__]
 
 
 def request_header_version(api_key: int, version: int) -> int:

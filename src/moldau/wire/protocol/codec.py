@@ -94,12 +94,6 @@ def encode_pausing(message: msgspec.Struct, version: int, parts: list[bytes]) ->
     return encoding
 
 
-def generated_source(cls: type[msgspec.Struct], version: int) -> str:
-    """The Python text of both functions, for a reader's eyes."""
-    info = message_info(cls)
-    return decoder_source(cls, info, version)[0] + "\n\n" + encoder_source(cls, info, version)[0]
-
-
 @cache
 def _compiled(
     what: Literal["decode", "encode"], cls: type[msgspec.Struct], version: int, pause: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The words in which a message is declared, and their reading: a class becomes a list of typed, versioned fields.
 
     @message(versions="0-13", flexible="9+")
-    class MetadataRequest(msgspec.Struct, frozen=True):
+    class MetadataRequest(Request["MetadataResponse"], frozen=True):
         topics: Annotated[tuple[MetadataRequestTopic, ...] | None, wire(nullable="1+")] = ()
         allow_auto_topic_creation: Annotated[bool, wire("4+")] = True
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType, NoneType, UnionType
-from typing import Annotated, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -151,6 +151,11 @@ class MessageInfo(msgspec.Struct, frozen=True):
 _MESSAGES: Final[dict[type[msgspec.Struct], MessageInfo]] = {}
 
 StructType = TypeVar("StructType", bound=msgspec.Struct)
+ResponseType = TypeVar("ResponseType", bound=msgspec.Struct, covariant=True)
+
+
+class Request(msgspec.Struct, Generic[ResponseType], frozen=True):
+    """What a client asks; its type says what the answer is."""
 
 
 def message(

@@ -127,12 +127,12 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
-def iterate_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch; a cut batch at the end, as a fetch may return it, is left out.
 
     Raises ProtocolError where something else than a batch begins. The CRC is not checked.
     """
-    end = len(buffer)
+    position, end = 0, len(buffer)
     while position + HEADER_SIZE <= end:
         header = read_header(buffer, position)
         next_position = position + header.batch_length + LENGTH_OVERHEAD

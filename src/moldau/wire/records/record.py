@@ -41,11 +41,11 @@ class RecordFields(msgspec.Struct, frozen=True):
     headers: tuple[RecordHeader, ...]
 
 
-def read_records(batch: Buffer, *, max_expanded_bytes: int = MAX_EXPANDED_BYTES) -> list[Record]:
+def read_records(batch: Buffer) -> list[Record]:
     """The records of the one batch that begins `batch`, decompressed; control records too.
 
     The CRC is not checked here (`batch.is_crc_valid`). Raises ProtocolError for bytes that are no batch, that are cut,
-    or that expand past `max_expanded_bytes`.
+    or that expand past `MAX_EXPANDED_BYTES`.
     """
     header = read_header(batch)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
@@ -58,7 +58,7 @@ def read_records(batch: Buffer, *, max_expanded_bytes: int = MAX_EXPANDED_BYTES)
             fields.value,
             fields.headers,
         )
-        for fields in iterate_fields(read_payload(batch, header, max_expanded_bytes), header.record_count)
+        for fields in iterate_fields(read_payload(batch, header), header.record_count)
     ]
 
 

@@ -16,8 +16,7 @@ from moldau.core.config.broker_alteration import (
     is_dynamic,
     synonyms_of,
 )
-from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS
-from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
+from moldau.core.config.broker_settings import BROKER_SETTING_ROWS, BrokerSettings, parse_broker_settings
 from moldau.core.config.setting import CLUSTER_WIDE, HONOURED
 from moldau.errors import KafkaError
 

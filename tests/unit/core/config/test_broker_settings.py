@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS
-from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
+from moldau.core.config.broker_settings import BROKER_SETTING_ROWS, BrokerSettings, parse_broker_settings
 from moldau.core.config.listeners import Endpoint
 from moldau.core.config.properties import parse_properties
 from moldau.core.config.setting import HONOURED, IGNORED, NOT_SERVED, REFUSED, check_value, parse_value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moldau.core.config.broker_setting_rows import BROKER_SETTING_ROWS, HIDDEN_BROKER_SETTINGS
+from moldau.core.config.broker_setting_rows import HIDDEN_BROKER_SETTINGS
+from moldau.core.config.broker_settings import BROKER_SETTING_ROWS
 from moldau.core.config.group_setting_rows import CLIENT_METRICS_ROWS, GROUP_SETTING_ROWS
 from moldau.core.config.reference_page import settings_page
 from moldau.core.config.setting import CLUSTER_WIDE, IGNORED, PER_BROKER, READ_ONLY, TYPE_CODES

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.controller import config_alterations
-from moldau.core.controller.config_alterations import MAX_RECORDS_PER_REQUEST, alter_configs, incremental_alter_configs
+from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
+from moldau.core.metadata.batches import MAX_BATCH_RECORDS
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ConfigResource
 from moldau.types import Uuid, whole
@@ -213,7 +214,7 @@ def test_a_message_about_a_long_name_fits_its_field() -> None:
 
 
 def test_more_records_than_one_batch_holds() -> None:
-    configs = tuple(IncrementalAlterableConfig(f"unknown.{n}", SET, "1") for n in range(MAX_RECORDS_PER_REQUEST + 1))
+    configs = tuple(IncrementalAlterableConfig(f"unknown.{n}", SET, "1") for n in range(MAX_BATCH_RECORDS + 1))
     request = IncrementalAlterConfigsRequest((IncrementalAlterConfigsResource(BROKER, "", configs),))
     records, answer = whole(incremental_alter_configs(Cluster().fold.image, STATIC, request))
     assert (len(records), answer.responses[0].error_code) == (0, 44)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
+from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.coordination.host import CoordinatorHost, LoadedRecord
 from moldau.core.coordination.machine import NO_REQUEST_ID, Decision, Now, Timer
 from moldau.core.groups.classic.memory import MemberMemory
@@ -16,7 +18,6 @@ from moldau.core.groups.requests import (
     GroupMessage,
     GroupRequest,
     GroupResponse,
-    GroupSettings,
 )
 from moldau.core.groups.state import GroupsState, topics_with_offsets
 from moldau.core.groups.turn import GroupDecision
@@ -43,6 +44,7 @@ from moldau.wire.protocol.messages.offsets import (
 )
 from moldau.wire.protocol.record_codec import encode_group_key
 
+DEFAULTS = parse_broker_settings({})
 TOPIC_PARTITION = TopicPartition("__consumer_offsets", 0)
 Host = CoordinatorHost[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]
 Reply = GroupResponse | MoldauError
@@ -63,7 +65,7 @@ class Shard:
     """Requests in, replies by request id out; time moves only by `wait`."""
 
     def __init__(self, **settings: int) -> None:
-        self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
+        self.settings = msgspec.structs.replace(DEFAULTS, **{"group_initial_rebalance_delay_ms": 0, **settings})
         self.random = SeededRandom(7)
         self.now_ms = 1_000_000
         self.log: list[tuple[bytes, bytes | None]] = []

@@ -66,7 +66,7 @@ def test_a_first_join_records_the_group_before_anybody_is_in_it(shard) -> None:
 
 
 def test_the_initial_delay_lets_others_in_and_is_prolonged_by_them(shard_class) -> None:
-    shard = shard_class(initial_rebalance_delay_ms=3_000)
+    shard = shard_class(group_initial_rebalance_delay_ms=3_000)
     first = shard.post(shard.joining(rebalance_timeout_ms=7_500), 3)
     shard.wait(2_000)
     second = shard.post(shard.joining(rebalance_timeout_ms=7_500), 3)
@@ -83,7 +83,7 @@ def test_the_initial_delay_lets_others_in_and_is_prolonged_by_them(shard_class) 
 
 
 def test_nobody_new_means_one_delay(shard_class) -> None:
-    shard = shard_class(initial_rebalance_delay_ms=3_000)
+    shard = shard_class(group_initial_rebalance_delay_ms=3_000)
     waiting = shard.post(shard.joining(), 3)
     shard.wait(2_999)
     assert shard.reply(waiting) is None
@@ -139,20 +139,20 @@ def test_members_that_do_not_come_back_in_time_are_out(shard) -> None:
 
 
 def test_groups_are_bounded(shard_class) -> None:
-    shard = shard_class(max_groups=1)
+    shard = shard_class(moldau_groups=1)
     shard.begin()
     assert shard.code(shard.joining(group_id="other"), 3) == 81
     assert shard.code(shard.committing(group_id="other")) == 81
 
 
 def test_groups_that_only_commit_are_bounded_too(shard_class) -> None:
-    shard = shard_class(max_groups=2)
+    shard = shard_class(moldau_groups=2)
     assert [shard.code(shard.committing(group_id=group_id)) for group_id in ("a", "b", "c")] == [0, 0, 81]
     assert shard.code(shard.committing(group_id="a")) == 0
 
 
 def test_a_full_group_takes_nobody_in(shard_class) -> None:
-    shard = shard_class(max_size=1)
+    shard = shard_class(group_max_size=1)
     first = shard.begin()
     assert shard.code(shard.joining(), 3) == 81
     assert shard.code(shard.joining(), 9) == 81
@@ -160,14 +160,14 @@ def test_a_full_group_takes_nobody_in(shard_class) -> None:
 
 
 def test_while_a_group_gathers_the_waiting_members_are_counted(shard_class) -> None:
-    shard = shard_class(max_size=2, initial_rebalance_delay_ms=3_000)
+    shard = shard_class(group_max_size=2, group_initial_rebalance_delay_ms=3_000)
     shard.post(shard.joining(), 3)
     shard.post(shard.joining(), 3)
     assert shard.code(shard.joining(), 3) == 81
 
 
 def test_groups_and_unclaimed_member_ids_are_bounded(shard_class, monkeypatch: pytest.MonkeyPatch) -> None:
-    shard = shard_class(max_groups=1)
+    shard = shard_class(moldau_groups=1)
     shard.begin()
     assert shard.code(shard.joining(group_id="other"), 3) == 81
     assert shard.code(shard.committing(group_id="other")) == 81

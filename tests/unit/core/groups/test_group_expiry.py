@@ -21,13 +21,13 @@ from moldau.wire.protocol.messages.group_admin import (
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from moldau.wire.protocol.messages.offsets import OffsetFetchRequestGroup
 
-RETENTION_MS = 100_000_000
+RETENTION_MS = 102_000_000
 CHECK_MS = 600_000
 
 
 @pytest.fixture
 def shard(shard_class):
-    return shard_class(offsets_retention_ms=RETENTION_MS, offsets_check_interval_ms=CHECK_MS)
+    return shard_class(offsets_retention_minutes=RETENTION_MS // 60_000, offsets_retention_check_interval_ms=CHECK_MS)
 
 
 def subscription(*topics: str) -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from moldau.core.groups.requests import DescribeGroup, GroupSettings
+import msgspec
+
+from moldau.core.groups.requests import DescribeGroup
 from moldau.wire.protocol.messages.groups_classic import JoinGroupRequestProtocol
 
 
 def test_two_members_join_sync_and_one_leaves(shard_class) -> None:
-    shard = shard_class(initial_rebalance_delay_ms=3_000)
+    shard = shard_class(group_initial_rebalance_delay_ms=3_000)
     waiting = [shard.post(shard.joining(rebalance_timeout_ms=10_000), 3) for _ in range(2)]
     shard.wait(6_000)
     first, second = (shard.joined(request_id).member_id for request_id in waiting)
@@ -104,7 +106,7 @@ def test_a_reload_in_the_middle_of_a_rebalance_falls_back_to_the_recorded_genera
 def test_a_reloaded_group_over_a_lowered_bound_begins_anew(shard) -> None:
     first = shard.begin()
     shard.second(first)
-    shard.settings = GroupSettings(initial_rebalance_delay_ms=0, max_size=1)
+    shard.settings = msgspec.structs.replace(shard.settings, group_max_size=1)
     shard.reload()
     assert shard.code(shard.beating(first, 2)) == 27
     waiting = shard.post(shard.joining(first), 3)
@@ -113,7 +115,7 @@ def test_a_reloaded_group_over_a_lowered_bound_begins_anew(shard) -> None:
 
 
 def test_thousand_members_come_and_settle(shard_class) -> None:
-    shard = shard_class(initial_rebalance_delay_ms=3_000)
+    shard = shard_class(group_initial_rebalance_delay_ms=3_000)
     waiting = [shard.post(shard.joining(rebalance_timeout_ms=10_000), 3) for _ in range(1_000)]
     shard.wait(10_000)
     members = [shard.joined(request_id).member_id for request_id in waiting]

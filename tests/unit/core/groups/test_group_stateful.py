@@ -24,7 +24,7 @@ from moldau.wire.protocol.messages.groups_classic import JoinGroupResponse, Sync
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
-RETENTION_MS = 30_000
+RETENTION_MS = 60_000
 CHECK_MS = 12_000
 LONGEST_PARKED_MS = max(REBALANCE_MS + 1_000, NEW_MEMBER_JOIN_TIMEOUT_MS)
 
@@ -39,7 +39,9 @@ class GroupLife(RuleBasedStateMachine):
     def __init__(self, shard_class: Any) -> None:
         super().__init__()
         self.shard = shard_class(
-            initial_rebalance_delay_ms=3_000, offsets_retention_ms=RETENTION_MS, offsets_check_interval_ms=CHECK_MS
+            group_initial_rebalance_delay_ms=3_000,
+            offsets_retention_minutes=RETENTION_MS // 60_000,
+            offsets_retention_check_interval_ms=CHECK_MS,
         )
         self.known: list[tuple[str, str | None]] = []
         self.requests: dict[int, tuple[str, int, str]] = {}

@@ -19,7 +19,7 @@ def say(size: int, name: str = "range") -> tuple[JoinGroupRequestProtocol, ...]:
 
 
 def test_a_member_that_says_more_than_its_bound_gets_42_and_leaves_nothing_behind(shard_class) -> None:
-    shard = shard_class(member_max_bytes=64 * KIB)
+    shard = shard_class(moldau_group_member_bytes=64 * KIB)
     for version in (0, 3, 4, 9):
         assert shard.code(shard.joining(protocols=say(64 * KIB)), version) == INVALID_REQUEST
     assert shard.state.groups == {}
@@ -28,13 +28,13 @@ def test_a_member_that_says_more_than_its_bound_gets_42_and_leaves_nothing_behin
 
 
 def test_many_empty_protocols_count_for_what_they_take(shard_class) -> None:
-    shard = shard_class(member_max_bytes=64 * KIB)
+    shard = shard_class(moldau_group_member_bytes=64 * KIB)
     protocols = shard.protocols(*(f"p{number}" for number in range(1000)), metadata=b"")
     assert shard.code(shard.joining(protocols=protocols), 3) == INVALID_REQUEST
 
 
 def test_a_group_takes_no_member_more_than_its_bound_holds(shard_class) -> None:
-    shard = shard_class(group_max_bytes=64 * KIB)
+    shard = shard_class(moldau_group_bytes=64 * KIB)
     first = shard.begin(protocols=say(40 * KIB))
     assert shard.code(shard.joining(protocols=say(40 * KIB)), 3) == GROUP_MAX_SIZE_REACHED
     assert shard.bounds_reached == ["group.bytes"]
@@ -57,7 +57,7 @@ def test_all_groups_together_hold_no_more_than_the_bound_of_the_node(shard_class
 
 
 def test_a_member_that_comes_again_unchanged_is_never_refused(shard_class) -> None:
-    shard = shard_class(group_max_bytes=64 * KIB)
+    shard = shard_class(moldau_group_bytes=64 * KIB)
     dynamic = shard.begin(protocols=say(40 * KIB))
     assert shard.code(shard.joining(dynamic, protocols=say(40 * KIB)), 3) == 0
     static = shard.begin(group_id="h", instance_id="i", protocols=say(40 * KIB), version=9)
@@ -67,7 +67,7 @@ def test_a_member_that_comes_again_unchanged_is_never_refused(shard_class) -> No
 
 
 def test_a_subscription_counts_until_the_generation_that_it_belongs_to_is_over(shard_class) -> None:
-    shard = shard_class(group_max_bytes=128 * KIB)
+    shard = shard_class(moldau_group_bytes=128 * KIB)
     first = shard.begin(protocols=say(40 * KIB))
     second = shard.post(shard.joining(protocols=say(40 * KIB)), 3)
     # the first member says something new, while what it said before is still the subscription of the generation
@@ -85,7 +85,7 @@ def test_a_subscription_counts_until_the_generation_that_it_belongs_to_is_over(s
 
 
 def test_member_ids_that_were_handed_out_count(shard_class) -> None:
-    shard = shard_class(group_max_bytes=64 * KIB)
+    shard = shard_class(moldau_group_bytes=64 * KIB)
     client_id = "c" * 10_000
     codes = [shard.ask(shard.joining(), 9, client_id).error_code for _ in range(6)]
     assert codes == [MEMBER_ID_REQUIRED] * 5 + [GROUP_MAX_SIZE_REACHED]
@@ -94,7 +94,7 @@ def test_member_ids_that_were_handed_out_count(shard_class) -> None:
 
 
 def test_assignments_count(shard_class) -> None:
-    shard = shard_class(member_max_bytes=64 * KIB, group_max_bytes=96 * KIB)
+    shard = shard_class(moldau_group_member_bytes=64 * KIB, moldau_group_bytes=96 * KIB)
     joined = shard.ask(shard.joining(), 3)
     before = shard.memory.used_bytes
     too_much = shard.syncing(joined.member_id, 1, {joined.member_id: bytes(64 * KIB)})
@@ -110,7 +110,7 @@ def test_assignments_count(shard_class) -> None:
 
 
 def test_a_group_is_told_that_it_is_full_when_its_leader_assigns_too_much(shard_class) -> None:
-    shard = shard_class(group_max_bytes=64 * KIB)
+    shard = shard_class(moldau_group_bytes=64 * KIB)
     first = shard.begin()
     second = shard.post(shard.joining(), 3)
     shard.post(shard.joining(first), 3)

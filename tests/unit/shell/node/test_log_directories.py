@@ -171,9 +171,7 @@ async def test_a_directory_that_fails_during_the_start_takes_all_its_partitions_
     disks = MemoryDisk(), MemoryDisk()
     node = await start_node(disk=disks[0], further_disks=disks[1:])
     await node.create_topic("made-again", 2)
-    await node.node.broker.delete_topics(
-        DeleteTopicsRequest(topics=(DeleteTopicState(name="made-again"),), timeout_ms=1_000)
-    )
+    await node.node.broker.submit(DeleteTopicsRequest(topics=(DeleteTopicState(name="made-again"),), timeout_ms=1_000))
     await node.create_topic("made-again", 2)
     await node.create_topic("t", 4)
     client = node.connect()

@@ -42,7 +42,7 @@ def join(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRe
         if message.member_id != "":
             _refuse(turn, parked, message.member_id, "UNKNOWN_MEMBER_ID")
             return
-        if len(turn.state.groups) >= turn.settings.max_groups:
+        if len(turn.state.groups) >= turn.settings.moldau_groups:
             turn.state.memory.bound_reached("groups")
             _refuse(turn, parked, "", "GROUP_MAX_SIZE_REACHED")
             return
@@ -60,11 +60,11 @@ def _refusal_before_group(turn: Turn, message: JoinGroupRequest) -> str | None:
     if message.group_id == "":
         return "INVALID_GROUP_ID"
     settings = turn.settings
-    if not settings.min_session_timeout_ms <= message.session_timeout_ms <= settings.max_session_timeout_ms:
+    if not settings.group_min_session_timeout_ms <= message.session_timeout_ms <= settings.group_max_session_timeout_ms:
         return "INVALID_SESSION_TIMEOUT"
     if turn.state.other_kinds.get(message.group_id, "consumer") != "consumer":
         return "INCONSISTENT_GROUP_PROTOCOL"
-    if _asked_bytes(message) > settings.member_max_bytes:
+    if _asked_bytes(message) > settings.moldau_group_member_bytes:
         turn.state.memory.bound_reached("group.member.bytes")
         return "INVALID_REQUEST"
     return None
@@ -111,8 +111,8 @@ def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
         # members that wait already are counted, not members: after max_size was lowered the last to come again are out
         member = group.members.get(member_id)
         is_waiting = member is not None and member.awaiting_join is not None
-        return is_waiting or group.awaiting_join_count < turn.settings.max_size
-    return member_id in group.members or len(group.members) < turn.settings.max_size
+        return is_waiting or group.awaiting_join_count < turn.settings.group_max_size
+    return member_id in group.members or len(group.members) < turn.settings.group_max_size
 
 
 def _has_memory(turn: Turn, request: GroupRequest, message: JoinGroupRequest, group: Group) -> bool:

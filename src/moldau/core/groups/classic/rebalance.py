@@ -29,7 +29,7 @@ def prepare(turn: Turn, group: Group) -> None:
     turn.cancel_sync(group)
     if group.state is GroupState.EMPTY:
         # the group is new: give the other members time to start
-        delay_ms = turn.settings.initial_rebalance_delay_ms
+        delay_ms = turn.settings.group_initial_rebalance_delay_ms
         remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
         group.transition_to(GroupState.PREPARING_REBALANCE, turn.wall_ms)
         firing = JoinPhaseOver(group.group_id, group.generation, is_initial=True, remaining_ms=remaining_ms)
@@ -80,7 +80,7 @@ def join_phase_over(turn: Turn, firing: JoinPhaseOver) -> None:
         return
     if firing.is_initial and group.was_member_added and firing.remaining_ms != 0:
         group.was_member_added = False
-        delay_ms = min(turn.settings.initial_rebalance_delay_ms, firing.remaining_ms)
+        delay_ms = min(turn.settings.group_initial_rebalance_delay_ms, firing.remaining_ms)
         remaining_ms = max(firing.remaining_ms - delay_ms, 0)
         again = JoinPhaseOver(group.group_id, group.generation, is_initial=True, remaining_ms=remaining_ms)
         turn.arm_join(group, delay_ms, again)
@@ -132,7 +132,7 @@ def generation_reply(group: Group, member: Member) -> JoinGroupResponse:
 def has_memory(turn: Turn, group: Group, grown_bytes: int) -> bool:
     """May the group hold so much more? What the log held at a load was taken in without asking."""
     memory = turn.state.memory
-    if group.held_bytes + grown_bytes > turn.settings.group_max_bytes:
+    if group.held_bytes + grown_bytes > turn.settings.moldau_group_bytes:
         memory.bound_reached("group.bytes")
         return False
     if memory.used_bytes + grown_bytes > memory.limit_bytes:

@@ -82,7 +82,7 @@ def _fault_of(turn: Turn, group: Group, given: dict[str, bytes]) -> int:
     grown_bytes = 0
     for member_id, member in group.members.items():
         change_bytes = len(given.get(member_id, b"")) - len(member.assignment)
-        if change_bytes > 0 and member.held_bytes() + change_bytes > turn.settings.member_max_bytes:
+        if change_bytes > 0 and member.held_bytes() + change_bytes > turn.settings.moldau_group_member_bytes:
             turn.state.memory.bound_reached("group.member.bytes")
             return _INVALID_REQUEST
         grown_bytes += change_bytes

@@ -8,6 +8,7 @@ from itertools import pairwise
 MAX_SAMPLES = 150
 """Five minutes at one sample every two seconds."""
 MAX_SERIES = 2_000
+RATE_WINDOW_S = 10.0
 
 
 class Series:
@@ -41,14 +42,14 @@ class Series:
             if now_s > then_s
         ]
 
-    def rate(self, window_s: float = 10.0) -> float | None:
-        """Over the last `window_s`; None before there are two samples."""
+    def rate(self) -> float | None:
+        """Over the last 10 s; None before there are two samples."""
         if len(self.samples) < 2:
             return None
         now_s, value = self.samples[-1]
         then_s, before = self.samples[-2]
         for sample in reversed(self.samples):
-            if now_s - sample[0] > window_s:
+            if now_s - sample[0] > RATE_WINDOW_S:
                 break
             then_s, before = sample
         return max(0.0, value - before) / (now_s - then_s) if now_s > then_s else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.errors import KafkaError, ProtocolError, kafka_error
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.shell.broker.handlers.administration import check_cluster
+from moldau.shell.network.context import Operation, RequestContext
 from moldau.wire.protocol.messages.acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -66,6 +67,8 @@ def _check_codes(*codes: int) -> None:
 
 
 def _refusal(context: RequestContext, operation: int) -> KafkaError:
-    if not context.authorize(operation, Resource.CLUSTER, CLUSTER_NAME):
-        return kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
+    try:
+        check_cluster(context, operation)
+    except KafkaError as error:
+        return error
     return kafka_error("SECURITY_DISABLED", _NO_AUTHORIZER)

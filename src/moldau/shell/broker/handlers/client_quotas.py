@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.controller import client_quotas
-from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.errors import KafkaError
+from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
+from moldau.shell.network.context import Operation, RequestContext
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -19,8 +20,6 @@ from moldau.wire.protocol.messages.client_quotas import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
-
 
 async def act_describe_client_quotas(
     broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
@@ -29,11 +28,11 @@ async def act_describe_client_quotas(
 
     Ignored on purpose: nothing.
     """
-    if context.authorize(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    try:
+        check_cluster(context, Operation.DESCRIBE_CONFIGS)
         response = client_quotas.describe_client_quotas(broker.image, request)
-    else:
-        code, message = CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
-        response = DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+    except KafkaError as error:
+        response = DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
 
 
@@ -45,12 +44,4 @@ async def act_alter_client_quotas(
     In force here before the answer. NaN is no quota and gets 42. Ignored on purpose: names of hosts other than
     "localhost", which are not looked up and get 42.
     """
-    if not context.authorize(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
-        error = kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
-        return msgspec.structs.replace(client_quotas.refused(request, error), throttle_time_ms=context.throttle())
-
-    try:
-        response: AlterClientQuotasResponse = await context.wait(broker.controller.submit(request))
-    except KafkaError as error:
-        response = client_quotas.refused(request, error)
-    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
+    return await ask_controller(broker, context, Operation.ALTER_CONFIGS, request, client_quotas.refused)

@@ -10,7 +10,8 @@ from moldau.core.controller import features
 from moldau.core.controller.requests import QuorumDescription
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.image import BrokerImage
-from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
 from moldau.shell.network.context import CLUSTER_NAME, CLUSTER_OPERATIONS, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.cluster import (
     DescribeClusterBroker,
@@ -38,7 +39,6 @@ RESULTS_UNTIL = 1
 DIRECTORY_IDS_FROM = 2
 NODES_FROM = 2
 NO_OPERATIONS = -(1 << 31)
-CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 MISMATCHED_ENDPOINT_TYPE = ERROR_CODES["MISMATCHED_ENDPOINT_TYPE"]
 UNSUPPORTED_ENDPOINT_TYPE = ERROR_CODES["UNSUPPORTED_ENDPOINT_TYPE"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
@@ -102,8 +102,10 @@ async def act_describe_quorum(
     Ignored on purpose: the throttle time, which this answer has no field for.
     """
     context.throttle()
-    if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        return DescribeQuorumResponse(CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+    try:
+        check_cluster(context, Operation.DESCRIBE)
+    except KafkaError as error:
+        return DescribeQuorumResponse(error.code, error.message)
     asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics[:2]]
     if asked != [(CLUSTER_METADATA_TOPIC, [0])]:
         message = "This server does not host this topic-partition."
@@ -153,16 +155,8 @@ async def act_update_features(
 
     Ignored on purpose: the timeout (one node decides at once), and `allow_downgrade` of v0, which Kafka 4 ignores too.
     """
-    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-        refused = features.refused(kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed."))
-        return msgspec.structs.replace(refused, throttle_time_ms=context.throttle())
-
-    try:
-        response: UpdateFeaturesResponse = await context.wait(broker.controller.submit(request))
-    except KafkaError as error:
-        response = features.refused(error)
-    results = response.results if context.api_version <= RESULTS_UNTIL else ()
-    return msgspec.structs.replace(response, throttle_time_ms=context.throttle(), results=results)
+    response = await ask_controller(broker, context, Operation.ALTER, request, features.refused)
+    return response if context.api_version <= RESULTS_UNTIL else msgspec.structs.replace(response, results=())
 
 
 async def act_unregister_broker(
@@ -172,12 +166,8 @@ async def act_unregister_broker(
 
     A broker that serves gets 42, where Apache Kafka forgets it. Ignored on purpose: nothing.
     """
-    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-        code, message = CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
-        return UnregisterBrokerResponse(context.throttle(), code, message)
 
-    try:
-        response: UnregisterBrokerResponse = await context.wait(broker.controller.submit(request))
-    except KafkaError as error:
-        response = UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
-    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
+    def refused(_: UnregisterBrokerRequest, error: KafkaError) -> UnregisterBrokerResponse:
+        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+
+    return await ask_controller(broker, context, Operation.ALTER, request, refused)

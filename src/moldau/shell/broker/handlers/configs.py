@@ -10,13 +10,13 @@ import msgspec
 from moldau.core.config.broker_alteration import invalid_request
 from moldau.core.config.describing import (
     Described,
-    Source,
     describe_broker,
     describe_client_metrics,
     describe_cluster_defaults,
     describe_group,
     describe_topic,
 )
+from moldau.core.config.setting import Source
 from moldau.core.controller.config_alterations import ConfigOperation
 from moldau.core.controller.configs import setting_layers
 from moldau.core.controller.topic_names import topic_name_fault

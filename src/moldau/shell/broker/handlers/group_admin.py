@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from moldau.core.groups.classic.group import GroupState
-from moldau.core.groups.requests import DescribeGroup, GroupRequest
+from moldau.core.groups.requests import DescribeGroup
 from moldau.errors import KafkaError
-from moldau.shell.broker.handlers.groups import ask_group
+from moldau.shell.broker.handlers.groups import ask_group, group_request
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
@@ -67,7 +67,7 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
         states_filter=await _words(context, request.states_filter, STATES),
         types_filter=await _words(context, request.types_filter, TYPES),
     )
-    asked = GroupRequest(filters, context.api_version, context.client_id, context.client_address)
+    asked = group_request(context, filters)
     groups: list[ListedGroup] = []
     for shard in shards:
         part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask_shard(shard, asked)))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from moldau.core.groups.refusals import refusal
-from moldau.core.groups.requests import DeleteGroup, GroupRequest
+from moldau.core.groups.requests import DeleteGroup
 from moldau.errors import ERROR_CODES
-from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group
+from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
 from moldau.shell.network.first_step import begun
 from moldau.wire.protocol.messages.group_admin import (
@@ -57,7 +57,7 @@ async def act_offset_delete(
     nothing.
     """
     throttle_time_ms = context.throttle()
-    whole = GroupRequest(request, context.api_version, context.client_id, context.client_address)
+    whole = group_request(context, request)
     if not context.authorize(Operation.DELETE, Resource.GROUP, request.group_id):
         return throttled(cast(OffsetDeleteResponse, refusal(whole, GROUP_AUTHORIZATION_FAILED)), throttle_time_ms)
     accepted: list[OffsetDeleteRequestTopic] = []
@@ -69,8 +69,7 @@ async def act_offset_delete(
         if codes:
             refused.append(OffsetDeleteResponseTopic(topic.name, tuple(codes)))
         await context.pause(len(topic.partitions))
-    message = msgspec.structs.replace(request, topics=tuple(accepted))
-    asked = GroupRequest(message, context.api_version, context.client_id, context.client_address)
+    asked = group_request(context, msgspec.structs.replace(request, topics=tuple(accepted)))
     answer = cast(OffsetDeleteResponse, await context.wait(broker.coordinators.ask(request.group_id, asked)))
     return throttled(_join(refused, answer), throttle_time_ms)
 

@@ -8,10 +8,9 @@ import msgspec
 
 from moldau.core.groups.offset_topics import join_commit, join_fetch, plan_commit, plan_fetch
 from moldau.core.groups.refusals import refusal
-from moldau.core.groups.requests import GroupRequest
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import ERROR_CODES
-from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group
+from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.offsets import (
@@ -63,7 +62,7 @@ async def act_offset_commit(
 
 
 async def _commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    whole = GroupRequest(request, context.api_version, context.client_id, context.client_address)
+    whole = group_request(context, request)
     if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
         return cast(OffsetCommitResponse, refusal(whole, GROUP_AUTHORIZATION_FAILED))
     if request.group_id == "":
@@ -75,8 +74,7 @@ async def _commit(broker: Broker, context: RequestContext, request: OffsetCommit
     plan = plan_commit(request, context.api_version, ImageLookup(broker.image), may_read)
     if not plan.accepted.topics and plan.refused:
         return join_commit(request, plan, OffsetCommitResponse())
-    accepted = GroupRequest(plan.accepted, context.api_version, context.client_id, context.client_address)
-    answer = await context.wait(broker.coordinators.ask(request.group_id, accepted))
+    answer = await context.wait(broker.coordinators.ask(request.group_id, group_request(context, plan.accepted)))
     return join_commit(request, plan, cast(OffsetCommitResponse, answer))
 
 

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 
 
+def group_request(context: RequestContext, message: GroupMessage) -> GroupRequest:
+    """`message` with what the coordinator has to know of the client that asks."""
+    return GroupRequest(message, context.api_version, context.client_id, context.client_address)
+
+
 async def ask_group(
     broker: Broker, context: RequestContext, operation: int, group_id: str, message: GroupMessage
 ) -> GroupResponse:
     """The answer of the group's coordinator, or the refusal of a client that may not do `operation` to the group."""
-    asked = GroupRequest(message, context.api_version, context.client_id, context.client_address)
+    asked = group_request(context, message)
     if not context.authorize(operation, Resource.GROUP, group_id):
         return refusal(asked, GROUP_AUTHORIZATION_FAILED)
     return await context.wait(broker.coordinators.ask(group_id, asked))

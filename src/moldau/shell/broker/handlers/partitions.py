@@ -12,8 +12,9 @@ from moldau.core.controller import leader_elections, partitions, reassignments
 from moldau.core.controller.requests import metered
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
-from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.shell.network.context import CLUSTER_NAME, TOPIC_OPERATIONS, Operation, RequestContext, Resource
+from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
+from moldau.shell.network.context import TOPIC_OPERATIONS, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -178,13 +179,7 @@ async def act_elect_leaders(
 
     Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
-    try:
-        if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-            raise _cluster_authorization_failed()
-        response: ElectLeadersResponse = await context.wait(broker.controller.submit(request))
-    except KafkaError as error:
-        response = leader_elections.refused(request, error)
-    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
+    return await ask_controller(broker, context, Operation.ALTER, request, leader_elections.refused)
 
 
 async def act_alter_partition_reassignments(
@@ -195,13 +190,7 @@ async def act_alter_partition_reassignments(
     With one node a reassignment to it is complete at once, and one to a broker that is registered and gone waits until
     it is taken back. Ignored on purpose: the timeout beyond its sign (one node decides at once).
     """
-    try:
-        if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-            raise _cluster_authorization_failed()
-        response: AlterPartitionReassignmentsResponse = await context.wait(broker.controller.submit(request))
-    except KafkaError as error:
-        response = reassignments.refused(request, error)
-    return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
+    return await ask_controller(broker, context, Operation.ALTER, request, reassignments.refused)
 
 
 async def act_list_partition_reassignments(
@@ -211,13 +200,9 @@ async def act_list_partition_reassignments(
 
     Ignored on purpose: the timeout (answered from the metadata that this broker has).
     """
-    if context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    try:
+        check_cluster(context, Operation.DESCRIBE)
         response = await context.finish(reassignments.list_partition_reassignments(broker.image, request))
-    else:
-        error = _cluster_authorization_failed()
+    except KafkaError as error:
         response = ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())
-
-
-def _cluster_authorization_failed() -> KafkaError:
-    return kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")

@@ -31,8 +31,11 @@ from moldau.wire.protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from moldau.core.metadata.image import PartitionImage, TopicImage
     from moldau.core.replication.partition import Partition
+    from moldau.shell.broker.role import Broker
+    from moldau.shell.network.dispatch import Dispatcher
     from moldau.shell.network.pauses import Pauses
     from moldau.shell.node.status import NodeStatus
+    from moldau.shell.quorum.role import QuorumRole
 
 MAX_CLIENT_KINDS = 100
 
@@ -58,16 +61,19 @@ async def collect(node: NodeStatus) -> bytes:
     """The whole page. What does not exist yet (while the node starts) is left out."""
     out = Samples(TABLE)
     add_process(node, out)
+    broker, quorum = node.broker, node.quorum
     add_network(node, out)
-    if node.broker is not None and node.quorum is not None:
-        await _Partitions(node, out).add()
-        await add_controller(node, out)
-        await add_groups(node.broker, out)
+    if node.dispatcher is not None:
+        add_requests(node.dispatcher, out)
+    if broker is not None and quorum is not None:
+        await _Partitions(node, broker, out).add()
+        await add_controller(broker, quorum, out)
+        await add_groups(broker, out)
         for name in _ALWAYS_ZERO:
             out.add(name, 0)
         for name, key in FROM_TELEMETRY.items():
             out.add(name, node.telemetry.value(key))
-        await node.broker.pauses.pause_long()
+        await broker.pauses.pause_long()
     return out.render()
 
 
@@ -94,7 +100,8 @@ def add_process(node: NodeStatus, out: Samples) -> None:
             out.add("moldau_request_refused_total", count, labels_text(key=label))
         elif name == "moldau.server:type=UnforeseenErrors":
             out.add("moldau_unforeseen_errors_total", count, labels_text(request=label))
-    _bound(out, "metric_series", len(telemetry.counters), telemetry.max_series)
+    for bound, held in telemetry.held.items():
+        _bound(out, bound, *held())
     out.add("moldau_scrape_seconds", node.last_scrape_s)
     watch = node.watch
     total = 0
@@ -107,15 +114,13 @@ def add_process(node: NodeStatus, out: Samples) -> None:
 
 
 def _bound(out: Samples, name: str, value: int, limit: int) -> None:
-    out.add(f"moldau_{name}", value)
-    out.add(f"moldau_{name}_limit", limit)
+    out.add(name, value)
+    out.add(f"{name}_limit", limit)
 
 
 def add_network(node: NodeStatus, out: Samples) -> None:
-    group, dispatcher = node.group, node.dispatcher
+    group = node.group
     memory = group.request_memory
-    _bound(out, "request_memory_bytes", memory.used_bytes, memory.limit_bytes)
-    _bound(out, "response_memory_bytes", group.response_memory.unsent_bytes, group.response_memory.limit_bytes)
     out.add("kafka_network_socketserver_memorypoolused", memory.used_bytes)
     out.add("kafka_network_socketserver_memorypoolavailable", max(0, memory.limit_bytes - memory.used_bytes))
     expired = node.telemetry.value(EXPIRED_CONNECTIONS)
@@ -142,14 +147,10 @@ def add_network(node: NodeStatus, out: Samples) -> None:
             networkProcessor=0,
         )
         out.add("kafka_server_socket_server_metrics_connections", count, labels)
-    if dispatcher is not None:
-        add_requests(node, out)
 
 
-def add_requests(node: NodeStatus, out: Samples) -> None:
-    if node.dispatcher is None:
-        return
-    for key, stats in node.dispatcher.request_stats().items():
+def add_requests(dispatcher: Dispatcher, out: Samples) -> None:
+    for key, stats in dispatcher.request_stats().items():
         if not stats.count:
             continue
         request = "".join(word.title() for word in ApiKey(key).name.split("_"))
@@ -179,9 +180,9 @@ def name_of_code(code: int) -> str:
 class _Partitions:
     """All partitions summed, the first of them listed."""
 
-    def __init__(self, node: NodeStatus, out: Samples) -> None:
-        broker = node.broker
+    def __init__(self, node: NodeStatus, broker: Broker, out: Samples) -> None:
         self.node = node
+        self.broker = broker
         self.out = out
         self.total = Traffic()
         self.listed = 0
@@ -200,9 +201,7 @@ class _Partitions:
             ),
             0,
         )
-        if broker is not None:
-            self.total.add_all(broker.partitions.ended)
-            self.broker = broker
+        self.total.add_all(broker.partitions.ended)
 
     async def add(self) -> None:
         broker, out = self.broker, self.out
@@ -224,7 +223,7 @@ class _Partitions:
                 _add_traffic(out, traffic, labels, is_used_only=True)
         self._add_totals()
         out.add("redpanda_cluster_topics", len(broker.image.topics_by_id))
-        _bound(out, "listed_partitions", self.listed, limit)
+        _bound(out, "moldau_listed_partitions", self.listed, limit)
 
     def _minimum(self, topic: str) -> int:
         return min_insync_replicas(self.broker.image, topic, self.broker.settings)
@@ -312,11 +311,7 @@ class _Partitions:
 
     def _add_bounds(self) -> None:
         broker, out = self.broker, self.out
-        _bound(out, "parked_fetches", broker.parked_fetches, broker.max_parked_fetches)
         sessions = broker.fetch_sessions
-        _bound(out, "group_memory_bytes", broker.group_memory_used_bytes, broker.group_memory_bytes)
-        _bound(out, "fetch_sessions", sessions.count, sessions.limit)
-        _bound(out, "fetch_session_memory_bytes", sessions.memory_bytes, sessions.memory_limit_bytes)
         out.add("kafka_server_fetchsessioncache_numincrementalfetchsessions", sessions.count)
         out.add("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", sessions.partitions)
         out.add("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", sessions.evictions)
@@ -332,7 +327,7 @@ class _Partitions:
         directories = broker.partitions.logs
         open_files = [getattr(directory.disk, "open_files", None) for directory in directories]
         if isinstance(open_files[0], int):
-            _bound(out, "open_files", sum(filter(None, open_files)), broker.settings.moldau_open_files)
+            _bound(out, "moldau_open_files", sum(filter(None, open_files)), broker.settings.moldau_open_files)
         out.add("kafka_log_logmanager_offlinelogdirectorycount", broker.offline_directories)
         out.add("kafka_log_logmanager_cordonedlogdirectorycount", sum(map(directories.is_cordoned, directories)))
         for path in directories.unopened_paths:
@@ -361,10 +356,7 @@ def _add_traffic(out: Samples, traffic: Traffic, labels: str, *, is_used_only: b
             out.add(f"{_TRAFFIC}{name}_total", value, labels)
 
 
-async def add_controller(node: NodeStatus, out: Samples) -> None:
-    broker, quorum = node.broker, node.quorum
-    if broker is None or quorum is None:
-        return
+async def add_controller(broker: Broker, quorum: QuorumRole, out: Samples) -> None:
     image = broker.image
     brokers = list(image.brokers.values())
     topics = list(image.topics_by_id.values())

@@ -7,6 +7,7 @@ why it is not here, is in `absent.py`. docs/reference/metrics.md is made from bo
 
 from __future__ import annotations
 
+from moldau.core.config.broker_settings import BrokerSettings
 from moldau.shell.broker.cleaner import (
     BUFFER_PERCENT,
     CLEAN_TIME,
@@ -148,18 +149,11 @@ FROM_TELEMETRY = {f"kafka_log_{name}": key for name, _, key in _CLEANER} | {
 
 GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
 
-_BOUNDS = (
-    ("request_memory_bytes", "Bytes of requests that are arriving", "RequestMemory"),
-    ("response_memory_bytes", "Bytes of answers that peers have not read", "ResponseMemory"),
-    ("parked_fetches", "Fetches that wait for records", "Broker.parked_fetches"),
-    ("fetch_sessions", "Fetch sessions kept", "FetchSessions"),
-    ("fetch_session_memory_bytes", "Bytes of fetch sessions kept", "FetchSessions"),
-    ("group_memory_bytes", "Bytes that members of groups hold", "MemberMemory"),
-    ("open_files", "Segment and index files open", "OsDisk.open_files"),
-    ("metric_series", "Series counted by name and label", "Telemetry"),
-    ("listed_partitions", "Partitions that are listed one by one here", "this endpoint"),
-)
-
+_OTHER_BOUNDS = {
+    "moldau_fetch_sessions": "Fetch sessions kept",
+    "moldau_listed_partitions": "Partitions that are listed one by one here",
+}
+"""Bounds whose metric is not named after a setting."""
 
 _NODE_ROWS: tuple[_Row, ...] = (
     ("kafka_server_kafkaserver_brokerstate", GAUGE, (),
@@ -316,9 +310,9 @@ def _rows() -> list[_Row]:
         rows.append((f"kafka_server_group_coordinator_metrics_{name}", COUNTER, (), text,
                      "GroupShard, through Telemetry"))
     rows += _GROUP_ROWS
-    for name, text, source in _BOUNDS:
-        rows.append((f"moldau_{name}", GAUGE, (), text, source))
-        rows.append((f"moldau_{name}_limit", GAUGE, (), f"The bound of moldau_{name}", "settings"))
+    for name, text in (BrokerSettings.bounds() | _OTHER_BOUNDS).items():
+        rows.append((name, GAUGE, (), text, "Telemetry.held"))
+        rows.append((f"{name}_limit", GAUGE, (), f"The bound of {name}", "settings"))
     rows += _OWN_ROWS
     return rows
 # fmt: on

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from moldau.errors import ERROR_NAMES
+from moldau.simulation.workloads.client_loop import errors_of
 from moldau.types import Uuid
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig
+from moldau.wire.protocol.schema import Request
 
 PLAIN = "refused.plain"
 COMPACTED = "refused.compacted"
@@ -55,8 +56,7 @@ class Case(msgspec.Struct, frozen=True):
     """A request and its answer. It goes out in one of `versions`, as far as the API has them."""
 
     name: str
-    api_key: ApiKey
-    request: msgspec.Struct
+    request: Request[Any]
     refusals: tuple[str, ...] = ()
     """The names of the error codes in the answer, in its order; what was not refused is left out."""
     versions: tuple[int, int] = (0, 1 << 15)
@@ -99,11 +99,5 @@ def topics_to_create() -> tuple[CreatableTopic, ...]:
 
 
 def refusals_in(answer: object) -> tuple[str, ...]:
-    """The names of every `error_code` that stands anywhere in `answer` and is not 0, in order."""
-    if isinstance(answer, tuple):
-        return tuple(name for item in answer for name in refusals_in(item))
-    if not isinstance(answer, msgspec.Struct):
-        return ()
-    found = tuple(name for field in answer.__struct_fields__ for name in refusals_in(getattr(answer, field)))
-    error_code = getattr(answer, "error_code", 0)
-    return (ERROR_NAMES.get(error_code, str(error_code)), *found) if error_code else found
+    """The names of `errors_of(answer)`."""
+    return tuple(ERROR_NAMES.get(code, str(code)) for code in errors_of(answer))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from moldau.simulation.workloads.refusals.case import Case
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.acls import (
     AclCreation,
     CreateAclsRequest,
@@ -58,53 +57,49 @@ def cluster_cases() -> Iterator[Case]:
 
 
 def _cluster() -> Iterator[Case]:
-    key = ApiKey.DESCRIBE_CLUSTER
     for kind, refusal in ((2, "MISMATCHED_ENDPOINT_TYPE"), (7, "UNSUPPORTED_ENDPOINT_TYPE")):
         request = DescribeClusterRequest(endpoint_type=kind)
-        yield Case(f"DescribeCluster {kind}", key, request, (refusal,), (1, 2))
+        yield Case(f"DescribeCluster {kind}", request, (refusal,), (1, 2))
 
     def fault(answer: Any) -> str:
         return "" if [broker.broker_id for broker in answer.brokers] == [1] else f"{answer.brokers}"
 
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-    yield Case("DescribeCluster", key, request, fault=fault)
+    yield Case("DescribeCluster", request, fault=fault)
     for topic, index in (("__cluster_metadata", 1), ("refused.plain", 0)):
         asked = DescribeQuorumTopic(topic, (DescribeQuorumPartition(index),))
         quorum = DescribeQuorumRequest((asked,))
         refused = ("UNKNOWN_TOPIC_OR_PARTITION",)
-        yield Case(f"DescribeQuorum of {topic}-{index}", ApiKey.DESCRIBE_QUORUM, quorum, refused)
+        yield Case(f"DescribeQuorum of {topic}-{index}", quorum, refused)
     for broker_id, refusal in ((7, "BROKER_ID_NOT_REGISTERED"), (1, "INVALID_REQUEST")):
         gone = UnregisterBrokerRequest(broker_id)
-        yield Case(f"UnregisterBroker {broker_id}", ApiKey.UNREGISTER_BROKER, gone, (refusal,))
+        yield Case(f"UnregisterBroker {broker_id}", gone, (refusal,))
     for name, version in (("", "1.0"), ("-bad", "1.0"), ("good", "1 0"), ("good", "")):
         software = ApiVersionsRequest(name, version)
-        yield Case(f"ApiVersions of {name!r} {version!r}", ApiKey.API_VERSIONS, software, ("INVALID_REQUEST",), (3, 4))
+        yield Case(f"ApiVersions of {name!r} {version!r}", software, ("INVALID_REQUEST",), (3, 4))
 
 
 def _features() -> Iterator[Case]:
-    key = ApiKey.UPDATE_FEATURES
     refused = ("INVALID_UPDATE_VERSION",)
     for name, level, kind in BAD_FEATURES:
         request = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(name, level, upgrade_type=kind),))
-        yield Case(f"UpdateFeatures {name}={level} ({kind})", key, request, refused, (1, 2))
+        yield Case(f"UpdateFeatures {name}={level} ({kind})", request, refused, (1, 2))
     unknown = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("no.such.feature", 1),))
-    yield Case("UpdateFeatures v0", key, unknown, refused, (0, 0))
+    yield Case("UpdateFeatures v0", unknown, refused, (0, 0))
     judged = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("kraft.version", 1),), validate_only=True)
-    yield Case("UpdateFeatures only judged", key, judged, versions=(1, 2))
+    yield Case("UpdateFeatures only judged", judged, versions=(1, 2))
 
 
 def _producer_ids() -> Iterator[Case]:
-    key = ApiKey.INIT_PRODUCER_ID
     for transactional_id, refusal in (("", "INVALID_REQUEST"), ("t", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")):
         request = InitProducerIdRequest(transactional_id, 60_000)
-        yield Case(f"InitProducerId of {transactional_id!r}", key, request, (refusal,))
+        yield Case(f"InitProducerId of {transactional_id!r}", request, (refusal,))
     for producer_id, epoch in ((5, -1), (-1, 3)):
         request = InitProducerIdRequest(None, producer_id=producer_id, producer_epoch=epoch)
-        yield Case(f"InitProducerId again {producer_id} {epoch}", key, request, ("INVALID_REQUEST",), (3, 5))
+        yield Case(f"InitProducerId again {producer_id} {epoch}", request, ("INVALID_REQUEST",), (3, 5))
 
 
 def _credentials() -> Iterator[Case]:
-    key = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
 
     def set_to(name: str, mechanism: int, iterations: int) -> ScramCredentialUpsertion:
         return ScramCredentialUpsertion(name, mechanism, iterations, b"salt", b"salted")
@@ -116,19 +111,18 @@ def _credentials() -> Iterator[Case]:
         (USER, 9, 4_096, "UNSUPPORTED_SASL_MECHANISM"),
     ):
         request = AlterUserScramCredentialsRequest(upsertions=(set_to(name, mechanism, iterations),))
-        yield Case(f"AlterUserScramCredentials {name!r} {mechanism} {iterations}", key, request, (refusal,))
+        yield Case(f"AlterUserScramCredentials {name!r} {mechanism} {iterations}", request, (refusal,))
     gone = AlterUserScramCredentialsRequest((ScramCredentialDeletion(USER, 1),))
-    yield Case("AlterUserScramCredentials of nobody", key, gone, ("RESOURCE_NOT_FOUND",))
+    yield Case("AlterUserScramCredentials of nobody", gone, ("RESOURCE_NOT_FOUND",))
     twice = AlterUserScramCredentialsRequest(upsertions=(set_to(USER, 1, 4_096), set_to(USER, 2, 4_096)))
-    yield Case("AlterUserScramCredentials twice", key, twice, ("DUPLICATE_RESOURCE",))
-    key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+    yield Case("AlterUserScramCredentials twice", twice, ("DUPLICATE_RESOURCE",))
     for names, refusals in (
         ((USER,), ("RESOURCE_NOT_FOUND",)),
         ((USER, USER), ("DUPLICATE_RESOURCE",)),
         ((), ()),
     ):
         asked = DescribeUserScramCredentialsRequest(tuple(UserName(name) for name in names))
-        yield Case(f"DescribeUserScramCredentials of {names}", key, asked, refusals)
+        yield Case(f"DescribeUserScramCredentials of {names}", asked, refusals)
 
 
 def _access() -> Iterator[Case]:
@@ -136,6 +130,6 @@ def _access() -> Iterator[Case]:
     creation = AclCreation(2, "refused.plain", 3, "User:x", "*", 3, 3)
     wanted = DeleteAclsFilter(2, None, 3, None, None, 3, 3)
     describe = DescribeAclsRequest(2, None, 3, None, None, 3, 3)
-    yield Case("DescribeAcls", ApiKey.DESCRIBE_ACLS, describe, refused)
-    yield Case("CreateAcls", ApiKey.CREATE_ACLS, CreateAclsRequest((creation, creation)), refused * 2)
-    yield Case("DeleteAcls", ApiKey.DELETE_ACLS, DeleteAclsRequest((wanted,)), refused)
+    yield Case("DescribeAcls", describe, refused)
+    yield Case("CreateAcls", CreateAclsRequest((creation, creation)), refused * 2)
+    yield Case("DeleteAcls", DeleteAclsRequest((wanted,)), refused)

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from moldau.simulation.workloads.refusals.case import (
-    GROUP,
-    PLAIN,
-    POSITION,
-    UNKNOWN,
-    UNKNOWN_ID,
-    Case,
-    Ground,
-)
+from moldau.simulation.workloads.refusals.case import GROUP, PLAIN, POSITION, UNKNOWN, UNKNOWN_ID, Case, Ground
 from moldau.types import Uuid
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.consumer_groups import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.group_admin import (
@@ -73,7 +64,7 @@ def _join(name: str, refusal: str, versions: tuple[int, int] = (0, 9), **fields:
         "protocols": (JoinGroupRequestProtocol("range", b"m"),),
     }
     request = JoinGroupRequest(**{**wanted, **fields})
-    return Case(f"JoinGroup {name}", ApiKey.JOIN_GROUP, request, (refusal,), versions)
+    return Case(f"JoinGroup {name}", request, (refusal,), versions)
 
 
 def _joins() -> Iterator[Case]:
@@ -91,14 +82,14 @@ def _joins() -> Iterator[Case]:
 def _memberships() -> Iterator[Case]:
     for group, refusal in (("", "INVALID_GROUP_ID"), (NOBODY, "UNKNOWN_MEMBER_ID"), (GROUP, "UNKNOWN_MEMBER_ID")):
         sync = SyncGroupRequest(group, 1, STRANGER, assignments=(SyncGroupRequestAssignment(STRANGER, b"a"),))
-        yield Case(f"SyncGroup {group!r}", ApiKey.SYNC_GROUP, sync, (refusal,), (0, 4))
-        yield Case(f"Heartbeat {group!r}", ApiKey.HEARTBEAT, HeartbeatRequest(group, 1, STRANGER), (refusal,))
+        yield Case(f"SyncGroup {group!r}", sync, (refusal,), (0, 4))
+        yield Case(f"Heartbeat {group!r}", HeartbeatRequest(group, 1, STRANGER), (refusal,))
         leave = LeaveGroupRequest(group, STRANGER)
-        yield Case(f"LeaveGroup {group!r}", ApiKey.LEAVE_GROUP, leave, (refusal,), (0, 2))
+        yield Case(f"LeaveGroup {group!r}", leave, (refusal,), (0, 2))
         members = (MemberIdentity(STRANGER), MemberIdentity("", "no-such-instance"))
         each = (refusal,) if group == "" else (refusal,) * 2
         leave = LeaveGroupRequest(group, members=members)
-        yield Case(f"LeaveGroup of two {group!r}", ApiKey.LEAVE_GROUP, leave, each, (3, 5))
+        yield Case(f"LeaveGroup of two {group!r}", leave, each, (3, 5))
 
 
 def commit(
@@ -110,7 +101,6 @@ def commit(
 
 def _commits(ground: Ground) -> Iterator[Case]:
     plain_id = ground.topic_ids[PLAIN]
-    key = ApiKey.OFFSET_COMMIT
     row = OffsetCommitRequestPartition(0, 3)
     for name, group, refusal, versions, generation in (
         ("of no group", "", "INVALID_GROUP_ID", (2, 10), -1),
@@ -120,20 +110,19 @@ def _commits(ground: Ground) -> Iterator[Case]:
     ):
         member_id = STRANGER if group == GROUP else ""
         request = commit(group, PLAIN, plain_id, row, generation_id_or_member_epoch=generation, member_id=member_id)
-        yield Case(f"OffsetCommit {name}", key, request, (refusal,), versions)
+        yield Case(f"OffsetCommit {name}", request, (refusal,), versions)
     for index in (9, -1):
         request = commit(GROUP, PLAIN, plain_id, OffsetCommitRequestPartition(index, 3))
-        yield Case(f"OffsetCommit of partition {index}", key, request, ("UNKNOWN_TOPIC_OR_PARTITION",))
+        yield Case(f"OffsetCommit of partition {index}", request, ("UNKNOWN_TOPIC_OR_PARTITION",))
     unknown = commit(GROUP, UNKNOWN, UNKNOWN_ID, row)
-    yield Case("OffsetCommit of an unknown topic", key, unknown, ("UNKNOWN_TOPIC_OR_PARTITION",), (2, 9))
-    yield Case("OffsetCommit of an unknown id", key, unknown, ("UNKNOWN_TOPIC_ID",), (10, 10))
+    yield Case("OffsetCommit of an unknown topic", unknown, ("UNKNOWN_TOPIC_OR_PARTITION",), (2, 9))
+    yield Case("OffsetCommit of an unknown id", unknown, ("UNKNOWN_TOPIC_ID",), (10, 10))
     large = OffsetCommitRequestPartition(0, 3, committed_metadata=LONG_METADATA)
     request = commit(GROUP, PLAIN, plain_id, large)
-    yield Case("OffsetCommit with long metadata", key, request, ("OFFSET_METADATA_TOO_LARGE",))
+    yield Case("OffsetCommit with long metadata", request, ("OFFSET_METADATA_TOO_LARGE",))
 
 
 def _positions(ground: Ground) -> Iterator[Case]:
-    key = ApiKey.OFFSET_FETCH
     topic = OffsetFetchRequestTopic(PLAIN, (0, 1, 9))
     for group, expected in ((GROUP, POSITION), (NOBODY, -1)):
 
@@ -146,31 +135,30 @@ def _positions(ground: Ground) -> Iterator[Case]:
             return "" if found == [expected, -1, -1] else f"expected {expected}, got {found}"
 
         request = OffsetFetchRequest(group, (topic,))
-        yield Case(f"OffsetFetch of {group}", key, request, versions=(1, 7), fault=fault)
+        yield Case(f"OffsetFetch of {group}", request, versions=(1, 7), fault=fault)
         named = OffsetFetchRequestTopics(PLAIN, ground.topic_ids[PLAIN], (0, 1, 9))
         request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=(named,)),))
-        yield Case(f"OffsetFetch of the group {group}", key, request, versions=(8, 10), fault=groups_fault)
+        yield Case(f"OffsetFetch of the group {group}", request, versions=(8, 10), fault=groups_fault)
     unknown = OffsetFetchRequestTopics(UNKNOWN, UNKNOWN_ID, (0,))
     request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(GROUP, topics=(unknown,)),))
-    yield Case("OffsetFetch of an unknown id", key, request, ("UNKNOWN_TOPIC_ID",), (10, 10))
+    yield Case("OffsetFetch of an unknown id", request, ("UNKNOWN_TOPIC_ID",), (10, 10))
     request = OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(f"{NOBODY}.{n}", topics=None) for n in range(25)))
 
     def many_fault(answer: Any) -> str:
         return "" if [len(group.topics) for group in answer.groups] == [0] * 25 else f"{answer.groups}"
 
-    yield Case("OffsetFetch of many groups", key, request, versions=(8, 10), fault=many_fault)
+    yield Case("OffsetFetch of many groups", request, versions=(8, 10), fault=many_fault)
 
 
 def _descriptions() -> Iterator[Case]:
-    key = ApiKey.DESCRIBE_GROUPS
     names = tuple(f"{NOBODY}.{number}" for number in range(25))
-    yield Case("DescribeGroups of many", key, DescribeGroupsRequest(names), ("GROUP_ID_NOT_FOUND",) * 25, (6, 6))
+    yield Case("DescribeGroups of many", DescribeGroupsRequest(names), ("GROUP_ID_NOT_FOUND",) * 25, (6, 6))
 
     def dead_fault(answer: Any) -> str:
         states = [group.group_state for group in answer.groups]
         return "" if states == ["Dead"] * 25 else f"{states}"
 
-    yield Case("DescribeGroups of the dead", key, DescribeGroupsRequest(names), versions=(0, 5), fault=dead_fault)
+    yield Case("DescribeGroups of the dead", DescribeGroupsRequest(names), versions=(0, 5), fault=dead_fault)
 
     def empty_fault(answer: Any) -> str:
         (group,) = answer.groups
@@ -178,7 +166,7 @@ def _descriptions() -> Iterator[Case]:
         return "" if found == ("Empty", (), 0b1101_0100_1000) else f"{group}"
 
     request = DescribeGroupsRequest((GROUP, GROUP), include_authorized_operations=True)
-    yield Case("DescribeGroups", key, request, versions=(3, 6), fault=empty_fault)
+    yield Case("DescribeGroups", request, versions=(3, 6), fault=empty_fault)
 
     def none_fault(answer: Any) -> str:
         return f"{answer.groups}" if answer.groups else ""
@@ -187,19 +175,19 @@ def _descriptions() -> Iterator[Case]:
         (ListGroupsRequest(states_filter=("Asleep", "asleep")), (4, 5)),
         (ListGroupsRequest(types_filter=("share",)), (5, 5)),
     ):
-        yield Case("ListGroups of none", ApiKey.LIST_GROUPS, listing, versions=versions, fault=none_fault)
+        yield Case("ListGroups of none", listing, versions=versions, fault=none_fault)
 
     def listed_fault(answer: Any) -> str:
         return "" if any(group.group_id == GROUP for group in answer.groups) else f"{GROUP} is not listed"
 
     listing = ListGroupsRequest(states_filter=("empty",))
-    yield Case("ListGroups of the empty", ApiKey.LIST_GROUPS, listing, versions=(4, 5), fault=listed_fault)
+    yield Case("ListGroups of the empty", listing, versions=(4, 5), fault=listed_fault)
 
 
 def _deletions() -> Iterator[Case]:
     for names in (("",), (NOBODY, NOBODY), tuple(f"{NOBODY}.{number}" for number in range(MANY))):
         refusals = ("GROUP_ID_NOT_FOUND",) * len(dict.fromkeys(names))
-        yield Case(f"DeleteGroups {len(names)}", ApiKey.DELETE_GROUPS, DeleteGroupsRequest(names), refusals)
+        yield Case(f"DeleteGroups {len(names)}", DeleteGroupsRequest(names), refusals)
     rows = (OffsetDeleteRequestPartition(0),)
     for group, topic, refusal in (
         ("", PLAIN, "INVALID_GROUP_ID"),
@@ -208,11 +196,11 @@ def _deletions() -> Iterator[Case]:
         (GROUP, UNKNOWN, "UNKNOWN_TOPIC_OR_PARTITION"),
     ):
         request = OffsetDeleteRequest(group, (OffsetDeleteRequestTopic(topic, rows),))
-        yield Case(f"OffsetDelete {group!r} {topic}", ApiKey.OFFSET_DELETE, request, (refusal,))
+        yield Case(f"OffsetDelete {group!r} {topic}", request, (refusal,))
     many = tuple(OffsetDeleteRequestTopic(f"refused.{number}", rows) for number in range(MANY))
     request = OffsetDeleteRequest(GROUP, many)
     refusals = ("UNKNOWN_TOPIC_OR_PARTITION",) * MANY
-    yield Case("OffsetDelete of many", ApiKey.OFFSET_DELETE, request, refusals)
+    yield Case("OffsetDelete of many", request, refusals)
 
 
 def _coordinators() -> Iterator[Case]:
@@ -227,14 +215,13 @@ def _coordinators() -> Iterator[Case]:
         one = FindCoordinatorRequest(key, key_type)
         name = f"FindCoordinator {key} {key_type}"
         if low < 4:
-            yield Case(name, ApiKey.FIND_COORDINATOR, one, (refusal,), (low, min(high, 3)))
+            yield Case(name, one, (refusal,), (low, min(high, 3)))
         many = FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key, key))
-        yield Case(f"{name} of many", ApiKey.FIND_COORDINATOR, many, (refusal,), (max(low, 4), high))
+        yield Case(f"{name} of many", many, (refusal,), (max(low, 4), high))
 
 
 def _unserved() -> Iterator[Case]:
     heartbeat = ConsumerGroupHeartbeatRequest(GROUP, STRANGER)
-    key = ApiKey.CONSUMER_GROUP_HEARTBEAT
-    yield Case("ConsumerGroupHeartbeat", key, heartbeat, ("UNSUPPORTED_VERSION",), (1, 1))
+    yield Case("ConsumerGroupHeartbeat", heartbeat, ("UNSUPPORTED_VERSION",), (1, 1))
     describe = ConsumerGroupDescribeRequest((GROUP, NOBODY))
-    yield Case("ConsumerGroupDescribe", ApiKey.CONSUMER_GROUP_DESCRIBE, describe, ("UNSUPPORTED_VERSION",) * 2)
+    yield Case("ConsumerGroupDescribe", describe, ("UNSUPPORTED_VERSION",) * 2)

@@ -22,7 +22,6 @@ from moldau.simulation.workloads.refusals.case import (
     Ground,
 )
 from moldau.types import Uuid
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -145,7 +144,7 @@ def _produce(
                 return f"refused, and base offset {row.base_offset}"
         return ""
 
-    return Case(f"Produce {name}", ApiKey.PRODUCE, request, refusals, versions, fault=fault)
+    return Case(f"Produce {name}", request, refusals, versions, fault=fault)
 
 
 def _batch(ground: Ground, count: int = 1, **fields: Any) -> bytes:
@@ -163,12 +162,12 @@ def _productions(ground: Ground) -> Iterator[Case]:
     yield _produce("twice to a partition", ground, PLAIN, *same, refusals=("INVALID_REQUEST",) * 2)
     for name in (UNKNOWN, *BAD_NAMES, "__cluster_metadata"):
         request = produce(name, UNKNOWN_ID, (0, good))
-        yield Case(f"Produce to {name!r}", ApiKey.PRODUCE, request, ("UNKNOWN_TOPIC_OR_PARTITION",), BY_NAME)
+        yield Case(f"Produce to {name!r}", request, ("UNKNOWN_TOPIC_OR_PARTITION",), BY_NAME)
     for topic_id in (UNKNOWN_ID, Uuid(bytes(16))):
         request = produce(UNKNOWN, topic_id, (0, good))
-        yield Case("Produce to an unknown id", ApiKey.PRODUCE, request, ("UNKNOWN_TOPIC_ID",), BY_ID)
+        yield Case("Produce to an unknown id", request, ("UNKNOWN_TOPIC_ID",), BY_ID)
     internal = produce("__consumer_offsets", UNKNOWN_ID, (0, good))
-    yield Case("Produce to the positions", ApiKey.PRODUCE, internal, ("INVALID_TOPIC_EXCEPTION",), BY_NAME)
+    yield Case("Produce to the positions", internal, ("INVALID_TOPIC_EXCEPTION",), BY_NAME)
     rows = tuple((PARTITIONS_BEYOND + number, good) for number in range(MANY))
     many = ("UNKNOWN_TOPIC_OR_PARTITION",) * MANY
     yield _produce("to many partitions", ground, PLAIN, *rows, refusals=many)
@@ -263,7 +262,7 @@ def _sequences(ground: Ground) -> Iterator[Case]:
 
     for sequence in (last, last - 4 * BATCH_RECORDS):
         request = produce(PLAIN, ground.topic_ids[PLAIN], (0, repeated(sequence)))
-        yield Case(f"Produce repeats {sequence}", ApiKey.PRODUCE, request, fault=fault_of(sequence))
+        yield Case(f"Produce repeats {sequence}", request, fault=fault_of(sequence))
 
 
 def _fetch(
@@ -278,7 +277,7 @@ def _fetch(
     asked = FetchPartition(fetch_offset=0, partition_max_bytes=10_000) if partition is None else partition
     topic_id = ground.topic_ids.get(topic, UNKNOWN_ID)
     request = FetchRequest(topics=(FetchTopic(topic, topic_id, (asked,)),), **fields)
-    return Case(f"Fetch {name}", ApiKey.FETCH, request, refusals, versions)
+    return Case(f"Fetch {name}", request, refusals, versions)
 
 
 def _fetches(ground: Ground) -> Iterator[Case]:
@@ -319,7 +318,7 @@ def _fetches(ground: Ground) -> Iterator[Case]:
 
     row = FetchPartition(0, fetch_offset=END_OFFSET, partition_max_bytes=1_000)
     request = FetchRequest(topics=(FetchTopic(PLAIN, ground.topic_ids[PLAIN], (row, row)),), isolation_level=1)
-    yield Case("Fetch twice of the end", ApiKey.FETCH, request, fault=fault)
+    yield Case("Fetch twice of the end", request, fault=fault)
 
 
 def _search(
@@ -333,7 +332,7 @@ def _search(
 ) -> Case:
     asked = ListOffsetsTopic(topic, (ListOffsetsPartition(index, timestamp=timestamp),))
     request = ListOffsetsRequest(replica_id=-1, topics=(asked,), **fields)
-    return Case(f"ListOffsets {name}", ApiKey.LIST_OFFSETS, request, refusals, versions)
+    return Case(f"ListOffsets {name}", request, refusals, versions)
 
 
 def _found(timestamp: int, offset: int, versions: tuple[int, int] = (1, 11), topic: str = PLAIN) -> Case:
@@ -343,7 +342,7 @@ def _found(timestamp: int, offset: int, versions: tuple[int, int] = (1, 11), top
 
     asked = ListOffsetsTopic(topic, (ListOffsetsPartition(0, timestamp=timestamp),))
     request = ListOffsetsRequest(replica_id=-1, topics=(asked,))
-    return Case(f"ListOffsets of {timestamp}", ApiKey.LIST_OFFSETS, request, versions=versions, fault=fault)
+    return Case(f"ListOffsets of {timestamp}", request, versions=versions, fault=fault)
 
 
 def _searches() -> Iterator[Case]:
@@ -358,13 +357,13 @@ def _searches() -> Iterator[Case]:
         yield _search(f"isolation {level}", PLAIN, 0, -1, "INVALID_REQUEST", versions=(2, 11), isolation_level=level)
     twice = ListOffsetsTopic(PLAIN, (ListOffsetsPartition(0, timestamp=-1),) * 2)
     request = ListOffsetsRequest(-1, topics=(twice,))
-    yield Case("ListOffsets twice of a partition", ApiKey.LIST_OFFSETS, request, ("INVALID_REQUEST",))
+    yield Case("ListOffsets twice of a partition", request, ("INVALID_REQUEST",))
     ahead = ListOffsetsTopic(PLAIN, (ListOffsetsPartition(0, FAR_EPOCH, -1),))
     request = ListOffsetsRequest(-1, topics=(ahead,))
-    yield Case("ListOffsets ahead", ApiKey.LIST_OFFSETS, request, ("UNKNOWN_LEADER_EPOCH",), (4, 11))
+    yield Case("ListOffsets ahead", request, ("UNKNOWN_LEADER_EPOCH",), (4, 11))
     many = tuple(ListOffsetsPartition(PARTITIONS_BEYOND + number, timestamp=-1) for number in range(MANY))
     request = ListOffsetsRequest(-1, topics=(ListOffsetsTopic(PLAIN, many),))
-    yield Case("ListOffsets of many", ApiKey.LIST_OFFSETS, request, ("UNKNOWN_TOPIC_OR_PARTITION",) * MANY)
+    yield Case("ListOffsets of many", request, ("UNKNOWN_TOPIC_OR_PARTITION",) * MANY)
     yield _found(-1, END_OFFSET)
     yield _found(-2, 0)
     yield _found(-4, 0, (8, 11))
@@ -376,7 +375,6 @@ def _searches() -> Iterator[Case]:
 
 
 def _epochs() -> Iterator[Case]:
-    key = ApiKey.OFFSET_FOR_LEADER_EPOCH
     for topic, index, current, refusals in (
         (UNKNOWN, 0, -1, ("UNKNOWN_TOPIC_OR_PARTITION",)),
         (PLAIN, 9, -1, ("UNKNOWN_TOPIC_OR_PARTITION",)),
@@ -391,14 +389,13 @@ def _epochs() -> Iterator[Case]:
             return "" if (row.leader_epoch, row.end_offset) == (-1, -1) else f"{row}"
 
         request = OffsetForLeaderEpochRequest(topics=(asked,))
-        yield Case(f"OffsetForLeaderEpoch {topic} {index} {current}", key, request, refusals, fault=fault)
+        yield Case(f"OffsetForLeaderEpoch {topic} {index} {current}", request, refusals, fault=fault)
     many = tuple(OffsetForLeaderPartition(PARTITIONS_BEYOND + number) for number in range(MANY))
     request = OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(PLAIN, many),))
-    yield Case("OffsetForLeaderEpoch of many", key, request, ("UNKNOWN_TOPIC_OR_PARTITION",) * MANY)
+    yield Case("OffsetForLeaderEpoch of many", request, ("UNKNOWN_TOPIC_OR_PARTITION",) * MANY)
 
 
 def _deletions() -> Iterator[Case]:
-    key = ApiKey.DELETE_RECORDS
     for topic, index, offset, refusal in (
         (UNKNOWN, 0, 0, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("..", 0, 0, "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -410,28 +407,27 @@ def _deletions() -> Iterator[Case]:
     ):
         asked = DeleteRecordsTopic(topic, (DeleteRecordsPartition(index, offset),))
         request = DeleteRecordsRequest((asked,), 5_000)
-        yield Case(f"DeleteRecords {topic} {index} {offset}", key, request, (refusal,))
+        yield Case(f"DeleteRecords {topic} {index} {offset}", request, (refusal,))
     many = tuple(DeleteRecordsPartition(PARTITIONS_BEYOND + number, 0) for number in range(MANY))
     request = DeleteRecordsRequest((DeleteRecordsTopic(PLAIN, many),), 5_000)
-    yield Case("DeleteRecords of many", key, request, ("UNKNOWN_TOPIC_OR_PARTITION",) * MANY)
+    yield Case("DeleteRecords of many", request, ("UNKNOWN_TOPIC_OR_PARTITION",) * MANY)
 
     def fault(answer: Any) -> str:
         low_watermark = answer.topics[0].partitions[0].low_watermark
         return "" if low_watermark == 0 else f"low watermark {low_watermark}"
 
     nothing = DeleteRecordsRequest((DeleteRecordsTopic(PLAIN, (DeleteRecordsPartition(0, 0),)),), 5_000)
-    yield Case("DeleteRecords up to 0", key, nothing, fault=fault)
+    yield Case("DeleteRecords up to 0", nothing, fault=fault)
 
 
 def _producers(ground: Ground) -> Iterator[Case]:
-    key = ApiKey.DESCRIBE_PRODUCERS
     for topic, indexes, refusal in (
         (UNKNOWN, (0, 1), "UNKNOWN_TOPIC_OR_PARTITION"),
         ("..", (0, 1), "INVALID_TOPIC_EXCEPTION"),
         (PLAIN, (9, -1), "UNKNOWN_TOPIC_OR_PARTITION"),
     ):
         request = DescribeProducersRequest((DescribeProducersTopic(topic, indexes),))
-        yield Case(f"DescribeProducers of {topic!r}", key, request, (refusal,) * 2)
+        yield Case(f"DescribeProducers of {topic!r}", request, (refusal,) * 2)
     first, second = ground.producer_ids
     expected = {first: (0, BATCHES * BATCH_RECORDS - 1), second: (1, 0)}
 
@@ -441,11 +437,10 @@ def _producers(ground: Ground) -> Iterator[Case]:
         return "" if found == expected else f"expected {expected}, got {found}"
 
     request = DescribeProducersRequest((DescribeProducersTopic(PLAIN, (0,)),))
-    yield Case("DescribeProducers", key, request, fault=fault)
+    yield Case("DescribeProducers", request, fault=fault)
 
 
 def _directories(ground: Ground) -> Iterator[Case]:
-    key = ApiKey.ALTER_REPLICA_LOG_DIRS
     for path, topic, index, refusal in (
         ("", PLAIN, 0, "LOG_DIR_NOT_FOUND"),
         ("elsewhere", PLAIN, 0, "LOG_DIR_NOT_FOUND"),
@@ -456,7 +451,7 @@ def _directories(ground: Ground) -> Iterator[Case]:
     ):
         asked = AlterReplicaLogDir(path, (AlterReplicaLogDirTopic(topic, (index,)),))
         request = AlterReplicaLogDirsRequest((asked,))
-        yield Case(f"AlterReplicaLogDirs {path!r} {topic} {index}", key, request, (refusal,))
+        yield Case(f"AlterReplicaLogDirs {path!r} {topic} {index}", request, (refusal,))
 
     def fault(answer: Any) -> str:
         rows = [
@@ -469,4 +464,4 @@ def _directories(ground: Ground) -> Iterator[Case]:
 
     wanted = (DescribableLogDirTopic(PLAIN, (1, 9)), DescribableLogDirTopic(UNKNOWN, (0,)))
     places = DescribeLogDirsRequest(wanted)
-    yield Case("DescribeLogDirs of one", ApiKey.DESCRIBE_LOG_DIRS, places, fault=fault)
+    yield Case("DescribeLogDirs of one", places, fault=fault)

@@ -23,7 +23,6 @@ from moldau.simulation.workloads.refusals.settings_cases import (
     Change,
     alteration,
 )
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterQuotaEntity,
@@ -113,7 +112,7 @@ def _join(group: str, *refusals: str, versions: tuple[int, int], **fields: Any) 
         "protocols": (JoinGroupRequestProtocol("range", _subscription(PLAIN)),),
     }
     request = JoinGroupRequest(**{**wanted, **fields})
-    return Case("JoinGroup of a living group", ApiKey.JOIN_GROUP, request, refusals, versions)
+    return Case("JoinGroup of a living group", request, refusals, versions)
 
 
 def _sync(group: str, generation: int, member: str, *refusals: str, **fields: Any) -> Case:
@@ -121,13 +120,13 @@ def _sync(group: str, generation: int, member: str, *refusals: str, **fields: An
     versions = (5, 5) if "protocol_type" in fields else (3, 4) if "group_instance_id" in fields else (0, 4)
     given = (SyncGroupRequestAssignment(member, b"assigned"),)
     request = SyncGroupRequest(group, generation, member, assignments=given, **fields)
-    return Case("SyncGroup of a living group", ApiKey.SYNC_GROUP, request, refusals, versions)
+    return Case("SyncGroup of a living group", request, refusals, versions)
 
 
 def _beat(group: str, generation: int, member: str, *refusals: str, **fields: Any) -> Case:
     request = HeartbeatRequest(group, generation, member, **fields)
     versions = (3, 4) if fields else (0, 4)
-    return Case("Heartbeat of a living group", ApiKey.HEARTBEAT, request, refusals, versions)
+    return Case("Heartbeat of a living group", request, refusals, versions)
 
 
 def _commit(ground: Ground, group: str, generation: int, member: str, *refusals: str, **fields: Any) -> Case:
@@ -142,7 +141,7 @@ def _commit(ground: Ground, group: str, generation: int, member: str, *refusals:
         **fields,
     )
     versions = (7, 10) if fields else (2, 10)
-    return Case("OffsetCommit to a living group", ApiKey.OFFSET_COMMIT, request, refusals, versions)
+    return Case("OffsetCommit to a living group", request, refusals, versions)
 
 
 def _living_group(ground: Ground, attempt: int) -> Steps:
@@ -169,16 +168,14 @@ def _living_group(ground: Ground, attempt: int) -> Steps:
     rows = (OffsetDeleteRequestPartition(0),)
     topics = (OffsetDeleteRequestTopic(PLAIN, rows), OffsetDeleteRequestTopic(COMPACTED, rows))
     subscribed = ("GROUP_SUBSCRIBED_TO_TOPIC",)
-    yield Case(
-        "OffsetDelete of a subscribed topic", ApiKey.OFFSET_DELETE, OffsetDeleteRequest(group, topics), subscribed
-    )
+    yield Case("OffsetDelete of a subscribed topic", OffsetDeleteRequest(group, topics), subscribed)
     delete = DeleteGroupsRequest((group,))
-    yield Case("DeleteGroups of the living", ApiKey.DELETE_GROUPS, delete, ("NON_EMPTY_GROUP",))
-    yield Case("LeaveGroup", ApiKey.LEAVE_GROUP, LeaveGroupRequest(group, member), versions=(0, 2))
+    yield Case("DeleteGroups of the living", delete, ("NON_EMPTY_GROUP",))
+    yield Case("LeaveGroup", LeaveGroupRequest(group, member), versions=(0, 2))
     yield _beat(group, generation, member, "UNKNOWN_MEMBER_ID")
-    yield Case("OffsetDelete of both", ApiKey.OFFSET_DELETE, OffsetDeleteRequest(group, topics))
-    yield Case("DeleteGroups of the empty", ApiKey.DELETE_GROUPS, delete)
-    yield Case("DeleteGroups again", ApiKey.DELETE_GROUPS, delete, ("GROUP_ID_NOT_FOUND",))
+    yield Case("OffsetDelete of both", OffsetDeleteRequest(group, topics))
+    yield Case("DeleteGroups of the empty", delete)
+    yield Case("DeleteGroups again", delete, ("GROUP_ID_NOT_FOUND",))
 
 
 def _joins_refused(group: str) -> Steps:
@@ -199,7 +196,7 @@ def _described(group: str, is_assigned: bool) -> Case:
             return "the member did not get what it gave itself"
         return "" if found == ("Stable", "range", [b"assigned"]) else f"{found}"
 
-    return Case("DescribeGroups of the living", ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest((group,)), fault=fault)
+    return Case("DescribeGroups of the living", DescribeGroupsRequest((group,)), fault=fault)
 
 
 def _static_member(ground: Ground, attempt: int) -> Steps:
@@ -222,8 +219,8 @@ def _static_member(ground: Ground, attempt: int) -> Steps:
         ("", "instance", ()),
     ):
         request = LeaveGroupRequest(group, members=(MemberIdentity(member, name),))
-        yield Case("LeaveGroup of an instance", ApiKey.LEAVE_GROUP, request, refusals, (3, 5))
-    yield Case("DeleteGroups of the static", ApiKey.DELETE_GROUPS, DeleteGroupsRequest((group,)))
+        yield Case("LeaveGroup of an instance", request, refusals, (3, 5))
+    yield Case("DeleteGroups of the static", DeleteGroupsRequest((group,)))
 
 
 # -- what is set and taken back
@@ -237,7 +234,7 @@ def _shows(kind: int, name: str, expected: dict[str, tuple[str | None, int]]) ->
         return "" if found == expected else f"expected {expected}, got {found}"
 
     request = DescribeConfigsRequest((DescribeConfigsResource(kind, name, tuple(expected) or ("none",)),))
-    return Case(f"DescribeConfigs of {kind} {name!r}", ApiKey.DESCRIBE_CONFIGS, request, fault=fault)
+    return Case(f"DescribeConfigs of {kind} {name!r}", request, fault=fault)
 
 
 def _alter(kind: int, name: str, *changes: Change) -> Case:
@@ -280,7 +277,7 @@ def _replaced_settings(ground: Ground, attempt: int) -> Steps:
     for more, source in (({"retention.ms": "700000000"}, 1), ({}, 5)):
         configs = tuple(AlterableConfig(*row) for row in {**own, **more}.items())
         request = AlterConfigsRequest((AlterConfigsResource(TOPIC, PLAIN, configs),))
-        yield Case(f"AlterConfigs to {more}", ApiKey.ALTER_CONFIGS, request)
+        yield Case(f"AlterConfigs to {more}", request)
         yield _shows(TOPIC, PLAIN, {"retention.ms": (more.get("retention.ms", "604800000"), source)})
     for changes, expected in (
         ((("cleanup.policy", 2, "compact"),), ("delete,compact", 1)),
@@ -292,7 +289,7 @@ def _replaced_settings(ground: Ground, attempt: int) -> Steps:
 
 
 def _credentials(ground: Ground, attempt: int) -> Steps:
-    key, user = ApiKey.ALTER_USER_SCRAM_CREDENTIALS, f"{USER}.{attempt}"
+    user = f"{USER}.{attempt}"
     asked = DescribeUserScramCredentialsRequest((UserName(user),))
 
     def fault(answer: Any) -> str:
@@ -301,13 +298,13 @@ def _credentials(ground: Ground, attempt: int) -> Steps:
 
     for mechanism, iterations in ((1, 4_096), (2, 8_192)):
         made = ScramCredentialUpsertion(user, mechanism, iterations, b"salt", b"salted")
-        yield Case("a credential", key, AlterUserScramCredentialsRequest(upsertions=(made,)))
-    yield Case("both credentials", ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, asked, fault=fault)
+        yield Case("a credential", AlterUserScramCredentialsRequest(upsertions=(made,)))
+    yield Case("both credentials", asked, fault=fault)
     for mechanism in (1, 2):
         gone = AlterUserScramCredentialsRequest((ScramCredentialDeletion(user, mechanism),))
-        yield Case("no credential", key, gone)
+        yield Case("no credential", gone)
     none = ("RESOURCE_NOT_FOUND",)
-    yield Case("credentials of nobody", ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, asked, none)
+    yield Case("credentials of nobody", asked, none)
 
 
 def _quotas(ground: Ground, attempt: int) -> Steps:
@@ -318,7 +315,7 @@ def _quotas(ground: Ground, attempt: int) -> Steps:
     def alter(is_removal: bool) -> Case:
         operations = tuple(AlterQuotaOperation(key, 0.0 if is_removal else 500.0, is_removal) for key in keys)
         request = AlterClientQuotasRequest((AlterQuotaEntry(entity, operations),))
-        return Case("AlterClientQuotas", ApiKey.ALTER_CLIENT_QUOTAS, request)
+        return Case("AlterClientQuotas", request)
 
     def shows(expected: int, *parts: tuple[str, int, str | None], strict: bool = True) -> Case:
         def fault(answer: Any) -> str:
@@ -326,7 +323,7 @@ def _quotas(ground: Ground, attempt: int) -> Steps:
             return "" if sorted(found) == sorted(keys)[:expected] else f"expected {expected} of {keys}, got {found}"
 
         request = DescribeClientQuotasRequest(tuple(QuotaFilterComponent(*part) for part in parts), strict)
-        return Case("DescribeClientQuotas", ApiKey.DESCRIBE_CLIENT_QUOTAS, request, fault=fault)
+        return Case("DescribeClientQuotas", request, fault=fault)
 
     yield alter(is_removal=False)
     yield shows(3, ("user", 0, user), ("client-id", 0, "x"))
@@ -346,12 +343,12 @@ def _asked_for(ground: Ground, attempt: int) -> Steps:
     name = f"{TRANSITORY}topic.{attempt}"
     asked = MetadataRequest((MetadataRequestTopic(name=name),))
     unknown = ("UNKNOWN_TOPIC_OR_PARTITION",)
-    yield Case("Metadata of a new topic", ApiKey.METADATA, asked, unknown, (4, 13))
+    yield Case("Metadata of a new topic", asked, unknown, (4, 13))
     for _ in range(MAX_WAITS):
         yield 0.1
-        answer = yield Case("Metadata again", ApiKey.METADATA, asked, (), (4, 13), otherwise=unknown)
+        answer = yield Case("Metadata again", asked, (), (4, 13), otherwise=unknown)
         if not answer.topics[0].error_code:
             break
-    yield Case("Metadata of the topic", ApiKey.METADATA, asked, versions=(4, 13))
+    yield Case("Metadata of the topic", asked, versions=(4, 13))
     gone = DeleteTopicsRequest(topic_names=(name,), timeout_ms=5_000)
-    yield Case("DeleteTopics of the topic", ApiKey.DELETE_TOPICS, gone, versions=(1, 5))
+    yield Case("DeleteTopics of the topic", gone, versions=(1, 5))

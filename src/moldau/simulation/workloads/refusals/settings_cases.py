@@ -15,7 +15,6 @@ from moldau.simulation.workloads.refusals.case import (
     UNKNOWN,
     Case,
 )
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterQuotaEntity,
@@ -171,7 +170,7 @@ def settings_cases() -> Iterator[Case]:
 
 def _describe(name: str, *resources: DescribeConfigsResource, refusals: tuple[str, ...] = (), **fields: Any) -> Case:
     request = DescribeConfigsRequest(resources, **fields)
-    return Case(f"DescribeConfigs {name}", ApiKey.DESCRIBE_CONFIGS, request, refusals)
+    return Case(f"DescribeConfigs {name}", request, refusals)
 
 
 def _descriptions() -> Iterator[Case]:
@@ -194,7 +193,7 @@ def _descriptions() -> Iterator[Case]:
         return "" if answer.results[0].configs else "no setting is described"
 
     named = DescribeConfigsResource(TOPIC, PLAIN, some)
-    yield Case("DescribeConfigs of two", ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest((named,)), fault=values_fault)
+    yield Case("DescribeConfigs of two", DescribeConfigsRequest((named,)), fault=values_fault)
     for kind, name in (
         (TOPIC, PLAIN),
         (TOPIC, PACKED),
@@ -209,13 +208,13 @@ def _descriptions() -> Iterator[Case]:
         keys = ("root",) if kind == LOGGER else None
         request = DescribeConfigsRequest((DescribeConfigsResource(kind, name, keys),), True, True)
         fault = synonyms_fault if (kind, name) != (BROKER, "") else lambda answer: ""
-        yield Case(f"DescribeConfigs {kind} {name!r}", ApiKey.DESCRIBE_CONFIGS, request, versions=(3, 4), fault=fault)
+        yield Case(f"DescribeConfigs {kind} {name!r}", request, versions=(3, 4), fault=fault)
 
 
 def _lists() -> Iterator[Case]:
     unknown = ListConfigResourcesRequest((TOPIC, 99))
     refusals = ("UNSUPPORTED_VERSION",)
-    yield Case("ListConfigResources of 99", ApiKey.LIST_CONFIG_RESOURCES, unknown, refusals, (1, 1))
+    yield Case("ListConfigResources of 99", unknown, refusals, (1, 1))
 
     def topics_fault(answer: Any) -> str:
         names = [row.resource_name for row in answer.config_resources if row.resource_type == TOPIC]
@@ -226,9 +225,8 @@ def _lists() -> Iterator[Case]:
         return "" if names == [(NODE, LOGGER), (NODE, BROKER)] else f"brokers are {names}"
 
     of_topics, of_nodes = ListConfigResourcesRequest((TOPIC,)), ListConfigResourcesRequest((BROKER, LOGGER))
-    key = ApiKey.LIST_CONFIG_RESOURCES
-    yield Case("ListConfigResources of topics", key, of_topics, versions=(1, 1), fault=topics_fault)
-    yield Case("ListConfigResources of nodes", key, of_nodes, versions=(1, 1), fault=nodes_fault)
+    yield Case("ListConfigResources of topics", of_topics, versions=(1, 1), fault=topics_fault)
+    yield Case("ListConfigResources of nodes", of_nodes, versions=(1, 1), fault=nodes_fault)
 
 
 def _resource(kind: int, name: str, changes: tuple[Change, ...]) -> IncrementalAlterConfigsResource:
@@ -237,7 +235,7 @@ def _resource(kind: int, name: str, changes: tuple[Change, ...]) -> IncrementalA
 
 def _alter(name: str, *resources: IncrementalAlterConfigsResource, refusals: tuple[str, ...], judge: bool) -> Case:
     request = IncrementalAlterConfigsRequest(resources, validate_only=judge)
-    return Case(f"IncrementalAlterConfigs {name}", ApiKey.INCREMENTAL_ALTER_CONFIGS, request, refusals)
+    return Case(f"IncrementalAlterConfigs {name}", request, refusals)
 
 
 def _alterations() -> Iterator[Case]:
@@ -261,7 +259,7 @@ def alteration(name: str, kind: int, resource: str, changes: tuple[Change, ...])
 
 def _replace(name: str, *resources: AlterConfigsResource, refusals: tuple[str, ...], judge: bool = False) -> Case:
     request = AlterConfigsRequest(resources, validate_only=judge)
-    return Case(f"AlterConfigs {name}", ApiKey.ALTER_CONFIGS, request, refusals)
+    return Case(f"AlterConfigs {name}", request, refusals)
 
 
 def _replacements() -> Iterator[Case]:
@@ -278,7 +276,7 @@ def _replacements() -> Iterator[Case]:
 
 def _quota(name: str, *entries: AlterQuotaEntry, refusals: tuple[str, ...], judge: bool = False) -> Case:
     request = AlterClientQuotasRequest(entries, validate_only=judge)
-    return Case(f"AlterClientQuotas {name}", ApiKey.ALTER_CLIENT_QUOTAS, request, refusals)
+    return Case(f"AlterClientQuotas {name}", request, refusals)
 
 
 def _quotas() -> Iterator[Case]:
@@ -300,7 +298,7 @@ def _quotas() -> Iterator[Case]:
     yield _quota("of an address, only judged", address, refusals=(), judge=True)
     for components, refusal in BAD_FILTERS:
         request = DescribeClientQuotasRequest(tuple(QuotaFilterComponent(*component) for component in components))
-        yield Case(f"DescribeClientQuotas {components}", ApiKey.DESCRIBE_CLIENT_QUOTAS, request, (refusal,))
+        yield Case(f"DescribeClientQuotas {components}", request, (refusal,))
 
     def fault(answer: Any) -> str:
         return f"{answer.entries} were never set" if answer.entries else ""
@@ -308,4 +306,4 @@ def _quotas() -> Iterator[Case]:
     for kind in (0, 1):
         component = QuotaFilterComponent("user", kind, "refused" if kind == 0 else None)
         request = DescribeClientQuotasRequest((component,), strict=True)
-        yield Case(f"DescribeClientQuotas {kind}", ApiKey.DESCRIBE_CLIENT_QUOTAS, request, fault=fault)
+        yield Case(f"DescribeClientQuotas {kind}", request, fault=fault)

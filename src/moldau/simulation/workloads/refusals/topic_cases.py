@@ -17,7 +17,6 @@ from moldau.simulation.workloads.refusals.case import (
     Case,
     Ground,
 )
-from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -93,7 +92,7 @@ def topic_cases(ground: Ground) -> Iterator[Case]:
 
 def _create(name: str, *topics: CreatableTopic, refusals: tuple[str, ...], **fields: Any) -> Case:
     request = CreateTopicsRequest(topics, **fields)
-    return Case(f"CreateTopics {name}", ApiKey.CREATE_TOPICS, request, refusals, (4, 7))
+    return Case(f"CreateTopics {name}", request, refusals, (4, 7))
 
 
 def _creations() -> Iterator[Case]:
@@ -141,12 +140,12 @@ def _creations_with_configs() -> Iterator[Case]:
         return "" if found.get("retention.ms") == ("5000", 1) else f"retention.ms is {found.get('retention.ms')}"
 
     request = CreateTopicsRequest((good,), validate_only=True)
-    yield Case("CreateTopics tells the configs", ApiKey.CREATE_TOPICS, request, versions=(5, 7), fault=fault)
+    yield Case("CreateTopics tells the configs", request, versions=(5, 7), fault=fault)
 
 
 def _delete(name: str, *states: DeleteTopicState, refusals: tuple[str, ...], timeout_ms: int = 5_000) -> Case:
     request = DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
-    return Case(f"DeleteTopics {name}", ApiKey.DELETE_TOPICS, request, refusals, IDS_TOO)
+    return Case(f"DeleteTopics {name}", request, refusals, IDS_TOO)
 
 
 def _deletions(ground: Ground) -> Iterator[Case]:
@@ -158,7 +157,7 @@ def _deletions(ground: Ground) -> Iterator[Case]:
         ((PLAIN,), ("REQUEST_TIMED_OUT",), 0),
     ):
         request = DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
-        yield Case(f"DeleteTopics of {names}", ApiKey.DELETE_TOPICS, request, refusals, NAMES_ONLY)
+        yield Case(f"DeleteTopics of {names}", request, refusals, NAMES_ONLY)
     unknown = DeleteTopicState(topic_id=UNKNOWN_ID)
     yield _delete("of no name", DeleteTopicState(), refusals=("INVALID_REQUEST",))
     yield _delete("of no name twice", DeleteTopicState(), DeleteTopicState(), refusals=("INVALID_REQUEST",))
@@ -177,7 +176,7 @@ def _deletions(ground: Ground) -> Iterator[Case]:
 
 def _grow(name: str, *topics: CreatePartitionsTopic, refusals: tuple[str, ...], **fields: Any) -> Case:
     request = CreatePartitionsRequest(topics, **{"timeout_ms": 5_000, **fields})
-    return Case(f"CreatePartitions {name}", ApiKey.CREATE_PARTITIONS, request, refusals)
+    return Case(f"CreatePartitions {name}", request, refusals)
 
 
 def _growths() -> Iterator[Case]:
@@ -210,7 +209,7 @@ def _ask(
     **fields: Any,
 ) -> Case:
     request = MetadataRequest(topics, allow_auto_topic_creation=False, **fields)
-    return Case(f"Metadata {name}", ApiKey.METADATA, request, refusals, versions)
+    return Case(f"Metadata {name}", request, refusals, versions)
 
 
 def _lookups(ground: Ground) -> Iterator[Case]:
@@ -232,9 +231,9 @@ def _lookups(ground: Ground) -> Iterator[Case]:
         return "" if rows == [(index, (1,), (1,)) for index in range(PARTITIONS)] else f"{PLAIN} has {rows}"
 
     named = MetadataRequest((MetadataRequestTopic(name=PLAIN),) * 2, allow_auto_topic_creation=False)
-    yield Case("Metadata by name", ApiKey.METADATA, named, versions=(4, 13), fault=fault)
+    yield Case("Metadata by name", named, versions=(4, 13), fault=fault)
     identified = MetadataRequest((by_id,), allow_auto_topic_creation=False)
-    yield Case("Metadata by id", ApiKey.METADATA, identified, versions=(12, 13), fault=fault)
+    yield Case("Metadata by id", identified, versions=(12, 13), fault=fault)
 
     def rights_fault(answer: Any) -> str:
         return "" if answer.topics[0].topic_authorized_operations == 0b1101_1111_1000 else str(answer)
@@ -244,14 +243,14 @@ def _lookups(ground: Ground) -> Iterator[Case]:
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=True,
     )
-    yield Case("Metadata tells the rights", ApiKey.METADATA, rights, versions=(8, 13), fault=rights_fault)
+    yield Case("Metadata tells the rights", rights, versions=(8, 13), fault=rights_fault)
 
     def names_fault(answer: Any) -> str:
         missing = {PLAIN, COMPACTED} - {topic.name for topic in answer.topics}
         return f"{sorted(missing)} are not listed" if missing else ""
 
-    yield Case("Metadata of all, v0", ApiKey.METADATA, MetadataRequest(()), versions=(0, 0), fault=names_fault)
-    yield Case("Metadata of all", ApiKey.METADATA, MetadataRequest(None), versions=(1, 13), fault=names_fault)
+    yield Case("Metadata of all, v0", MetadataRequest(()), versions=(0, 0), fault=names_fault)
+    yield Case("Metadata of all", MetadataRequest(None), versions=(1, 13), fault=names_fault)
 
 
 def _page(
@@ -278,7 +277,7 @@ def _page(
         None if cursor is None else DescribeTopicPartitionsCursor(*cursor),
     )
     title = f"DescribeTopicPartitions {name}"
-    return Case(title, ApiKey.DESCRIBE_TOPIC_PARTITIONS, request, refusals, fault=fault)
+    return Case(title, request, refusals, fault=fault)
 
 
 def _pages() -> Iterator[Case]:
@@ -300,7 +299,7 @@ def _pages() -> Iterator[Case]:
 def _elect(name: str, *rows: tuple[str, tuple[int, ...]], refusals: tuple[str, ...], **fields: Any) -> Case:
     asked = tuple(ElectionTopicPartitions(*row) for row in rows)
     request = ElectLeadersRequest(topic_partitions=asked, **fields)
-    return Case(f"ElectLeaders {name}", ApiKey.ELECT_LEADERS, request, refusals, (1, 2))
+    return Case(f"ElectLeaders {name}", request, refusals, (1, 2))
 
 
 def _elections() -> Iterator[Case]:
@@ -310,7 +309,7 @@ def _elections() -> Iterator[Case]:
     yield _elect("of none such", *unknown, refusals=("UNKNOWN_TOPIC_OR_PARTITION",) * 3)
     yield _elect("of a kind 7", (PLAIN, (0,)), refusals=("INVALID_REQUEST",) * 2, election_type=7)
     yield _elect("without time", (PLAIN, (0,)), refusals=("REQUEST_TIMED_OUT",) * 2, timeout_ms=0)
-    yield Case("ElectLeaders of all", ApiKey.ELECT_LEADERS, ElectLeadersRequest(topic_partitions=None))
+    yield Case("ElectLeaders of all", ElectLeadersRequest(topic_partitions=None))
 
 
 def _move(
@@ -318,7 +317,7 @@ def _move(
 ) -> Case:
     asked = ReassignableTopic(topic, (ReassignablePartition(partition, brokers),))
     request = AlterPartitionReassignmentsRequest(topics=(asked,), **fields)
-    return Case(f"AlterPartitionReassignments {name}", ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, refusals)
+    return Case(f"AlterPartitionReassignments {name}", request, refusals)
 
 
 def _reassignments() -> Iterator[Case]:
@@ -336,4 +335,4 @@ def _reassignments() -> Iterator[Case]:
 
     for asked in (None, (ListPartitionReassignmentsTopics(PLAIN, (0, 9)), ListPartitionReassignmentsTopics(UNKNOWN))):
         request = ListPartitionReassignmentsRequest(topics=asked)
-        yield Case("ListPartitionReassignments", ApiKey.LIST_PARTITION_REASSIGNMENTS, request, fault=fault)
+        yield Case("ListPartitionReassignments", request, fault=fault)

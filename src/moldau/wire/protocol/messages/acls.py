@@ -6,11 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int8, Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Request, message, wire
 
 
 @message(versions="1-3", flexible="2+")
-class DescribeAclsRequest(msgspec.Struct, frozen=True):
+class DescribeAclsRequest(Request["DescribeAclsResponse"], frozen=True):
     """A filter; null names match every name."""
 
     resource_type_filter: Int8 = 0
@@ -55,7 +55,7 @@ class AclCreation(msgspec.Struct, frozen=True):
 
 
 @message(versions="1-3", flexible="2+")
-class CreateAclsRequest(msgspec.Struct, frozen=True):
+class CreateAclsRequest(Request["CreateAclsResponse"], frozen=True):
     creations: tuple[AclCreation, ...] = ()
 
 
@@ -83,7 +83,7 @@ class DeleteAclsFilter(msgspec.Struct, frozen=True):
 
 
 @message(versions="1-3", flexible="2+")
-class DeleteAclsRequest(msgspec.Struct, frozen=True):
+class DeleteAclsRequest(Request["DeleteAclsResponse"], frozen=True):
     filters: tuple[DeleteAclsFilter, ...] = ()
 
 

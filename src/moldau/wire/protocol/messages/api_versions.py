@@ -6,11 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int16, Int32, Int64, message, wire
+from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message, wire
 
 
 @message(versions="0-4", flexible="3+")
-class ApiVersionsRequest(msgspec.Struct, frozen=True):
+class ApiVersionsRequest(Request["ApiVersionsResponse"], frozen=True):
     """May be the first request of a connection. v0-2 are empty; v3 names the client software (KIP-511); v4 changes
     the answer only.
     """

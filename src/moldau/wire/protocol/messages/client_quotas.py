@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int8, Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Request, message, wire
 
 
 class QuotaFilterComponent(msgspec.Struct, frozen=True):
@@ -16,7 +16,7 @@ class QuotaFilterComponent(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-1", flexible="1+")
-class DescribeClientQuotasRequest(msgspec.Struct, frozen=True):
+class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"], frozen=True):
     """`match_type`: 0 the named entity, 1 the default entity, 2 any of the type.
 
     `strict`: no other component may be there.
@@ -68,7 +68,7 @@ class AlterQuotaEntry(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-1", flexible="1+")
-class AlterClientQuotasRequest(msgspec.Struct, frozen=True):
+class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"], frozen=True):
     """Sets or removes values; the entity with a null name is the default one."""
 
     entries: tuple[AlterQuotaEntry, ...] = ()

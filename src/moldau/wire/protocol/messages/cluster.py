@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Uint16, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Request, Uint16, message, wire
 
 
 @message(versions="0-2", flexible="0+")
-class DescribeClusterRequest(msgspec.Struct, frozen=True):
+class DescribeClusterRequest(Request["DescribeClusterResponse"], frozen=True):
     """v1 `endpoint_type`: 1 brokers, 2 controllers (KIP-919); v2 fenced brokers too, if asked (KIP-1073)."""
 
     include_cluster_authorized_operations: bool = False
@@ -51,7 +51,7 @@ class DescribeQuorumTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-2", flexible="0+")
-class DescribeQuorumRequest(msgspec.Struct, frozen=True):
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"], frozen=True):
     """The only topic that has an answer is `__cluster_metadata`."""
 
     topics: tuple[DescribeQuorumTopic, ...] = ()
@@ -112,7 +112,7 @@ class FeatureUpdateKey(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-2", flexible="0+")
-class UpdateFeaturesRequest(msgspec.Struct, frozen=True):
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"], frozen=True):
     """v0 `allow_downgrade`; v1 `upgrade_type`: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade, and validation only."""
 
     timeout_ms: Int32 = 60_000
@@ -137,7 +137,7 @@ class UpdateFeaturesResponse(msgspec.Struct, frozen=True):
 
 
 @message(versions="0", flexible="0+")
-class UnregisterBrokerRequest(msgspec.Struct, frozen=True):
+class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"], frozen=True):
     """Forgets a broker that will not come back."""
 
     broker_id: Int32 = 0

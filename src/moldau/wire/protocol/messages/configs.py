@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int8, Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Request, message, wire
 
 
 class DescribeConfigsResource(msgspec.Struct, frozen=True):
@@ -16,7 +16,7 @@ class DescribeConfigsResource(msgspec.Struct, frozen=True):
 
 
 @message(versions="1-4", flexible="4+")
-class DescribeConfigsRequest(msgspec.Struct, frozen=True):
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"], frozen=True):
     """Null `configuration_keys`: all of the resource.
 
     v1 synonyms; v3 documentation; v4 flexible.
@@ -72,7 +72,7 @@ class AlterConfigsResource(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-2", flexible="2+")
-class AlterConfigsRequest(msgspec.Struct, frozen=True):
+class AlterConfigsRequest(Request["AlterConfigsResponse"], frozen=True):
     """Replaces all settings of each resource; what is not named goes back to its default."""
 
     resources: tuple[AlterConfigsResource, ...] = ()
@@ -107,7 +107,7 @@ class IncrementalAlterConfigsResource(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-1", flexible="1+")
-class IncrementalAlterConfigsRequest(msgspec.Struct, frozen=True):
+class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"], frozen=True):
     """Changes the named settings. `config_operation`: 0 set, 1 delete, 2 append, 3 subtract (KIP-339)."""
 
     resources: tuple[IncrementalAlterConfigsResource, ...] = ()
@@ -130,7 +130,7 @@ class IncrementalAlterConfigsResponse(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-1", flexible="0+")
-class ListConfigResourcesRequest(msgspec.Struct, frozen=True):
+class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"], frozen=True):
     """v0 lists client metrics resources only (KIP-1000); v1 the named types, or all (KIP-1142)."""
 
     resource_types: Annotated[tuple[Int8, ...], wire("1+")] = ()

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.schema import Int8, Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Request, message, wire
 
 
 class HeartbeatTopicPartitions(msgspec.Struct, frozen=True):
@@ -16,7 +16,7 @@ class HeartbeatTopicPartitions(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-1", flexible="0+")
-class ConsumerGroupHeartbeatRequest(msgspec.Struct, frozen=True):
+class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"], frozen=True):
     """`member_epoch`: 0 joins, -1 leaves, -2 leaves for a while. Null: as it was."""
 
     group_id: str = ""
@@ -47,7 +47,7 @@ class ConsumerGroupHeartbeatResponse(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-1", flexible="0+")
-class ConsumerGroupDescribeRequest(msgspec.Struct, frozen=True):
+class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"], frozen=True):
     group_ids: tuple[str, ...] = ()
     include_authorized_operations: bool = False
 

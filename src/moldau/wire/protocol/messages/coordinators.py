@@ -6,11 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int8, Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Request, message, wire
 
 
 @message(versions="0-6", flexible="3+")
-class FindCoordinatorRequest(msgspec.Struct, frozen=True):
+class FindCoordinatorRequest(Request["FindCoordinatorResponse"], frozen=True):
     """`key_type`: 0 group, 1 (v1+) transactional id, 2 (v6+) share group partition. v4 asks for many keys at once
     (KIP-699).
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int16, Int32, Int64, message
+from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message
 
 
 class DeleteRecordsPartition(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class DeleteRecordsTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-2", flexible="2+")
-class DeleteRecordsRequest(msgspec.Struct, frozen=True):
+class DeleteRecordsRequest(Request["DeleteRecordsResponse"], frozen=True):
     """`offset` -1: up to the high watermark."""
 
     topics: tuple[DeleteRecordsTopic, ...] = ()

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Records, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Records, Request, message, wire
 
 
 class ReplicaState(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class ForgottenTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="4-18", flexible="12+")
-class FetchRequest(msgspec.Struct, frozen=True):
+class FetchRequest(Request["FetchResponse"], frozen=True):
     """Reads batches from each partition: waits up to `max_wait_ms` until `min_bytes` are there.
 
     v4 isolation level (KIP-98); v5 log start offset (KIP-107); v7 sessions (KIP-227); v9 leader epoch (KIP-320);

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int16, Int32, message
+from moldau.wire.protocol.schema import Int16, Int32, Request, message
 
 
 @message(versions="0-2", flexible="2+")
-class DeleteGroupsRequest(msgspec.Struct, frozen=True):
+class DeleteGroupsRequest(Request["DeleteGroupsResponse"], frozen=True):
     """Only groups without members."""
 
     groups_names: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class OffsetDeleteRequestTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="0", flexible="none")
-class OffsetDeleteRequest(msgspec.Struct, frozen=True):
+class OffsetDeleteRequest(Request["OffsetDeleteResponse"], frozen=True):
     """Only of topics that no member is subscribed to."""
 
     group_id: str = ""

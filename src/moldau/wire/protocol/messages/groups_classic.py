@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int16, Int32, Request, message, wire
 
 
 class JoinGroupRequestProtocol(msgspec.Struct, frozen=True):
@@ -15,7 +15,7 @@ class JoinGroupRequestProtocol(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-9", flexible="6+")
-class JoinGroupRequest(msgspec.Struct, frozen=True):
+class JoinGroupRequest(Request["JoinGroupResponse"], frozen=True):
     """Enters a group, or a new generation of it. An empty member id asks for one.
 
     v1 rebalance timeout (KIP-62); v4 a member id must be fetched first (KIP-394); v5 static members (KIP-345); v8
@@ -63,7 +63,7 @@ class SyncGroupRequestAssignment(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-5", flexible="4+")
-class SyncGroupRequest(msgspec.Struct, frozen=True):
+class SyncGroupRequest(Request["SyncGroupResponse"], frozen=True):
     """The leader hands in the assignments, everybody fetches its own. v3 instance id (KIP-345); v5 protocol type
     and name (KIP-559).
     """
@@ -89,7 +89,7 @@ class SyncGroupResponse(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-4", flexible="4+")
-class HeartbeatRequest(msgspec.Struct, frozen=True):
+class HeartbeatRequest(Request["HeartbeatResponse"], frozen=True):
     """Keeps a member alive. v3 instance id (KIP-345)."""
 
     group_id: str = ""
@@ -113,7 +113,7 @@ class MemberIdentity(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-5", flexible="4+")
-class LeaveGroupRequest(msgspec.Struct, frozen=True):
+class LeaveGroupRequest(Request["LeaveGroupResponse"], frozen=True):
     """v0-2 one member; v3 many, also by instance id (KIP-345); v5 reason (KIP-800)."""
 
     group_id: str = ""
@@ -137,7 +137,7 @@ class LeaveGroupResponse(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-6", flexible="5+")
-class DescribeGroupsRequest(msgspec.Struct, frozen=True):
+class DescribeGroupsRequest(Request["DescribeGroupsResponse"], frozen=True):
     """v3 authorized operations (KIP-430); v6 changes the answer only."""
 
     groups: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class DescribeGroupsResponse(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-5", flexible="3+")
-class ListGroupsRequest(msgspec.Struct, frozen=True):
+class ListGroupsRequest(Request["ListGroupsResponse"], frozen=True):
     """v4 filter by state (KIP-518); v5 by type (KIP-848)."""
 
     states_filter: Annotated[tuple[str, ...], wire("4+")] = ()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int16, Int32, Int64, message, wire
+from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message, wire
 
 
 class OffsetForLeaderPartition(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class OffsetForLeaderTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="2-4", flexible="4+")
-class OffsetForLeaderEpochRequest(msgspec.Struct, frozen=True):
+class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"], frozen=True):
     """`replica_id` -1: a consumer. v2 current leader epoch, for fencing; v3 replica id."""
 
     replica_id: Annotated[Int32, wire("3+", ignorable=True)] = -2

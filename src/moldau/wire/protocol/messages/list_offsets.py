@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Int64, Request, message, wire
 
 
 class ListOffsetsPartition(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class ListOffsetsTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="1-11", flexible="6+")
-class ListOffsetsRequest(msgspec.Struct, frozen=True):
+class ListOffsetsRequest(Request["ListOffsetsResponse"], frozen=True):
     """`timestamp`: milliseconds, or -1 latest, -2 earliest, -3 (v7+) of the largest timestamp, -4 (v8+) earliest
     local, -5 (v9+) latest tiered, -6 (v11+) earliest still to be tiered.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int16, Int32, Int64, message, wire
+from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message, wire
 
 
 class AlterReplicaLogDirTopic(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class AlterReplicaLogDir(msgspec.Struct, frozen=True):
 
 
 @message(versions="1-2", flexible="2+")
-class AlterReplicaLogDirsRequest(msgspec.Struct, frozen=True):
+class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"], frozen=True):
     """Moves replicas of the asked broker into the named directories of it."""
 
     dirs: tuple[AlterReplicaLogDir, ...] = ()
@@ -50,7 +50,7 @@ class DescribableLogDirTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="1-5", flexible="2+")
-class DescribeLogDirsRequest(msgspec.Struct, frozen=True):
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"], frozen=True):
     """Null `topics`: all partitions."""
 
     topics: Annotated[tuple[DescribableLogDirTopic, ...] | None, wire(nullable="0+")] = ()

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.schema import Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int16, Int32, Request, message, wire
 
 
 class MetadataRequestTopic(msgspec.Struct, frozen=True):
@@ -16,7 +16,7 @@ class MetadataRequestTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-13", flexible="9+")
-class MetadataRequest(msgspec.Struct, frozen=True):
+class MetadataRequest(Request["MetadataResponse"], frozen=True):
     """Asks for topics by name or id; None (v0: an empty list) asks for all of them, from v1 an empty list for none.
 
     v4 may forbid automatic creation (KIP-204); v8 operations that the principal may perform (KIP-430, the cluster's

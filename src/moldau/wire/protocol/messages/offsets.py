@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.schema import Int16, Int32, Int64, message, wire
+from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message, wire
 
 
 class OffsetCommitRequestPartition(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class OffsetCommitRequestTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="2-10", flexible="8+")
-class OffsetCommitRequest(msgspec.Struct, frozen=True):
+class OffsetCommitRequest(Request["OffsetCommitResponse"], frozen=True):
     """Stores a group's positions. A simple consumer has generation -1 and no member id.
 
     v2-4 retention time; v6 leader epoch (KIP-320); v7 instance id (KIP-345); v9 the member epoch of KIP-848 in the
@@ -77,7 +77,7 @@ class OffsetFetchRequestGroup(msgspec.Struct, frozen=True):
 
 
 @message(versions="1-10", flexible="6+")
-class OffsetFetchRequest(msgspec.Struct, frozen=True):
+class OffsetFetchRequest(Request["OffsetFetchResponse"], frozen=True):
     """Reads a group's positions. Null topics (v2+): all of them.
 
     v7 wait for open transactions (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-848); v10 topic

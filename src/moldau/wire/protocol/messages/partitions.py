@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.schema import Int8, Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Request, message, wire
 
 
 class CreatePartitionsAssignment(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class CreatePartitionsTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-3", flexible="2+")
-class CreatePartitionsRequest(msgspec.Struct, frozen=True):
+class CreatePartitionsRequest(Request["CreatePartitionsResponse"], frozen=True):
     """`count` is the new total. v3 may be answered 89, throttled (KIP-599)."""
 
     topics: tuple[CreatePartitionsTopic, ...] = ()
@@ -55,7 +55,7 @@ class DescribeTopicPartitionsCursor(msgspec.Struct, frozen=True):
 
 
 @message(versions="0", flexible="0+")
-class DescribeTopicPartitionsRequest(msgspec.Struct, frozen=True):
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"], frozen=True):
     """A page of at most `response_partition_limit` partitions, from `cursor` on (KIP-966)."""
 
     topics: tuple[DescribeTopicPartitionsTopicRequest, ...] = ()
@@ -99,7 +99,7 @@ class ElectionTopicPartitions(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-2", flexible="2+")
-class ElectLeadersRequest(msgspec.Struct, frozen=True):
+class ElectLeadersRequest(Request["ElectLeadersResponse"], frozen=True):
     """Null `topic_partitions`: all. v1 `election_type`: 0 preferred, 1 unclean (KIP-460)."""
 
     election_type: Annotated[Int8, wire("1+")] = 0
@@ -138,7 +138,7 @@ class ReassignableTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="0-1", flexible="0+")
-class AlterPartitionReassignmentsRequest(msgspec.Struct, frozen=True):
+class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsResponse"], frozen=True):
     """Null `replicas`: cancel the reassignment. v1 may forbid another replication factor (KIP-860)."""
 
     timeout_ms: Int32 = 60_000
@@ -174,7 +174,7 @@ class ListPartitionReassignmentsTopics(msgspec.Struct, frozen=True):
 
 
 @message(versions="0", flexible="0+")
-class ListPartitionReassignmentsRequest(msgspec.Struct, frozen=True):
+class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"], frozen=True):
     """Null `topics`: all that are moving."""
 
     timeout_ms: Int32 = 60_000

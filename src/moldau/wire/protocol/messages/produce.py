@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.schema import Int16, Int32, Int64, Records, message, wire
+from moldau.wire.protocol.schema import Int16, Int32, Int64, Records, Request, message, wire
 
 
 class PartitionProduceData(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class TopicProduceData(msgspec.Struct, frozen=True):
 
 
 @message(versions="3-13", flexible="9+")
-class ProduceRequest(msgspec.Struct, frozen=True):
+class ProduceRequest(Request["ProduceResponse"], frozen=True):
     """Appends one record batch for each partition. `acks`: 0 none (and no answer), 1 the leader, -1 all in-sync
     replicas.
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int16, Int32, Int64, message, wire
+from moldau.wire.protocol.schema import Int16, Int32, Int64, Request, message, wire
 
 
 @message(versions="0-6", flexible="2+")
-class InitProducerIdRequest(msgspec.Struct, frozen=True):
+class InitProducerIdRequest(Request["InitProducerIdResponse"], frozen=True):
     """A producer id for idempotence (no transactional id), or the one of a transactional id with its epoch raised.
 
     v3 a known id and epoch, to recover from an error (KIP-360); v4 PRODUCER_FENCED in the answer; v5 transactions
@@ -43,7 +43,7 @@ class DescribeProducersTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="0", flexible="0+")
-class DescribeProducersRequest(msgspec.Struct, frozen=True):
+class DescribeProducersRequest(Request["DescribeProducersResponse"], frozen=True):
     """The producers that partitions remember (KIP-664)."""
 
     topics: tuple[DescribeProducersTopic, ...] = ()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from moldau.wire.protocol.schema import Int8, Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Request, message, wire
 
 
 class UserName(msgspec.Struct, frozen=True):
@@ -14,7 +14,7 @@ class UserName(msgspec.Struct, frozen=True):
 
 
 @message(versions="0", flexible="0+")
-class DescribeUserScramCredentialsRequest(msgspec.Struct, frozen=True):
+class DescribeUserScramCredentialsRequest(Request["DescribeUserScramCredentialsResponse"], frozen=True):
     """Null or no users: all of them."""
 
     users: Annotated[tuple[UserName, ...] | None, wire(nullable="0+")] = ()
@@ -56,7 +56,7 @@ class ScramCredentialUpsertion(msgspec.Struct, frozen=True):
 
 
 @message(versions="0", flexible="0+")
-class AlterUserScramCredentialsRequest(msgspec.Struct, frozen=True):
+class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"], frozen=True):
     deletions: tuple[ScramCredentialDeletion, ...] = ()
     upsertions: tuple[ScramCredentialUpsertion, ...] = ()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from moldau.types import ZERO_UUID, Uuid
-from moldau.wire.protocol.schema import Int8, Int16, Int32, message, wire
+from moldau.wire.protocol.schema import Int8, Int16, Int32, Request, message, wire
 
 
 class CreatableReplicaAssignment(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class CreatableTopic(msgspec.Struct, frozen=True):
 
 
 @message(versions="2-7", flexible="5+")
-class CreateTopicsRequest(msgspec.Struct, frozen=True):
+class CreateTopicsRequest(Request["CreateTopicsResponse"], frozen=True):
     """Creates topics, each alone: one may fail and another succeed. `num_partitions` and `replication_factor` -1:
     the defaults.
 
@@ -75,7 +75,7 @@ class DeleteTopicState(msgspec.Struct, frozen=True):
 
 
 @message(versions="1-6", flexible="4+")
-class DeleteTopicsRequest(msgspec.Struct, frozen=True):
+class DeleteTopicsRequest(Request["DeleteTopicsResponse"], frozen=True):
     """v1-5 names only; v5 and the answer's message; v6 names or ids (KIP-516)."""
 
     topics: Annotated[tuple[DeleteTopicState, ...], wire("6+")] = ()
