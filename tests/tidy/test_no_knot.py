@@ -10,9 +10,6 @@ from pathlib import Path
 
 from tests.tidy.test_repository import MODULES, SOURCE, found_in, nodes_of
 
-KNOWN_CIRCLES = [{"moldau.shell.broker.coordinators", "moldau.shell.broker.role"}]
-"""It only shrinks."""
-
 
 def name_of(path: Path) -> str:
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
@@ -37,24 +34,10 @@ def imports() -> dict[str, set[str]]:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    graph = {name: set(others) for name, others in imports().items()}
-    for circle in KNOWN_CIRCLES:
-        for name in circle:
-            graph[name] -= circle
     try:
-        TopologicalSorter(graph).prepare()
+        TopologicalSorter(imports()).prepare()
     except CycleError as error:
         raise AssertionError(" <- ".join(error.args[1])) from None
-
-
-def test_the_known_circles_are_still_there() -> None:
-    for circle in KNOWN_CIRCLES:
-        for start in circle:
-            reached, last = set[str](), {start}
-            while last:
-                last = {other for name in last for other in imports()[name] & circle} - reached
-                reached |= last
-            assert reached == circle, f"from {start}: take out of the circle what is in it no more"
 
 
 STATE_RECORDS = SOURCE / "core"
@@ -77,7 +60,6 @@ COUNTS_OF_THE_HOT_PATH = {
 }
 """A call costs as much there as all that it would hide."""
 STILL_SET = {
-    "shell/broker/coordinators.py": {"wall_ahead_ms"},
     "shell/broker/handlers/api_versions.py": {"software"},
     "shell/node/assemble.py": {"on_invariant_broken"},
     "shell/quorum/role.py": {"kraft_version"},

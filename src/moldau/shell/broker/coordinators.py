@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.coordination.host import CoordinatorHost
@@ -29,13 +30,13 @@ from moldau.core.groups.state import GroupsState
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
 from moldau.errors import InvariantError, KafkaError, MoldauError, StorageFailedError, kafka_error
+from moldau.shell.broker.flusher import Flusher
+from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.broker.partitions import Partitions
 from moldau.shell.coordination.partition_log import PartitionLog
 from moldau.shell.coordination.runtime import MachineRuntime
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.records.compression import Compression
-
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
 
 CREATE_TIMEOUT_S = 15.0
 
@@ -49,20 +50,28 @@ REBALANCES = "moldau.group:type=GroupCoordinator,name=Rebalances"
 class GroupLog(PartitionLog[GroupRecord]):
     """One partition of `__consumer_offsets`."""
 
-    def __init__(self, broker: Broker, partition: Partition) -> None:
+    def __init__(
+        self,
+        node: OwnNode,
+        partition: Partition,
+        flusher: Flusher,
+        high_watermark_moved: Callable[[Partition], None],
+    ) -> None:
         super().__init__(
             partition,
-            broker.workers,
-            broker.pauses,
+            node.workers,
+            node.pauses,
             encode_group_record,
             decode_group_record,
-            Compression(broker.settings.offsets_topic_compression_codec),
+            Compression(node.settings.view.offsets_topic_compression_codec),
         )
-        self._broker = broker
+        self._node = node
+        self._flusher = flusher
+        self._high_watermark_moved = high_watermark_moved
 
     def applied(self, records: tuple[GroupRecord, ...], *, is_of_timer: bool) -> None:
         """Counts what was written."""
-        telemetry, partition = self._broker.telemetry, self.partition
+        telemetry, partition = self._node.telemetry, self.partition
         commits = sum(1 for record in records if isinstance(record, OffsetRecord) and record.value is not None)
         if commits:
             telemetry.count(OFFSET_COMMITS, amount=commits)
@@ -72,35 +81,35 @@ class GroupLog(PartitionLog[GroupRecord]):
             telemetry.count(OFFSET_EXPIRATIONS if is_of_timer else OFFSET_DELETIONS, amount=ends)
             telemetry.count(REBALANCES, amount=sum(1 for record in records if _is_generation(record)))
         if partition.waits_for_flush:
-            self._broker.flusher.request(partition)
+            self._flusher.request(partition)
         else:
-            self._broker.partition_appended(partition)
+            self._high_watermark_moved(partition)
 
     def failed(self, error: StorageFailedError) -> None:
-        self._broker.directory_failed()
+        self._node.directory_failed()
 
     def stopped(self, reason: str) -> None:
-        self._broker.log.error(f"groups of {self.partition.topic_partition}", reason)
+        self._node.log.error(f"groups of {self.partition.topic_partition}", reason)
 
     def unforeseen(self, error: Exception) -> None:
         place = self.partition.topic_partition
-        self._broker.log.unforeseen(f"coordinator {type(error).__name__}", f"{place}: a decision failed", error)
+        self._node.log.unforeseen(f"coordinator {type(error).__name__}", f"{place}: a decision failed", error)
 
 
 class GroupShard(MachineRuntime[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]):
     """One partition of `__consumer_offsets` with its machine."""
 
-    def __init__(self, broker: Broker, partition: Partition) -> None:
-        self.partition = partition
-        self.log = GroupLog(broker, partition)
-        machine = GroupMachine(broker.settings, broker.random, broker.coordinators.member_memory)
+    def __init__(self, node: OwnNode, log: GroupLog, memory: MemberMemory) -> None:
+        self.partition = log.partition
+        self.log = log
+        machine = GroupMachine(node.settings.view, node.random, memory)
         super().__init__(
-            CoordinatorHost(machine, partition.topic_partition),
-            self.log,
-            loop=broker.loop,
-            clock=broker.clock,
-            pauses=broker.pauses,
-            spawn=broker.spawn,
+            CoordinatorHost(machine, log.partition.topic_partition),
+            log,
+            loop=node.loop,
+            clock=node.clock,
+            pauses=node.pauses,
+            spawn=node.spawn,
         )
 
     def close(self, error: KafkaError) -> None:
@@ -113,14 +122,27 @@ class GroupShard(MachineRuntime[GroupsState, AnyGroupRequest, GroupResponse, Gro
 class Coordinators:
     """All shards of this broker, by partition of `__consumer_offsets`."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: OwnNode,
+        partitions: Partitions,
+        flusher: Flusher,
+        high_watermark_moved: Callable[[Partition], None],
+        create_topic: Callable[[str], Coroutine[Any, Any, None]],
+        memory_bytes: int,
+    ) -> None:
+        """`memory_bytes`: what the members of all groups may hold."""
+        self._node = node
+        self._partitions = partitions
+        self._flusher = flusher
+        self._high_watermark_moved = high_watermark_moved
+        self._create_topic = create_topic
         self._shards: dict[int, GroupShard] = {}
         self._by_number: dict[int, GroupShard] = {}
         self._creating: asyncio.Task[None] | None = None
         self.member_memory = MemberMemory(
-            limit_bytes=broker.group_memory_bytes,
-            bound_reached=lambda setting: broker.telemetry.count(BOUND_REACHED, setting),
+            limit_bytes=memory_bytes,
+            bound_reached=lambda setting: node.telemetry.count(BOUND_REACHED, setting),
         )
         self.load_turn = asyncio.Lock()
         """Held by the shard that folds its log."""
@@ -128,14 +150,16 @@ class Coordinators:
     @property
     def is_ready(self) -> bool:
         """Whether `__consumer_offsets` is there and served: the metadata names the topic some turns before that."""
-        return OFFSETS_TOPIC in self._broker.image.topics_by_name and (self._creating is None or self._creating.done())
+        return OFFSETS_TOPIC in self._partitions.image.topics_by_name and (
+            self._creating is None or self._creating.done()
+        )
 
     async def ensure_topic(self) -> None:
         """Creates `__consumer_offsets` unless it is there; concurrent callers share one creation. Raises KafkaError."""
         if self.is_ready:
             return
         if self._creating is None or self._creating.done():
-            self._creating = self._broker.loop.create_task(self._broker.topic_creation.create(OFFSETS_TOPIC))
+            self._creating = self._node.loop.create_task(self._create_topic(OFFSETS_TOPIC))
         done, _ = await asyncio.wait((self._creating,), timeout=CREATE_TIMEOUT_S)
         if not done:
             raise kafka_error("COORDINATOR_NOT_AVAILABLE")
@@ -144,7 +168,7 @@ class Coordinators:
     def shard_for(self, group_id: str) -> GroupShard:
         """The shard that coordinates `group_id`; it may still be loading. Raises NOT_COORDINATOR, as Kafka does while
         the topic is not there."""
-        topic = self._broker.image.topics_by_name.get(OFFSETS_TOPIC)
+        topic = self._partitions.image.topics_by_name.get(OFFSETS_TOPIC)
         if topic is None:
             raise kafka_error("NOT_COORDINATOR")
         return self._shard(partition_for_group(group_id, len(topic.partitions)))
@@ -159,24 +183,25 @@ class Coordinators:
                 raise kafka_error("NOT_COORDINATOR")
             return shard
         try:
-            partition = self._broker.partitions.find(OFFSETS_TOPIC, index)
+            partition = self._partitions.find(OFFSETS_TOPIC, index)
         except KafkaError:
             raise kafka_error("NOT_COORDINATOR") from None
         if partition.is_offline:
             raise kafka_error("NOT_COORDINATOR")
-        shard = GroupShard(self._broker, partition)
+        log = GroupLog(self._node, partition, self._flusher, self._high_watermark_moved)
+        shard = GroupShard(self._node, log, self.member_memory)
         self._shards[index] = self._by_number[partition.number] = shard
         if partition.log.log_end_offset == partition.log.log_start_offset:
             # nothing to fold: the first request of a fresh cluster need not wait for a turn of the loop
-            shard.begin(self._broker.image)
+            shard.begin(self._partitions.image)
         else:
-            self._broker.spawn(self._load(shard))
+            self._node.spawn(self._load(shard))
         return shard
 
     async def _load(self, shard: GroupShard) -> None:
         # one shard at a time: each holds a part of its log
         async with self.load_turn:
-            await shard.load(shard.log.replay, self._broker.image, "groups")
+            await shard.load(shard.log.replay, self._partitions.image, "groups")
 
     async def ask(self, group_id: str, request: GroupRequest) -> GroupResponse:
         """The answer of the group's coordinator.
@@ -214,10 +239,10 @@ class Coordinators:
             for index in self._indexes():
                 # also those that nobody has asked yet: when they are, the name may be another topic's
                 with contextlib.suppress(KafkaError):
-                    self._shard(index).metadata_changed(self._broker.image, delta)
+                    self._shard(index).metadata_changed(self._partitions.image, delta)
 
     def _indexes(self) -> list[int]:
-        topic = self._broker.image.topics_by_name.get(OFFSETS_TOPIC)
+        topic = self._partitions.image.topics_by_name.get(OFFSETS_TOPIC)
         return [] if topic is None else list(topic.partitions)
 
     def directory_failed(self) -> None:

@@ -85,7 +85,7 @@ class Partitions:
         self._waits = waits
         self._touched = touched
         self._high_watermark_moved = high_watermark_moved
-        self._image = MetadataImage()
+        self.image = MetadataImage()
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
         self.rewritten: dict[bytes, None] = {}
@@ -123,7 +123,7 @@ class Partitions:
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Does what `delta` asks of this broker; `image` holds it already. More than a few new directories take some
         turns of the loop: see `wait_settled`."""
-        self._image = image
+        self.image = image
         self._inline = SLICE_PARTITIONS
         if delta.brokers:
             self._broker_epochs = {
@@ -149,7 +149,7 @@ class Partitions:
         if hosted is None:
             hosted = HostedTopic(topic.name, topic_id)
             self.by_id[topic_id] = self.by_name[topic.name.encode()] = hosted
-            self._note_rewriting(hosted, self.log_settings(self._image, topic.name))
+            self._note_rewriting(hosted, self.log_settings(self.image, topic.name))
         known = hosted.partitions.get(index)
         if self._node.node_id not in partition.replicas:
             if known is not None:
@@ -164,7 +164,7 @@ class Partitions:
             self._do(partial(self._start, topic_id, index))
 
     def _start(self, topic_id: Uuid, index: int) -> None:
-        image = self._image
+        image = self.image
         topic, hosted = image.topics_by_id.get(topic_id), self.by_id.get(topic_id)
         if topic is None or hosted is None or index in hosted.partitions:
             return
@@ -408,7 +408,7 @@ class Partitions:
             hosted = self.by_name.get(name.encode())
             if hosted is None:
                 continue
-            settings = self.log_settings(self._image, name)
+            settings = self.log_settings(self.image, name)
             replication = self._replication_settings(name, settings)
             self._note_rewriting(hosted, settings)
             for partition in hosted.partitions.values():
@@ -426,5 +426,5 @@ class Partitions:
 
     def _replication_settings(self, name: str, settings: LogSettings) -> ReplicationSettings:
         """What the replicas of topic `name` go by; `settings`: those of its logs."""
-        minimum = min_insync_replicas(self._image, name, self._node.settings.view)
+        minimum = min_insync_replicas(self.image, name, self._node.settings.view)
         return ReplicationSettings(min_insync_replicas=minimum, waits_for_flush=settings.flush_messages == 1)

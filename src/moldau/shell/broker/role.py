@@ -148,7 +148,14 @@ class Broker:
         if self._coordinators is None:
             from moldau.shell.broker.coordinators import Coordinators
 
-            self._coordinators = Coordinators(self)
+            self._coordinators = Coordinators(
+                self.own_node,
+                self.partitions,
+                self.flusher,
+                self.partition_appended,
+                self.topic_creation.create,
+                self.group_memory_bytes,
+            )
         return self._coordinators
 
     @property
