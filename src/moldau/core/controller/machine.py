@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -58,14 +59,16 @@ ControllerDecision = Decision[ControllerRequest, ControllerResponse, MetadataRec
 class ControllerMachine:
     """See `moldau.core.coordination.machine.Machine`. Answers every request in the decision that takes it."""
 
-    def __init__(self, cluster_id: str, settings: BrokerSettings, random: Random) -> None:
+    def __init__(
+        self, cluster_id: str, settings: BrokerSettings, random: Random, kraft_version: Callable[[], int]
+    ) -> None:
+        """`kraft_version`: what the control records of the log say."""
         self._cluster_id = cluster_id
         self._settings = settings
         self._random = random
         windows = Windows(settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000)
         self._mutations = MutationBuckets(windows)
-        self.kraft_version = 0
-        """What the control records of the log say; set by who reads them."""
+        self._kraft_version = kraft_version
 
     def new_state(self) -> MetadataFold:
         return MetadataFold(self._cluster_id)
@@ -106,7 +109,7 @@ class ControllerMachine:
             case _:
                 from moldau.core.controller.administration import administer
 
-                administering = administer(state, self._settings, self._random, self.kraft_version, request)
+                administering = administer(state, self._settings, self._random, self._kraft_version(), request)
                 return (yield from administering)
 
     def _mutate(

@@ -193,9 +193,9 @@ class Node:
             workers=doors.workers,
             pauses=pauses,
             event_log=self.log,
+            on_invariant_broken=self._invariant_broken,
             health=logs.first.health,
         )
-        quorum.on_invariant_broken = self._invariant_broken
         await quorum.start()
         self._tell_cuts(METADATA_PARTITION, quorum.cuts)
         for path in quorum.damaged_snapshots:

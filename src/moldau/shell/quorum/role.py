@@ -107,8 +107,11 @@ class QuorumRole:
         workers: Workers,
         pauses: Pauses,
         event_log: EventLog,
+        on_invariant_broken: Callable[[InvariantError], None],
         health: DirectoryHealth | None = None,
     ) -> None:
+        """`on_invariant_broken` hears when our own code (a subscriber, the fold) fails behind a request: the node has
+        to stop."""
         self.identity = identity
         self.health = health or DirectoryHealth()
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
@@ -117,15 +120,14 @@ class QuorumRole:
         self.cuts: Sequence[Cut] = ()  # what recovery took out of the log
         self.damaged_snapshots: Sequence[str] = ()
         """Where the newest ones lie now if an older one was read in their place."""
-        self.on_invariant_broken: Callable[[InvariantError], None] | None = None
-        """Told when our own code (a subscriber, the fold) fails behind a request: the node has to stop."""
+        self._on_invariant_broken = on_invariant_broken
         self._disk = disk
         self._clock = clock
         self._random = random
         self._workers = workers
         self._pauses = pauses
         self._event_log = event_log
-        self._machine = ControllerMachine(identity.cluster_id, settings, random)
+        self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self._control.kraft_version)
         self._fold = self._machine.new_state()  # what is appended, and not all of it committed
         self._subscribers: list[Subscriber] = []
         self._deltas: deque[MetadataDelta] = deque()
@@ -266,7 +268,6 @@ class QuorumRole:
         loaded, replay = fold_log(fold, self._disk, log)
         self.damaged_snapshots = loaded.damaged
         self._control = replay.control
-        self._machine.kraft_version = replay.control.kraft_version
         self._snapshots.started(log.size_bytes - replay.bytes_read)
         if METADATA_VERSION in fold.image.features:
             # nothing was written yet: the directory stays as its Kafka left it
@@ -437,10 +438,9 @@ class QuorumRole:
         """Our own mistake: nothing is decided any more, everybody gets an answer, the node is told."""
         self._is_stopping = True
         self._fail_waiting(kafka_error("UNKNOWN_SERVER_ERROR"))
-        if self.on_invariant_broken is not None:
-            broken = InvariantError(f"the quorum failed: {error!r}")
-            broken.__cause__ = error
-            self.on_invariant_broken(broken)
+        broken = InvariantError(f"the quorum failed: {error!r}")
+        broken.__cause__ = error
+        self._on_invariant_broken(broken)
 
     def _begin_flush(self) -> None:
         if not self._is_flushing:

@@ -62,7 +62,7 @@ class Controller:
     """The machine with a list as its log; every decision is applied at once."""
 
     def __init__(self) -> None:
-        self.machine = ControllerMachine("cluster", parse_broker_settings({}), SeededRandom(1))
+        self.machine = ControllerMachine("cluster", parse_broker_settings({}), SeededRandom(1), lambda: 0)
         self.state = self.machine.new_state()
         self.log: list[MetadataRecord] = []
         self.ask(ActivateController(BOOTSTRAP))

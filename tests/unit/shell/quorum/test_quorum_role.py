@@ -72,6 +72,7 @@ class Node:
                 self.disk, self.random, now_ms=self.clock.now_ms(), node_id=NODE, controller_listener=CONTROLLER
             )
         self.broker_epoch = -1
+        self.broken: list[InvariantError] = []
 
     async def start(self, workers: Workers | None = None) -> QuorumRole:
         properties = read_meta_properties(self.disk)
@@ -85,6 +86,7 @@ class Node:
             workers=workers or InlineWorkers(),
             pauses=Pauses(asyncio.get_running_loop(), None),
             event_log=EventLog(self.clock),
+            on_invariant_broken=self.broken.append,
         )
         await role.start()
         return role
@@ -319,6 +321,7 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
             workers=InlineWorkers(),
             pauses=Pauses(asyncio.get_running_loop(), None),
             event_log=EventLog(node.clock),
+            on_invariant_broken=node.broken.append,
         )
         with pytest.raises(
             QuorumError, match="the voters of this cluster are 1: Moldau serves only a cluster of node 2 alone yet"
@@ -542,8 +545,6 @@ def test_our_own_mistake_answers_everybody_and_is_told() -> None:
     async def test() -> None:
         node = Node()
         role = await node.start_with_broker()
-        told: list[InvariantError] = []
-        role.on_invariant_broken = told.append
 
         def subscriber(image: MetadataImage, delta: MetadataDelta) -> None:
             if "bad" in image.topics_by_name:
@@ -554,7 +555,7 @@ def test_our_own_mistake_answers_everybody_and_is_told() -> None:
         with pytest.raises(KafkaError) as caught:
             await role.submit(create("bad"))
         assert caught.value.code == -1
-        assert ["ZeroDivisionError" in str(error) for error in told] == [True]
+        assert ["ZeroDivisionError" in str(error) for error in node.broken] == [True]
         role.abort()
 
     run(test)
