@@ -68,11 +68,6 @@ class Decision(msgspec.Struct, Generic[Request, Response, Record], frozen=True):
     marker: EndTransactionMarker | None = None
     """Ends the producer's transaction in this log, by a control batch in the place of records."""
 
-    @property
-    def is_logged(self) -> bool:
-        """Whether anything is to be appended."""
-        return bool(self.records) or self.marker is not None
-
 
 class Machine(Protocol[State, Request, Response, Record]):
     """One kind of coordinator. Deterministic: time is an argument, randomness is handed to the constructor."""

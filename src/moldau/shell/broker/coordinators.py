@@ -213,7 +213,15 @@ class Coordinators:
             shard = self.shard_for(group_id)
         except KafkaError as error:
             return refusal(request, error.code)
-        return await self.ask_shard(shard, request)
+        if shard.loading is not None:
+            return await self.ask_shard(shard, request)
+        try:
+            answer = shard.submit(request)
+            return await answer if isinstance(answer, asyncio.Future) else answer
+        except InvariantError:
+            raise
+        except MoldauError as error:
+            return refusal(request, append_error(error, request))
 
     async def ask_shard(self, shard: GroupShard, request: GroupRequest) -> GroupResponse:
         """As `ask`, of one shard."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from moldau.core.coordination.host import CoordinatorHost, LoadedRecord, LoadedTransactionEnd
@@ -54,9 +53,12 @@ MAX_QUEUED = 10_000
 """Requests that wait for a load or for a long decision; one more is refused with REQUEST_TIMED_OUT, which clients try
 again."""
 
+SHORT_DECISION_THINGS = 50
+"""A decision of no more is made at once."""
+
 _Record = TypeVar("_Record")
 Result = TypeVar("Result")
-Decide = Callable[[Now], Decision[Any, Any, Any] | Pausing[Decision[Any, Any, Any]]]
+Decide = Callable[..., Decision[Any, Any, Any] | Pausing[Decision[Any, Any, Any]]]
 Fold = Callable[[Iterable[LoadedRecord[Any] | LoadedTransactionEnd]], Awaitable[bool]]
 
 
@@ -121,12 +123,14 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         self._spawn = spawn
         self._last_request_id = 0
         self._waiting: dict[int, asyncio.Future[Response]] = {}
-        self._submitting_id = NO_REQUEST_ID
+        self._submitting_id = 0
+        """Of the request that is being submitted; 0: none is."""
         self._reply: Response | MoldauError | None = None
-        """To the request that is being submitted."""
+        """To that request."""
         self._is_working = False
         """On a decision that pauses, and what came meanwhile."""
-        self._queued: deque[tuple[int, Decide]] = deque()
+        self._queued: deque[tuple[Any, ...]] = deque()
+        """What `_handle` takes."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline_ms = 0
 
@@ -172,7 +176,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         if host.stopped is None:
             host.advance_to(log.end_offset)
         host.committed(log.high_watermark)
-        self._begin(NO_REQUEST_ID, partial(host.machine.decide_loaded, host.state, image))
+        self._begin(None, NO_REQUEST_ID, host.machine.decide_loaded, image)
         while self._queued and not self._is_working:
             self._begin(*self._queued.popleft())
         if loading is not None and not loading.done():
@@ -191,15 +195,13 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
     def submit(self, request: Request) -> Response | asyncio.Future[Response]:
         """Decides `request` now, unless others are in front of it: gives the response if it is there at once, else a
         future of it. Raises MoldauError, now or through the future."""
-        self._check_open()
+        if self.closed is not None:
+            self._check_open()
         if len(self._queued) >= MAX_QUEUED:
             raise kafka_error("REQUEST_TIMED_OUT")
-        self._last_request_id += 1
-        request_id = self._last_request_id
-        host = self.host
-        self._submitting_id = request_id
-        self._begin(request_id, partial(host.machine.decide, host.state, request_id, request))
-        self._submitting_id = NO_REQUEST_ID
+        self._submitting_id = self._last_request_id = request_id = self._last_request_id + 1
+        self._begin(None, request_id, self.host.machine.decide, request_id, request)
+        self._submitting_id = 0
         reply, self._reply = self._reply, None
         if reply is None:
             future: asyncio.Future[Response] = self._loop.create_future()
@@ -220,14 +222,21 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The machine hears of a new metadata image."""
         if self.closed is None:
-            host = self.host
-            self._begin(NO_REQUEST_ID, partial(host.machine.decide_metadata, host.state, image, delta))
+            self._begin(None, NO_REQUEST_ID, self.host.machine.decide_metadata, image, delta)
 
-    def _begin(self, request_id: int, decide: Decide, timer: Timer[Request] | None = None) -> None:
+    def _begin(self, timer: Timer[Request] | None, request_id: int, decide: Decide, *asked: Any) -> None:
+        """Decides what is `asked` at once, or behind what is in front of it."""
         if self._is_working or self.loading is not None:
-            self._queued.append((request_id, decide))
+            self._queued.append((timer, request_id, decide, *asked))
             return
-        step = begun(self._handle(request_id, decide, timer))
+        work = self._handle(timer, request_id, decide, *asked)
+        for things, _ in enumerate(work):
+            if things == SHORT_DECISION_THINGS:
+                break
+        else:
+            self._arm_timer()
+            return
+        step = begun(self._pauses.finish(work))
         if isinstance(step, Ended):
             self._arm_timer()
         else:
@@ -241,33 +250,35 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
                 await work
                 if not self._queued:
                     return
-                work = self._handle(*self._queued.popleft())
+                work = self._pauses.finish(self._handle(*self._queued.popleft()))
         finally:
             self._is_working = False
             self._arm_timer()
 
-    async def _handle(self, request_id: int, decide: Decide, timer: Timer[Request] | None = None) -> None:
+    def _handle(self, timer: Timer[Request] | None, request_id: int, decide: Decide, *asked: Any) -> Pausing[None]:
         """One decision, to where it is in the log and in the state."""
-        host, log, finish = self.host, self._log, self._pauses.finish
+        host, log = self.host, self._log
         if host.stopped is not None:
             self._deliver(((request_id, host.stopped_error()),))
             return
-        now = self._now()
+        now = Now(self._clock.monotonic_ms(), self._clock.now_ms())
         try:
-            decision = decide(now)
+            decision = decide(host.state, *asked, now)
             if not isinstance(decision, Decision):
-                decision = await finish(decision)
+                decision = yield from decision
         except Exception as error:
             self._deliver(((request_id, self._told(error)),))
             return
-        self._deliver(host.take(request_id, decision, now, timer))
-        if not decision.is_logged:
+        replies = host.take(request_id, decision, now, timer)
+        if replies is not None:
+            self._deliver(replies)
             return
         try:
             batch = log.encode(decision, now)
             if not isinstance(batch, bytearray):
-                batch = await finish(batch)
-            self._check_open()
+                batch = yield from batch
+            if self.closed is not None:
+                self._check_open()
             last_offset = log.append(batch, now)
         except Exception as error:
             self._deliver(host.append_failed(self._told(error)))
@@ -275,18 +286,15 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
                 log.failed(error)
                 return
             for request in decision.if_refused:
-                await self._handle(NO_REQUEST_ID, partial(host.machine.decide, host.state, NO_REQUEST_ID, request))
+                yield from self._handle(None, NO_REQUEST_ID, host.machine.decide, NO_REQUEST_ID, request)
             return
-        self._deliver(await finish(host.applying(last_offset)))
+        self._deliver((yield from host.applying(last_offset)))
         log.applied(decision.records, is_of_timer=timer is not None)
         self._tell_if_stopped()
 
     def _tell_if_stopped(self) -> None:
         if self.host.stopped is not None:
             self._log.stopped(self.host.stopped)
-
-    def _now(self) -> Now:
-        return Now(self._clock.monotonic_ms(), self._clock.now_ms())
 
     def _told(self, error: Exception) -> MoldauError:
         """What a request hears that failed for `error`. Raises InvariantError."""
@@ -317,13 +325,13 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
 
     def _deliver(self, replies: tuple[tuple[int, Response | MoldauError], ...]) -> None:
         for request_id, reply in replies:
-            future = self._waiting.pop(request_id, None)
-            if future is None:
-                if request_id == self._submitting_id != NO_REQUEST_ID:
-                    self._reply = reply
-            elif future.done():
+            if request_id == self._submitting_id:
+                self._reply = reply
                 continue
-            elif isinstance(reply, MoldauError):
+            future = self._waiting.pop(request_id, None)
+            if future is None or future.done():
+                continue
+            if isinstance(reply, MoldauError):
                 future.set_exception(reply)
             else:
                 future.set_result(reply)
@@ -348,13 +356,11 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         self._timer = None
         if self._is_working:
             return  # armed again when the long decision ends
-        timer = self.host.due(self._now())
+        timer = self.host.due(self._clock.monotonic_ms())
         if timer is None:
             self._arm_timer()
-        elif timer.request is not None:
-            host = self.host
-            decide = partial(host.machine.decide, host.state, NO_REQUEST_ID, timer.request)
-            self._begin(NO_REQUEST_ID, decide, timer)
+        else:
+            self._begin(timer, NO_REQUEST_ID, self.host.machine.decide, NO_REQUEST_ID, timer.request)
 
     # -- the end
 

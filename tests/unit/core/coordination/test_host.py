@@ -115,8 +115,9 @@ class Driver:
             self.replies.append((request_id, error))
             return
         assert isinstance(decision, Decision)
-        self.replies.extend(host.take(request_id, decision, now, timer))
-        if not decision.is_logged:
+        replies = host.take(request_id, decision, now, timer)
+        if replies is not None:
+            self.replies.extend(replies)
             return
         if self.is_full:
             self.replies.extend(host.append_failed(StorageFullError("full")))
@@ -129,7 +130,7 @@ class Driver:
 
     def fire(self, now_ms: int) -> int:
         count = 0
-        while (timer := self.host.due(Now(now_ms, now_ms))) is not None:
+        while (timer := self.host.due(now_ms)) is not None:
             count += 1
             assert timer.request is not None
             self.submit(NO_REQUEST_ID, timer.request, now_ms, timer)
@@ -334,7 +335,7 @@ def test_records_and_marker_of_a_decision_reach_the_machine_with_their_producer(
             Decision[Request, int, Counted](marker=EndTransactionMarker(False, 3), replies=((1, 2),), **of_producer),
         )
     ):
-        assert host.take(request_id, decision, now) == ()
+        assert host.take(request_id, decision, now) is None
         assert whole(host.applying(request_id)) == ()
     assert (host.state.values, host.state.ended, host.end_offset) == ({"a": 1}, [(9, False)], 2)
     assert host.committed(2) == ((0, 1), (1, 2))

@@ -143,7 +143,7 @@ class Shard:
         end_ms = self.now_ms + delay_ms
         while (deadline_ms := self.host.next_deadline_ms()) is not None and deadline_ms <= end_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
-            while (timer := self.host.due(self.now)) is not None:
+            while (timer := self.host.due(self.now_ms)) is not None:
                 assert timer.request is not None
                 self._submit(NO_REQUEST_ID, timer.request, timer)
         self.now_ms = end_ms
@@ -159,8 +159,9 @@ class Shard:
         timer: Timer[AnyGroupRequest] | None = None,
     ) -> None:
         assert isinstance(decision, Decision)
-        self._deliver(self.host.take(request_id, decision, self.now, timer))
-        if not decision.is_logged:
+        replies = self.host.take(request_id, decision, self.now, timer)
+        if replies is not None:
+            self._deliver(replies)
             return
         written = [encode_group_record(record) for record in decision.records]
         if self.is_append_failing:
