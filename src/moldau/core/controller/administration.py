@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.assignments import Charge
 from moldau.core.controller.brokers import unregister_broker
 from moldau.core.controller.client_quotas import alter_client_quotas
 from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
@@ -32,6 +33,7 @@ def administer(
     random: Random,
     kraft_version: int,
     request: AdministrationRequest,
+    charge: Charge,
 ) -> Pausing[tuple[list[MetadataRecord], AdministrationResponse]]:
     """The records and the answer of one request. Raises KafkaError where the answer has no place for it."""
     image = state.image
@@ -45,7 +47,7 @@ def administer(
         case AlterUserScramCredentialsRequest():
             return (yield from alter_user_scram_credentials(state.unserved, request))
         case CreatePartitionsRequest():
-            return (yield from create_partitions(image, random, request))
+            return (yield from create_partitions(image, random, request, charge))
         case ElectLeadersRequest():
             return (yield from elect_leaders(image, request))
         case AlterPartitionReassignmentsRequest():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,7 +25,6 @@ from moldau.core.controller.requests import (
     ControllerRequest,
     ControllerResponse,
     MeteredRequest,
-    MutationResponse,
     RegisterBroker,
     RegisterController,
     ShutDownBroker,
@@ -49,9 +47,6 @@ from moldau.wire.protocol.messages.metadata_records import (
     FeatureLevelRecord,
 )
 from moldau.wire.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
-
-if TYPE_CHECKING:
-    from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest
 
 ControllerDecision = Decision[ControllerRequest, ControllerResponse, MetadataRecord]
 
@@ -82,12 +77,14 @@ class ControllerMachine:
         return Decision(tuple(records), ((request_id, response),))
 
     def _answer(
-        self, state: MetadataFold, request: ControllerRequest, now: Now
+        self, state: MetadataFold, request: ControllerRequest, now: Now, charge: Charge = free_of_charge
     ) -> Pausing[tuple[list[MetadataRecord], ControllerResponse]]:
         image = state.image
         match request:
-            case CreateTopicsRequest() | DeleteTopicsRequest():
-                return (yield from self._mutate(state, request, free_of_charge))
+            case CreateTopicsRequest():
+                return (yield from create_topics(state, self._settings, self._random, request, charge))
+            case DeleteTopicsRequest():
+                return (yield from delete_topics(image, self._settings, request, charge))
             case AllocateProducerIds():
                 return allocate_producer_ids(image, request)
             case RegisterBroker():
@@ -103,30 +100,14 @@ class ControllerMachine:
             case AssignDirectories():
                 return assign_directories(image, request)
             case MeteredRequest():
-                charge = self._mutations.charge(request.quota, now.steady_ms)
-                records, response = yield from self._mutate(state, request.request, charge.take)
-                return records, msgspec.structs.replace(response, throttle_time_ms=charge.settle())
+                metered = self._mutations.charge(request.quota, now.steady_ms)
+                records, response = yield from self._answer(state, request.request, now, metered.take)
+                return records, msgspec.structs.replace(response, throttle_time_ms=metered.settle())
             case _:
                 from moldau.core.controller.administration import administer
 
-                administering = administer(state, self._settings, self._random, self._kraft_version(), request)
+                administering = administer(state, self._settings, self._random, self._kraft_version(), request, charge)
                 return (yield from administering)
-
-    def _mutate(
-        self,
-        state: MetadataFold,
-        request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest,
-        charge: Charge,
-    ) -> Pausing[tuple[list[MetadataRecord], MutationResponse]]:
-        match request:
-            case CreateTopicsRequest():
-                return (yield from create_topics(state, self._settings, self._random, request, charge))
-            case DeleteTopicsRequest():
-                return (yield from delete_topics(state.image, self._settings, request, charge))
-            case _:
-                from moldau.core.controller.partitions import create_partitions
-
-                return (yield from create_partitions(state.image, self._random, request, charge))
 
     def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
         """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""

@@ -168,8 +168,6 @@ AdministrationResponse: TypeAlias = (
     " | AlterUserScramCredentialsResponse"
 )
 
-MutationResponse: TypeAlias = "CreateTopicsResponse | DeleteTopicsResponse | CreatePartitionsResponse"
-
 ControllerRequest: TypeAlias = "CoreRequest | AdministrationRequest"
 ControllerResponse: TypeAlias = "CoreResponse | AdministrationResponse"
 

@@ -203,30 +203,16 @@ class Coordinators:
         async with self.load_turn:
             await shard.load(shard.log.replay, self._partitions.image, "groups")
 
-    async def ask(self, group_id: str, request: GroupRequest) -> GroupResponse:
-        """The answer of the group's coordinator.
+    async def ask(self, group_id: str, request: GroupRequest, shard: GroupShard | None = None) -> GroupResponse:
+        """The answer of the group's coordinator, or of `shard`.
 
         Decided in the first step, in the order of the calls, unless the shard is loading. Never raises KafkaError: an
         error becomes the response that says so.
         """
         try:
-            shard = self.shard_for(group_id)
-        except KafkaError as error:
-            return refusal(request, error.code)
-        if shard.loading is not None:
-            return await self.ask_shard(shard, request)
-        try:
-            answer = shard.submit(request)
+            shard = shard or self.shard_for(group_id)
+            answer = shard.submit(request) if shard.loading is None else await shard.ask(request)
             return await answer if isinstance(answer, asyncio.Future) else answer
-        except InvariantError:
-            raise
-        except MoldauError as error:
-            return refusal(request, append_error(error, request))
-
-    async def ask_shard(self, shard: GroupShard, request: GroupRequest) -> GroupResponse:
-        """As `ask`, of one shard."""
-        try:
-            return await shard.ask(request)
         except InvariantError:
             raise
         except MoldauError as error:

@@ -12,7 +12,7 @@ from moldau.core.replication.partition import Partition
 from moldau.errors import ProtocolError
 from moldau.ports import Workers
 from moldau.shell.coordination.runtime import Fold, LongWork
-from moldau.types import NO_PRODUCER_ID, Buffer, Offset, ProducerEpoch, ProducerId
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Buffer, Offset, ProducerEpoch, ProducerId
 from moldau.wire.records import record as wire
 from moldau.wire.records.batch import BatchHeader, iterate_batches
 from moldau.wire.records.builder import build_batch
@@ -70,7 +70,7 @@ class PartitionLog(Generic[Record]):
                     # it counts when its marker comes, or never
                     await fold(self._decoded(latest.values()))
                     latest.clear()
-                    await fold(self._decoded_transactional(records, header))
+                    await fold(self._decoded(records, header))
                 else:
                     for record in records:
                         latest.pop(record.key, None)
@@ -91,20 +91,15 @@ class PartitionLog(Generic[Record]):
             await self._workers.run(read.cold.run)
         return bytes(read.records or b"")
 
-    def _decoded(self, records: Iterable[wire.Record]) -> Iterator[LoadedRecord[Record]]:
-        for record in records:
-            decoded = self._decode(record)
-            if decoded is not None:
-                yield LoadedRecord(Offset(record.offset), decoded)
-
-    def _decoded_transactional(
-        self, records: list[wire.Record], header: BatchHeader
+    def _decoded(
+        self, records: Iterable[wire.Record], header: BatchHeader | None = None
     ) -> Iterator[LoadedRecord[Record] | LoadedTransactionEnd]:
-        """As `_decoded`, of a transaction's batch: records that are pending, or the marker that ends them."""
-        producer_id, producer_epoch = ProducerId(header.producer_id), ProducerEpoch(header.producer_epoch)
+        """`header`: of a transaction's batch, with records that are pending, or the marker that ends them."""
+        producer_id = NO_PRODUCER_ID if header is None else ProducerId(header.producer_id)
+        producer_epoch = NO_PRODUCER_EPOCH if header is None else ProducerEpoch(header.producer_epoch)
         for record in records:
             offset = Offset(record.offset)
-            if header.is_control:
+            if header is not None and header.is_control:
                 kind = decode_control_key(record.key)
                 if kind in (ControlType.ABORT, ControlType.COMMIT):
                     yield LoadedTransactionEnd(offset, producer_id, producer_epoch, kind is ControlType.COMMIT)

@@ -89,13 +89,13 @@ async def test_groups_are_compared_with_few_words_however_long_the_filter(
 ) -> None:
     node = await started(start_node)
     coordinators = node.node.broker.coordinators
-    ask, asked = coordinators.ask_shard, []
+    ask, asked = coordinators.ask, []
 
-    async def ask_shard(shard: Any, request: Any) -> Any:
+    async def count(group_id: str, request: Any, shard: Any) -> Any:
         asked.append(len(request.message.states_filter) + len(request.message.types_filter))
-        return await ask(shard, request)
+        return await ask(group_id, request, shard)
 
-    monkeypatch.setattr(coordinators, "ask_shard", ask_shard)
+    monkeypatch.setattr(coordinators, "ask", count)
     request = ListGroupsRequest((*NAMES, *[word] * COUNT), (*NAMES, *["Classic"] * COUNT))
     answer = await node.connect().ask(ApiKey.LIST_GROUPS, 5, request)
     assert [group.group_id for group in answer.groups] == names

@@ -70,7 +70,7 @@ async def act_list_groups(broker: Broker, context: RequestContext, request: List
     asked = group_request(context, filters)
     groups: list[ListedGroup] = []
     for shard in shards:
-        part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask_shard(shard, asked)))
+        part = cast(ListGroupsResponse, await context.wait(broker.coordinators.ask("", asked, shard)))
         if part.error_code:
             return ListGroupsResponse(throttle_time_ms=throttle_time_ms, error_code=part.error_code)
         groups += [
