@@ -25,8 +25,11 @@ from moldau.types import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from moldau.core.log.log import Log
+    from moldau.shell.broker.checkpoints import Checkpoints
     from moldau.shell.broker.cleaner_process import CleanerProcess
-    from moldau.shell.broker.role import Broker
+    from moldau.shell.broker.moves import ReplicaMoves
+    from moldau.shell.broker.own_node import OwnNode
+    from moldau.shell.broker.partitions import Partitions
 
 MAX_FAILURES = 3
 UNCLEANABLE_COUNT = "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count"
@@ -50,8 +53,20 @@ class CleaningFailures:
 class Cleaner:
     """Used from the broker's loop; `clean_one` is called again and again by housekeeping."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: OwnNode,
+        partitions: Partitions,
+        checkpoints: Checkpoints,
+        moves: ReplicaMoves,
+        touched: dict[int, Partition],
+    ) -> None:
+        """`touched`: see Housekeeping."""
+        self._node = node
+        self._partitions = partitions
+        self._checkpoints = checkpoints
+        self._moves = moves
+        self._touched = touched
         self._process: CleanerProcess | None = None
         self._is_stopped = False
         self._failures: dict[TopicPartition, CleaningFailures] = {}
@@ -70,14 +85,14 @@ class Cleaner:
         if chosen is None or self._is_stopped:
             return False
         partition, log, cleanable = chosen
-        broker = self._broker
-        settings = broker.settings
-        begin_ms = broker.clock.monotonic_ms()
+        node = self._node
+        settings = node.settings.view
+        begin_ms = node.clock.monotonic_ms()
         plan = plan_round(
             log,
             cleanable,
-            now_ms=broker.clock.now_ms(),
-            nonce=broker.random.random_bytes(8).hex(),
+            now_ms=node.clock.now_ms(),
+            nonce=node.random.random_bytes(8).hex(),
             dedupe_buffer_bytes=settings.log_cleaner_dedupe_buffer_size,
             io_buffer_bytes=max(4096, settings.log_cleaner_io_buffer_size),
         )
@@ -89,9 +104,9 @@ class Cleaner:
                 is_in_place = await self._put_in_place(partition, log, plan, outcome.result)
         finally:
             if not is_in_place and not self._is_stopped:
-                await broker.workers.run(lambda: remove_cleaned(disk, plan))
+                await node.workers.run(lambda: remove_cleaned(disk, plan))
         if outcome.result is not None and is_in_place:
-            self._tell(partition, outcome.result, broker.clock.monotonic_ms() - begin_ms)
+            self._tell(partition, outcome.result, node.clock.monotonic_ms() - begin_ms)
             return True
         self._failed(partition, outcome.problem, outcome.message)
         return False
@@ -101,22 +116,22 @@ class Cleaner:
         if self._process is None:
             from moldau.shell.broker.cleaner_process import CleanerProcess
 
-            self._process = CleanerProcess(self._broker.clock, self._broker.workers, self._broker.pauses.pause_long)
+            self._process = CleanerProcess(self._node.clock, self._node.workers, self._node.pauses.pause_long)
         return self._process
 
     def _is_gone(self, partition: Partition, log: Log) -> bool:
         """Whether `log` is not what serves `partition` any more: deleted, failed, or moved to another directory."""
-        is_moved = partition.log is not log or self._broker.moves.is_settling(partition)
+        is_moved = partition.log is not log or self._moves.is_settling(partition)
         return partition.is_deleted or partition.is_offline or is_moved
 
     async def _choose(self) -> tuple[Partition, Log, Cleanable] | None:
         """The filthiest log that is due. On the way, active segments that hold too old records are sealed."""
-        broker = self._broker
-        now_ms = broker.clock.now_ms()
+        node = self._node
+        now_ms = node.clock.now_ms()
         best: tuple[Partition, Log, Cleanable] | None = None
         dirtiest, longest_ms = 0.0, 0
         for partition in list(self._compacted()):
-            await broker.pauses.pause()
+            await node.pauses.pause()
             log = partition.log
             if self._is_gone(partition, log):
                 continue
@@ -124,20 +139,20 @@ class Cleaner:
                 log.roll(now_ms)
             if log.is_flush_due(now_ms):
                 # sealed just now, or read anew after a crash: only what is flushed is cleaned
-                broker.touched[partition.number] = partition
+                self._touched[partition.number] = partition
             part = find_cleanable(log, self._cleaned_offset(partition), partition.last_stable_offset, now_ms)
             dirtiest, longest_ms = max(dirtiest, part.ratio), max(longest_ms, part.overdue_ms)
             if part.is_due(log.settings.min_cleanable_dirty_ratio) and (best is None or part.ratio > best[2].ratio):
                 best = partition, log, part
-        broker.telemetry.set(MAX_DIRTY_PERCENT, int(100 * dirtiest))
-        broker.telemetry.set(COMPACTION_DELAY, longest_ms // 1000)
+        node.telemetry.set(MAX_DIRTY_PERCENT, int(100 * dirtiest))
+        node.telemetry.set(COMPACTION_DELAY, longest_ms // 1000)
         uncleanable = sum(1 for failed in self._failures.values() if failed.count >= MAX_FAILURES)
-        broker.telemetry.set(UNCLEANABLE_COUNT, uncleanable)
+        node.telemetry.set(UNCLEANABLE_COUNT, uncleanable)
         # the loop has turned since it was looked at
         return None if best is None or self._is_gone(best[0], best[1]) else best
 
     def _compacted(self) -> Iterator[Partition]:
-        for partition in self._broker.partitions:
+        for partition in self._partitions:
             if partition.log.settings.is_compacted:
                 failed = self._failures.get(partition.topic_partition)
                 if failed is None or failed.topic_id != partition.topic_id or failed.count < MAX_FAILURES:
@@ -147,7 +162,7 @@ class Cleaner:
 
     def _cleaned_offset(self, partition: Partition) -> int:
         """0 if it was never cleaned: then everything from the log start offset on is dirty."""
-        directory = self._broker.partitions.logs.directory_of(partition.topic_partition)
+        directory = self._partitions.logs.directory_of(partition.topic_partition)
         return 0 if directory is None else directory.cleaned_offsets.get(partition.topic_partition, 0)
 
     # -- the end of a round
@@ -156,36 +171,36 @@ class Cleaner:
         self, partition: Partition, log: Log, plan: CompactionPlan, result: CompactionResult
     ) -> bool:
         """False if the log changed meanwhile; what was put in place until then stays, and nothing is lost by it."""
-        broker, disk = self._broker, log.disk
-        await broker.checkpoints.write(broker.partitions.high_watermarks())
+        node, disk = self._node, log.disk
+        await self._checkpoints.write(self._partitions.high_watermarks())
         for segment in result.segments:
-            if self._is_gone(partition, log) or not log.replace_segments(plan, segment, broker.clock.now_ms()):
+            if self._is_gone(partition, log) or not log.replace_segments(plan, segment, node.clock.now_ms()):
                 return False
-            await broker.pauses.pause_long()
+            await node.pauses.pause_long()
         try:
-            await broker.workers.run(lambda: disk.flush_directory(plan.directory))
+            await node.workers.run(lambda: disk.flush_directory(plan.directory))
         except FileNotFoundError:  # set aside since then
             return False
         except StorageFailedError as error:
             log.health.fail(error)
             raise
-        directory = broker.partitions.logs.directory_of(partition.topic_partition)
+        directory = self._partitions.logs.directory_of(partition.topic_partition)
         if self._is_gone(partition, log) or directory is None:
             return False
         directory.cleaned_offsets[partition.topic_partition] = result.end_offset
         self._failures.pop(partition.topic_partition, None)
-        await broker.checkpoints.save_cleaned_offsets()
+        await self._checkpoints.save_cleaned_offsets()
         return True
 
     def _tell(self, partition: Partition, result: CompactionResult, duration_ms: int) -> None:
-        broker = self._broker
-        capacity = max(MIN_KEYS, keys_within(broker.settings.log_cleaner_dedupe_buffer_size))
-        broker.telemetry.set(RECOPY_PERCENT, 100 * result.bytes_written // max(1, result.bytes_read))
-        broker.telemetry.set(BUFFER_PERCENT, 100 * result.keys // capacity)
-        broker.telemetry.set(CLEAN_TIME, duration_ms // 1000)
-        broker.log.info(
+        node = self._node
+        capacity = max(MIN_KEYS, keys_within(node.settings.view.log_cleaner_dedupe_buffer_size))
+        node.telemetry.set(RECOPY_PERCENT, 100 * result.bytes_written // max(1, result.bytes_read))
+        node.telemetry.set(BUFFER_PERCENT, 100 * result.keys // capacity)
+        node.telemetry.set(CLEAN_TIME, duration_ms // 1000)
+        node.log.info(
             "log cleaned",
-            f"node {broker.node_id}: {partition.topic_partition}: cleaned up to offset {result.end_offset}: "
+            f"node {node.node_id}: {partition.topic_partition}: cleaned up to offset {result.end_offset}: "
             f"{result.records_kept} of {result.records_read} records, {result.bytes_written} of {result.bytes_read} "
             f"bytes stay, {duration_ms} ms",
             about=str(partition.topic_partition),
@@ -193,12 +208,12 @@ class Cleaner:
 
     def _failed(self, partition: Partition, problem: str, message: str) -> None:
         """A damaged log is not tried again, one whose round ended strangely two more times."""
-        broker = self._broker
+        node = self._node
         if self._is_stopped or problem not in ("damaged", "full", "failed", "child"):
             return
-        broker.log.error(
+        node.log.error(
             "cleaning failed",
-            f"node {broker.node_id}: {partition.topic_partition} was not cleaned: {message}",
+            f"node {node.node_id}: {partition.topic_partition} was not cleaned: {message}",
             about=str(partition.topic_partition),
         )
         if problem in ("damaged", "child"):

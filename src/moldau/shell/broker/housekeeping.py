@@ -18,8 +18,12 @@ from moldau.shell.network.event_log import MIN_INTERVAL_MS
 
 if TYPE_CHECKING:
     from moldau.core.log.health import DirectoryHealth
+    from moldau.shell.broker.checkpoints import Checkpoints
     from moldau.shell.broker.cleaner import Cleaner
-    from moldau.shell.broker.role import Broker
+    from moldau.shell.broker.flusher import Flusher
+    from moldau.shell.broker.moves import ReplicaMoves
+    from moldau.shell.broker.own_node import OwnNode
+    from moldau.shell.broker.partitions import Partitions
 
 FLUSH_CHECK_MS = 1_000
 PURGE_INTERVAL_MS = 10_000
@@ -28,15 +32,29 @@ PURGE_INTERVAL_MS = 10_000
 class Housekeeping:
     """Runs from `start` to `stop`, on the broker's loop."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node: OwnNode,
+        partitions: Partitions,
+        flusher: Flusher,
+        checkpoints: Checkpoints,
+        moves: ReplicaMoves,
+        touched: dict[int, Partition],
+    ) -> None:
+        """`touched`: partitions that something was appended to since they were last found settled."""
+        self._node = node
+        self._partitions = partitions
+        self._flusher = flusher
+        self._checkpoints = checkpoints
+        self._moves = moves
+        self._touched = touched
         self._cleaner: Cleaner | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._is_stopped = False
         self._checkpointed: dict[int, int] = {}
 
     def start(self) -> None:
-        settings = self._broker.settings
+        settings = self._node.settings.view
         first_ms = settings.log_initial_task_delay_ms
         checkpoint_ms = min(
             settings.replica_high_watermark_checkpoint_interval_ms,
@@ -50,7 +68,9 @@ class Housekeeping:
         self._repeat("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge_deleted)
         if settings.log_cleaner_enable:
             backoff_ms = settings.log_cleaner_backoff_ms
-            self._repeat("cleaner", backoff_ms, lambda: self._broker.settings.log_cleaner_backoff_ms, self.clean_logs)
+            self._repeat(
+                "cleaner", backoff_ms, lambda: self._node.settings.view.log_cleaner_backoff_ms, self.clean_logs
+            )
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -61,11 +81,11 @@ class Housekeeping:
             self._cleaner.stop()
 
     def _arm_event_log(self) -> None:
-        self._timers["event log"] = self._broker.loop.call_later(MIN_INTERVAL_MS / 1000, self._write_left_out)
+        self._timers["event log"] = self._node.loop.call_later(MIN_INTERVAL_MS / 1000, self._write_left_out)
 
     def _write_left_out(self) -> None:
         """Names what the log of events left out in the last second, also when every directory is offline."""
-        self._broker.log.write_left_out()
+        self._node.log.write_left_out()
         self._arm_event_log()
 
     def _repeat(
@@ -76,72 +96,72 @@ class Housekeeping:
         task: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         """Runs `task` after `first_ms`, then `interval_ms` after each end of it."""
-        broker = self._broker
+        node = self._node
 
         async def run() -> None:
             try:
-                if not broker.partitions.logs.is_offline:
+                if not self._partitions.logs.is_offline:
                     await task()
             except StorageFailedError:
-                broker.directory_failed()
+                node.directory_failed()
             except StorageFullError as error:
-                broker.log.warn(f"housekeeping {name}", f"node {broker.node_id}: {name}: {error}")
+                node.log.warn(f"housekeeping {name}", f"node {node.node_id}: {name}: {error}")
             finally:
                 arm(interval_ms() if callable(interval_ms) else interval_ms)
 
         def begin() -> None:
-            broker.spawn(run())
+            node.spawn(run())
 
         def arm(delay_ms: int) -> None:
             if not self._is_stopped:
-                self._timers[name] = broker.loop.call_later(max(1, delay_ms) / 1000, begin)
+                self._timers[name] = node.loop.call_later(max(1, delay_ms) / 1000, begin)
 
         arm(first_ms)
 
     async def apply_retention(self) -> None:
         """Takes segments that are too old or too many out of the logs, and forgets idle producer ids."""
-        broker = self._broker
+        node = self._node
         producer_ids = 0
         await self._forget_idle_producers()
-        for partition in list(broker.partitions):
-            await broker.pauses.pause()
+        for partition in list(self._partitions):
+            await node.pauses.pause()
             if partition.is_offline or partition.is_deleted:
                 continue
             producer_ids += len(partition.log.producer_state.entries)
-            deleted = partition.log.delete_old_segments(broker.clock.now_ms(), partition.high_watermark)
+            deleted = partition.log.delete_old_segments(node.clock.now_ms(), partition.high_watermark)
             if deleted:
-                broker.touched[partition.number] = partition
-                broker.log.info(
+                self._touched[partition.number] = partition
+                node.log.info(
                     "retention",
-                    f"node {broker.node_id}: {partition.topic_partition}: retention deleted segments: {len(deleted)}, "
+                    f"node {node.node_id}: {partition.topic_partition}: retention deleted segments: {len(deleted)}, "
                     f"the log starts at offset {partition.log.log_start_offset}",
                     about=str(partition.topic_partition),
                 )
-        broker.telemetry.set("kafka.server:type=ReplicaManager,name=ProducerIdCount", producer_ids)
+        node.telemetry.set("kafka.server:type=ReplicaManager,name=ProducerIdCount", producer_ids)
 
     async def _forget_idle_producers(self) -> None:
-        now_ms = self._broker.clock.now_ms()
-        for partition in list(self._broker.partitions):
+        now_ms = self._node.clock.now_ms()
+        for partition in list(self._partitions):
             while partition.log.forget_idle_producers(now_ms):
-                await self._broker.pauses.pause_long()
-            await self._broker.pauses.pause()
+                await self._node.pauses.pause_long()
+            await self._node.pauses.pause()
 
     async def flush_what_is_due(self) -> None:
         """`flush.ms`, `flush.messages` above 1, and sealed segments."""
-        broker = self._broker
-        if not broker.touched:
+        node = self._node
+        if not self._touched:
             return
-        now_ms = broker.clock.now_ms()
-        for partition in list(broker.touched.values()):
-            await broker.pauses.pause()
+        now_ms = node.clock.now_ms()
+        for partition in list(self._touched.values()):
+            await node.pauses.pause()
             if partition.is_offline or partition.is_deleted:
-                broker.touched.pop(partition.number, None)
+                self._touched.pop(partition.number, None)
                 continue
             log = partition.log
             if log.is_flush_due(now_ms):
-                broker.flusher.request(partition)
+                self._flusher.request(partition)
             elif self._is_settled(partition):
-                broker.touched.pop(partition.number, None)
+                self._touched.pop(partition.number, None)
 
     def _is_settled(self, partition: Partition) -> bool:
         """Nothing will be due here until something is appended again, and the checkpoint knows the end."""
@@ -152,16 +172,15 @@ class Housekeeping:
     async def write_checkpoints(self) -> None:
         """Recovery points, log start offsets, high watermarks, where anything moved. First, in the same interval, the
         partitions that found the disk full."""
-        broker = self._broker
-        broker.partitions.start_again()
+        self._partitions.start_again()
         moved = {
             number: partition.high_watermark
-            for number, partition in broker.touched.items()
+            for number, partition in self._touched.items()
             if self._checkpointed.get(number) != partition.high_watermark
         }
-        if not broker.checkpoints.take_due() and not moved:
+        if not self._checkpoints.take_due() and not moved:
             return
-        await broker.checkpoints.write(broker.partitions.high_watermarks())
+        await self._checkpoints.write(self._partitions.high_watermarks())
         self._checkpointed.update(moved)
 
     @property
@@ -170,39 +189,39 @@ class Housekeeping:
         if self._cleaner is None:
             from moldau.shell.broker.cleaner import Cleaner
 
-            self._cleaner = Cleaner(self._broker)
+            self._cleaner = Cleaner(self._node, self._partitions, self._checkpoints, self._moves, self._touched)
         return self._cleaner
 
     async def clean_logs(self) -> None:
         """Compacts one log after the other while any is due."""
-        if any(partition.log.settings.is_compacted for partition in self._broker.partitions):
+        if any(partition.log.settings.is_compacted for partition in self._partitions):
             is_more = True
             while is_more and not self._is_stopped:
                 is_more = await self.cleaner.clean_one()
 
     async def purge_deleted(self) -> None:
         """Removes files of what was deleted `file.delete.delay.ms` ago."""
-        broker = self._broker
-        now_ms = broker.clock.now_ms()
-        for directory in broker.partitions.logs:
+        node = self._node
+        now_ms = node.clock.now_ms()
+        for directory in self._partitions.logs:
             if directory.health.is_offline:
                 continue
             for name in directory.take_purgeable(now_ms):
                 await self._remove(directory.health, partial(directory.disk.remove_tree, name))
-        for partition in list(broker.partitions):
-            await broker.pauses.pause()
+        for partition in list(self._partitions):
+            await node.pauses.pause()
             if not partition.is_offline and not partition.is_deleted:
                 log = partition.log
                 paths = log.take_purgeable(now_ms)
                 if paths:
                     await self._remove(log.health, partial(remove_files, log.disk, paths))
-        live = {partition.number: None for partition in self._broker.partitions}
+        live = {partition.number: None for partition in self._partitions}
         self._checkpointed = {number: value for number, value in self._checkpointed.items() if number in live}
 
     async def _remove(self, health: DirectoryHealth, work: Callable[[], None]) -> None:
         """A directory that cannot remove goes offline; what is due in the others goes all the same."""
         try:
-            await self._broker.workers.run(work)
+            await self._node.workers.run(work)
         except StorageFailedError as error:
             health.fail(error)
-            self._broker.directory_failed()
+            self._node.directory_failed()

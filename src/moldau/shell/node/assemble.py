@@ -229,7 +229,9 @@ class Node:
         await broker.partitions.wait_settled()
         await self._register(quorum, broker, logs)
         await broker.partitions.wait_flushed()
-        self.housekeeping = Housekeeping(broker)
+        self.housekeeping = Housekeeping(
+            broker.own_node, broker.partitions, broker.flusher, broker.checkpoints, broker.moves, broker.touched
+        )
         self.housekeeping.start()
         return quorum, broker
 

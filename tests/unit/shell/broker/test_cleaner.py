@@ -8,7 +8,6 @@ import pytest
 
 from moldau.core.log.log import AppendOrigin
 from moldau.core.replication.partition import Partition
-from moldau.shell.broker.cleaner import Cleaner
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -81,13 +80,13 @@ async def test_how_far_a_log_is_clean_is_remembered_and_forgotten_with_the_topic
     partition = running.node.broker.partitions.find("table", 0)
     write(running, partition, ("a", "1"), ("a", "2"))
     await seal(running, partition)
-    cleaner = Cleaner(running.node.broker)
+    cleaner = running.node.housekeeping.cleaner
     assert await cleaner.clean_one()
     assert not await cleaner.clean_one()
     await running.node.stop()
 
     again = await start_node(disk=disk)
-    assert not await Cleaner(again.node.broker).clean_one()
+    assert not await again.node.housekeeping.cleaner.clean_one()
 
 
 @pytest.mark.asyncio
@@ -100,7 +99,7 @@ async def test_a_damaged_log_is_served_on_and_not_tried_again(
     write(running, partition, ("a", "1"))
     await seal(running, partition)
     running.disk.open("table-0/00000000000000000000.log").write_at(66, b"x")
-    cleaner = Cleaner(running.node.broker)
+    cleaner = running.node.housekeeping.cleaner
     assert not await cleaner.clean_one()
     assert not await cleaner.clean_one()
     failures = [line for line in caplog.messages if "was not cleaned" in line]
@@ -116,7 +115,7 @@ async def test_a_full_disk_leaves_the_log_as_it_was(start_node: Any) -> None:
     partition = running.node.broker.partitions.find("table", 0)
     write(running, partition, ("a", "1"), ("a", "2"))
     await seal(running, partition)
-    cleaner = Cleaner(running.node.broker)
+    cleaner = running.node.housekeeping.cleaner
     running.disk.fail(Fault("append", error="full", path_contains=".cleaned"))
     assert not await cleaner.clean_one()
     assert not [name for name in running.disk.list_directory("table-0") if "cleaned" in name]
@@ -149,7 +148,7 @@ async def test_committed_offsets_are_compacted_and_found_again(start_node: Any) 
     partition = running.node.broker.partitions.find("__consumer_offsets", 0)
     await seal(running, partition)
     assert len(content(partition)) >= 100
-    assert await Cleaner(running.node.broker).clean_one()
+    assert await running.node.housekeeping.cleaner.clean_one()
     assert len(content(partition)) <= 2
     await running.node.stop()
 

@@ -20,7 +20,6 @@ import pytest
 from moldau.core.log.log import AppendOrigin
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, MoldauError
-from moldau.shell.broker.cleaner import Cleaner
 from moldau.shell.io.twins.memory_disk import MemoryDisk, MemoryFile
 from moldau.simulation.flipped_bits import tree_of
 from moldau.simulation.flipped_reading import Tree
@@ -160,7 +159,7 @@ async def make_original(start_node: Any, *, is_clean: bool) -> Original:
     for round_number in range(2):
         write(table, 10, 10 * round_number)
         seal(table)
-    assert await Cleaner(node.node.broker).clean_one()
+    assert await node.node.housekeeping.cleaner.clean_one()
     write(table, 6, 40)
     write(groups, 8)
     seal(groups)

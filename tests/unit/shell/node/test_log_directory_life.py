@@ -11,7 +11,6 @@ from moldau.core.log.retention import remove_files
 from moldau.core.metadata.fold import MetadataFold
 from moldau.core.metadata.image import ResourceType
 from moldau.shell.broker import moves
-from moldau.shell.broker.cleaner import Cleaner
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.types import Offset, TopicPartition
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
@@ -87,7 +86,7 @@ async def test_a_new_topic_is_compacted_below_what_was_clean_of_a_deleted_one(
     await running.create_topic("t", cleanup_policy="compact")
     write(running, 5)
     await seal(running)
-    assert await Cleaner(running.node.broker).clean_one()
+    assert await running.node.housekeeping.cleaner.clean_one()
     assert disk.read_file("cleaner-offset-checkpoint") == b"0\n1\nt 0 5\n"
     await running.node.stop()
 
@@ -101,14 +100,14 @@ async def test_a_new_topic_is_compacted_below_what_was_clean_of_a_deleted_one(
         disk.crash_process()
         running = await start_node(disk=disk)
         await seal(running)
-    assert await Cleaner(running.node.broker).clean_one()
+    assert await running.node.housekeeping.cleaner.clean_one()
 
 
 async def test_a_moved_log_stays_as_clean_as_it_was(start_node: Any) -> None:
     running, here, there = await two_directories(start_node, cleanup_policy="compact")
     write(running, 5)
     await seal(running)
-    cleaner = Cleaner(running.node.broker)
+    cleaner = running.node.housekeeping.cleaner
     assert await cleaner.clean_one()
     move(running, there)
     await running.turns(30)
@@ -127,7 +126,7 @@ async def test_a_log_on_its_way_is_not_cleaned(start_node: Any, monkeypatch: pyt
     partition = running.node.broker.partitions.find("t", 0)
     assert running.node.broker.moves.is_settling(partition)
     before = [segment.size for segment in partition.log.segments]
-    cleaner = Cleaner(running.node.broker)
+    cleaner = running.node.housekeeping.cleaner
     assert not await cleaner.clean_one()
     assert [segment.size for segment in partition.log.segments] == before
     while running.node.broker.moves.is_settling(partition):
