@@ -29,6 +29,7 @@ from moldau.core.replication.steps import (
 )
 from moldau.errors import StorageFailedError, StorageFullError, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
+from moldau.wire.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG
 
 CONSUMER_REPLICA_ID = -1
 NO_EPOCH = LeaderEpoch(-1)
@@ -86,7 +87,7 @@ class Partition:
         self.appended_records = self.produce_requests = self.fetched_bytes = self.fetch_requests = 0
         """Since the start, for the metrics."""
         self.may_have_aborted = True
-        """False once the log was found without an aborted transaction: while none are served, none is added."""
+        """False once the log was found without an aborted transaction, until a marker is appended."""
         self._looked_for_aborted = False
         self.flush_messages = log.settings.flush_messages
 
@@ -221,6 +222,13 @@ class Partition:
             self.position.log_end_offset = self.position.high_watermark = log.log_end_offset
         else:
             leader.appended(log.log_end_offset, now_ms)
+        return appended
+
+    def append_own(self, batch: Buffer, now_ms: int) -> Appended:
+        """As `append`, of a coordinator's batch: a marker may abort a transaction."""
+        appended = self.append(batch, now_ms, AppendOrigin.COORDINATOR)
+        if batch[ATTRIBUTES_POSITION + 1] & CONTROL_FLAG:
+            self.may_have_aborted = True
         return appended
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Generic
 
 from moldau.core.coordination.host import LoadedRecord, LoadedTransactionEnd
 from moldau.core.coordination.machine import Decision, Now, Record
-from moldau.core.log.log import AppendOrigin
 from moldau.core.replication.partition import Partition
 from moldau.errors import ProtocolError
 from moldau.ports import Workers
@@ -133,4 +132,4 @@ class PartitionLog(Generic[Record]):
         return bytearray(batch)
 
     def append(self, batch: Buffer, now: Now) -> int:
-        return self.partition.append(batch, now.wall_ms, AppendOrigin.COORDINATOR).last_offset
+        return self.partition.append_own(batch, now.wall_ms).last_offset

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.core.metadata.image import MetadataDelta, MetadataImage, TopicImage
 from moldau.errors import InvariantError, KafkaError, ProtocolError, kafka_error
 from moldau.shell.coordination.runtime import MAX_QUEUED
@@ -18,7 +19,7 @@ from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.network.pauses import TURN_THINGS
 from moldau.types import ZERO_UUID
 from moldau.wire.records.batch import iterate_batches, write_crc
-from tests.unit.shell.coordination.toy import (
+from tests.support.toy_machine import (
     LIMIT,
     Break,
     End,
@@ -309,6 +310,16 @@ async def test_a_transaction_counts_from_its_marker_on_in_the_state_and_in_the_l
         (7, 4, True, True),
         (8, 4, True, True),
     ]
+
+
+async def test_a_reader_who_found_no_aborted_transaction_finds_one_that_is_aborted_later() -> None:
+    owner = await started()
+    at_once(owner, Put("a", "1", producer_id=7))
+    assert owner.partition.aborted_transactions(0, 10) == ()
+    assert not owner.partition.may_have_aborted
+    at_once(owner, End(7, is_commit=False))
+    assert owner.partition.may_have_aborted
+    assert list(owner.partition.aborted_transactions(0, 10)) == [AbortedTransaction(7, 0, 1, 2)]
 
 
 # -- loading, metadata, the end
