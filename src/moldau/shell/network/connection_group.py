@@ -75,13 +75,15 @@ class ConnectionGroup:
         return self._next_id
 
     def hand_frames_to(self, handler: FrameHandler) -> None:
-        """From the next bytes on that arrive."""
+        """Those of all connections, also to come. May be called in another thread."""
         self.dispatcher = handler
+        for connection in list(self.connections.values()):
+            connection.hand_frames_to(handler)
 
     def open(self, dispatcher: FrameHandler) -> None:
         """Begins to serve, also those who came while the node was starting."""
-        self.dispatcher = dispatcher
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.hand_frames_to(dispatcher)
         for connection in list(self.connections.values()):
             connection.begin()
 

@@ -50,7 +50,7 @@ class Group(Shared, Protocol):
 
     telemetry: Telemetry
     dispatcher: FrameHandler | None
-    """None: the node does not serve yet, and what comes is hardly read."""
+    """Of connections to come. None: the node does not serve yet, and what comes is hardly read."""
     receive_buffer: bytearray
     spares: list[bytearray]
 
@@ -68,6 +68,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
     __slots__ = (
         "_carry",
         "_frame",
+        "_handler",
         "_is_stopped",
         "_watch",
         "client_id",
@@ -91,6 +92,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self.received_bytes = self.frames_received = self.id = 0
         self._carry: bytes | bytearray = b""
         self._frame: LongFrame | None = None
+        self._handler: FrameHandler | None = None
         self._is_stopped = False
         """The next request may not begin."""
         self._watch = IdleWatch(group.limits, int(group.loop.time() * 1000))
@@ -104,12 +106,17 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self.client_address = str(peer[0]) if peer else ""
         local = transport.get_extra_info("sockname")
         self.local_address = (str(local[0]), int(local[1])) if local else None
+        self._handler = self.group.dispatcher
         self.id = self.group.add(self)
         self.group.admit(self)
         # nobody serves yet? What comes is held (see `_receive`): uvloop ignores `pause_reading` in this callback
 
+    def hand_frames_to(self, handler: FrameHandler) -> None:
+        """From the next bytes on that arrive."""
+        self._handler = handler
+
     def begin(self) -> None:
-        """The node serves from now on."""
+        """There is a handler now, also for what came before."""
         self._resume_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -181,12 +188,12 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._begin_frame(view, position, end)
 
     def _handle_frames(self, view: memoryview, end: int) -> int:
-        """Hands each whole frame to the dispatcher; gives the position of the first byte that was not handled."""
-        dispatcher = self.group.dispatcher
-        self._is_stopped = dispatcher is None
-        if dispatcher is None:
+        """Hands each whole frame to the handler; gives the position of the first byte that was not handled."""
+        handler = self._handler
+        self._is_stopped = handler is None
+        if handler is None:
             return 0
-        handle = dispatcher.handle
+        handle = handler.handle
         max_bytes = self.group.limits.max_request_bytes
         position = 0
         while end - position >= 4:
@@ -279,9 +286,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         responses = self._responses
         if responses and not (responses[-1].may_produce_begin and frame[LENGTH_SIZE:HEAD_SIZE] == PRODUCE):
             return True
-        return (
-            self.is_write_paused or self._holds != 0 or self.group.dispatcher is None or self._has_too_many_responses()
-        )
+        return self.is_write_paused or self._holds != 0 or self._handler is None or self._has_too_many_responses()
 
     def _keep(self, held: bytearray) -> None:
         """Keeps what came and may not begin; reads on while there is room, so that the end of the client is seen."""
