@@ -184,15 +184,9 @@ def reset_offsets(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_members(admin: ClusterAdmin, group: str) -> None:
-    from moldau.client.admin.groups import DEAD, EMPTY, describe_group
-    from moldau.errors import KafkaError
+    from moldau.client.admin.groups import DEAD, EMPTY, state_of
 
-    try:
-        state = describe_group(admin, group).state
-    except KafkaError as error:
-        if error.name != "GROUP_ID_NOT_FOUND":
-            raise
-        return
+    state = state_of(admin, group)
     if state not in (EMPTY, DEAD):
         raise CommandError(f"group {group} has members (it is {state}): stop them first")
 

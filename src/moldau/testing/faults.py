@@ -309,7 +309,6 @@ class Script(_Steps):
     def __init__(self, faults: Faults) -> None:
         super().__init__(faults)
         self._waiting: deque[Fault] = deque()
-        self._is_cancelled = False
 
     def skip(
         self,

@@ -69,11 +69,7 @@ def hosted_partitions(broker: Broker, topic: str) -> list[Partition]:
 
 async def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, str]) -> None:
     """Returns when it is served. Raises KafkaError."""
-    from moldau.wire.protocol.messages.topics import (
-        CreatableTopic,
-        CreatableTopicConfig,
-        CreateTopicsRequest,
-    )
+    from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
     configs = tuple(CreatableTopicConfig(key, value) for key, value in config.items())
     topic = CreatableTopic(name, num_partitions=partitions, replication_factor=-1, configs=configs)

@@ -11,12 +11,7 @@ import msgspec
 
 from moldau.cli.dump import decoders
 from moldau.errors import ProtocolError
-from moldau.wire.records.batch import (
-    DELETE_HORIZON_FLAG,
-    BatchHeader,
-    is_crc_valid,
-    iterate_batches,
-)
+from moldau.wire.records.batch import DELETE_HORIZON_FLAG, BatchHeader, is_crc_valid, iterate_batches
 from moldau.wire.records.record import Record, read_records
 
 Decoder = Literal["plain", "offsets", "metadata"]

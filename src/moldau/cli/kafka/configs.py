@@ -13,14 +13,7 @@ import msgspec
 from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka import scram_users
 from moldau.cli.kafka.connection import open_admin, read_properties
-from moldau.cli.kafka.options import (
-    ArgumentError,
-    Arguments,
-    Option,
-    UsageError,
-    check_excluded,
-    command_config,
-)
+from moldau.cli.kafka.options import ArgumentError, Arguments, Option, UsageError, check_excluded, command_config
 from moldau.client.admin import configs as config_questions
 from moldau.client.admin import quotas as quota_questions
 from moldau.client.admin.client import ClusterAdmin

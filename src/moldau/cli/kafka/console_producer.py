@@ -17,14 +17,7 @@ from moldau.cli.kafka.client_settings import (
     warn_of_old,
 )
 from moldau.cli.kafka.connection import check_security, read_properties, split_properties
-from moldau.cli.kafka.options import (
-    ArgumentError,
-    Arguments,
-    Option,
-    bootstrap_server,
-    check_required,
-    command_config,
-)
+from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
 from moldau.errors import KafkaError
 
 SUMMARY = "This tool helps to read data from standard input and publish it to Kafka."

@@ -7,14 +7,7 @@ import sys
 
 from moldau.cli.arguments import input_path
 from moldau.cli.kafka.connection import open_admin
-from moldau.cli.kafka.options import (
-    ArgumentError,
-    Arguments,
-    Option,
-    bootstrap_server,
-    check_required,
-    command_config,
-)
+from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
 from moldau.client.admin.error_texts import as_java_says
 from moldau.client.admin.partitions import delete_records
 from moldau.errors import KafkaError

@@ -7,14 +7,7 @@ import sys
 from collections.abc import Callable
 
 from moldau.cli.kafka.connection import open_admin
-from moldau.cli.kafka.options import (
-    ArgumentError,
-    Arguments,
-    Option,
-    bootstrap_server,
-    check_required,
-    command_config,
-)
+from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
 from moldau.cli.kafka.topics import topic_pattern
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.offsets import at_time

@@ -6,14 +6,7 @@ import json
 import sys
 
 from moldau.cli.kafka.connection import open_admin
-from moldau.cli.kafka.options import (
-    ArgumentError,
-    Arguments,
-    Option,
-    bootstrap_server,
-    check_required,
-    command_config,
-)
+from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, check_required, command_config
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import java_name
 from moldau.client.admin.partitions import LogDirectory, describe_log_dirs

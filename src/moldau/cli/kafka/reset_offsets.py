@@ -13,7 +13,6 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import DEAD, EMPTY
 from moldau.client.admin.offsets import Goal, NoSuchPosition, plan
 from moldau.client.admin.topics import list_topics
-from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 
 GOALS = (
@@ -36,7 +35,7 @@ def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
     topics = {name: [row.index for row in topic.partitions] for name, topic in list_topics(admin).items()}
     planned: Planned = {}
     for name in names:
-        state = _state(admin, name)
+        state = group_questions.state_of(admin, name)
         if state not in (EMPTY, DEAD):
             print(
                 f"\nError: Assignments can only be reset if the group '{name}' is inactive, "
@@ -63,15 +62,6 @@ def reset(arguments: Arguments, admin: ClusterAdmin, names: list[str]) -> None:
         _print_csv(planned, with_groups=len(arguments.texts("group")) != 1)
     else:
         _print_table(planned)
-
-
-def _state(admin: ClusterAdmin, name: str) -> str:
-    try:
-        return group_questions.describe_group(admin, name).state
-    except KafkaError as error:
-        if error.name != "GROUP_ID_NOT_FOUND":
-            raise
-        return DEAD
 
 
 def _partitions_of(text: str, topics: dict[str, list[int]]) -> list[TopicPartition]:

@@ -78,6 +78,16 @@ def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
     return GroupDescription(group_id, row.group_state, row.protocol_data, address, node_id, _members(row))
 
 
+def state_of(admin: ClusterAdmin, group_id: str) -> str:
+    """DEAD where there is no such group."""
+    try:
+        return describe_group(admin, group_id).state
+    except KafkaError as error:
+        if error.name != "GROUP_ID_NOT_FOUND":
+            raise
+        return DEAD
+
+
 def _describe_consumer_group(
     admin: ClusterAdmin, group_id: str, node_id: int, address: str, error: KafkaError
 ) -> GroupDescription:

@@ -8,12 +8,7 @@ import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.assignments import Charge, free_of_charge
-from moldau.core.controller.brokers import (
-    register_broker,
-    register_controller,
-    shut_down_broker,
-    unfence_broker,
-)
+from moldau.core.controller.brokers import register_broker, register_controller, shut_down_broker, unfence_broker
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS
 from moldau.core.controller.directories import assign_directories
 from moldau.core.controller.producer_ids import allocate_producer_ids

@@ -39,10 +39,7 @@ if TYPE_CHECKING:
         ElectLeadersRequest,
         ElectLeadersResponse,
     )
-    from moldau.wire.protocol.messages.scram import (
-        AlterUserScramCredentialsRequest,
-        AlterUserScramCredentialsResponse,
-    )
+    from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 
 
 class ActivateController(msgspec.Struct, frozen=True):

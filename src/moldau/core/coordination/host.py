@@ -32,15 +32,7 @@ from moldau.core.coordination.machine import (
     Timer,
 )
 from moldau.errors import KafkaError, MoldauError, invariant, kafka_error
-from moldau.types import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    Offset,
-    Pausing,
-    ProducerEpoch,
-    ProducerId,
-    TopicPartition,
-)
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, Pausing, ProducerEpoch, ProducerId, TopicPartition
 from moldau.wire.records.control import EndTransactionMarker
 
 TIMER_RETRY_MS = 500

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets, GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, StorageFullError
-from moldau.wire.protocol.messages.group_admin import (
-    DeletableGroupResult,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-)
+from moldau.wire.protocol.messages.group_admin import DeletableGroupResult, OffsetDeleteRequest, OffsetDeleteResponse
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     HeartbeatRequest,

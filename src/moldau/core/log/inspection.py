@@ -18,13 +18,7 @@ from moldau.core.log.damage import MIN_BATCH_LENGTH, DamagedBatchError, follow_b
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
-from moldau.core.log.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    Repair,
-    Segment,
-)
+from moldau.core.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Repair, Segment
 from moldau.core.log.time_index import TimeIndex
 from moldau.ports import Disk
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC

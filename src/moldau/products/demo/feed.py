@@ -12,7 +12,6 @@ import threading
 import time
 from collections import Counter, deque
 from pathlib import Path
-from typing import Protocol
 
 from confluent_kafka import Producer
 
@@ -32,21 +31,6 @@ _FLUSH_SECONDS = 30.0
 
 class FeedError(MoldauError):
     """A record was not taken by the cluster."""
-
-
-class Feed(Protocol):
-    """What the job knows of a feed."""
-
-    sent: int
-    counts: Counter[str]
-
-    def open(self) -> None:
-        """Sends the first records, for the queries to warm up on."""
-        ...
-
-    def run(self, stop: threading.Event) -> None:
-        """Sends the rest, in a thread of its own, until it is through or `stop` is set."""
-        ...
 
 
 class _Sender:

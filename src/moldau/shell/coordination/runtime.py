@@ -24,16 +24,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from moldau.core.coordination.host import CoordinatorHost, LoadedRecord, LoadedTransactionEnd
-from moldau.core.coordination.machine import (
-    NO_REQUEST_ID,
-    Decision,
-    Now,
-    Record,
-    Request,
-    Response,
-    State,
-    Timer,
-)
+from moldau.core.coordination.machine import NO_REQUEST_ID, Decision, Now, Record, Request, Response, State, Timer
 from moldau.core.log.damage import DamagedBatchError
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.errors import (

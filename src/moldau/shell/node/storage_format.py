@@ -29,12 +29,7 @@ from moldau.errors import MoldauError
 from moldau.ports import Disk, Random
 from moldau.types import BrokerId, Offset, Uuid, uuid_from_text, uuid_to_text
 from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
-from moldau.wire.protocol.messages.raft_records import (
-    Endpoint,
-    KRaftVersionFeature,
-    VotersRecord,
-    VotersRecordVoter,
-)
+from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
 
 META_PROPERTIES = "meta.properties"
 KRAFT_VERSION = 1

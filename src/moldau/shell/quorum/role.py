@@ -43,23 +43,13 @@ from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.retention import remove_files
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, batch_too_large, build_metadata_batch
-from moldau.core.metadata.features import (
-    KRAFT_VERSION,
-    METADATA_VERSION,
-)
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
 from moldau.core.metadata.unserved import UnservedRecords
-from moldau.errors import (
-    InvariantError,
-    KafkaError,
-    ProtocolError,
-    StorageFailedError,
-    StorageFullError,
-    kafka_error,
-)
+from moldau.errors import InvariantError, KafkaError, ProtocolError, StorageFailedError, StorageFullError, kafka_error
 from moldau.ports import FLUSH_FAILED_MARK, Clock, Disk, Random, Workers
 from moldau.shell.coordination.runtime import MachineRuntime
 from moldau.shell.network.event_log import EventLog

@@ -14,13 +14,7 @@ from moldau.core.controller.elections import change_in_sync
 from moldau.core.metadata.fold import merge_partition
 from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, PartitionImage
 from moldau.simulation.loop import SimulatedProcess
-from moldau.simulation.replication.messages import (
-    AlterPartition,
-    AlterPartitionAnswer,
-    Heartbeat,
-    Metadata,
-    Register,
-)
+from moldau.simulation.replication.messages import AlterPartition, AlterPartitionAnswer, Heartbeat, Metadata, Register
 from moldau.simulation.replication.network import Respond
 from moldau.simulation.replication.timeline import Timeline
 from moldau.simulation.trace import Trace

@@ -12,17 +12,7 @@ from struct import Struct
 import msgspec
 
 from moldau.wire.protocol import runtime
-from moldau.wire.protocol.schema import (
-    Array,
-    Bytes,
-    Field,
-    FieldType,
-    MessageInfo,
-    Nested,
-    Primitive,
-    Text,
-    fields_of,
-)
+from moldau.wire.protocol.schema import Array, Bytes, Field, FieldType, MessageInfo, Nested, Primitive, Text, fields_of
 
 
 def encoder_source(

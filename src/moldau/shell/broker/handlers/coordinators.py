@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.event_log import escape
-from moldau.wire.protocol.messages.coordinators import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from moldau.wire.protocol.messages.coordinators import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker

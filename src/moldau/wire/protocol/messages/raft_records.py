@@ -72,20 +72,3 @@ class VotersRecord(msgspec.Struct, frozen=True):
 
     version: Int16 = 0
     voters: tuple[VotersRecordVoter, ...] = ()
-
-
-class QuorumStateDataVoter(msgspec.Struct, frozen=True):
-    voter_id: Annotated[Int32, wire("0")] = 0
-
-
-@message(versions="0-1", flexible="0+")
-class QuorumStateData(msgspec.Struct, frozen=True):
-    """The body of the file `quorum-state`. v1 the directory voted for; cluster id and voters are gone (KIP-853)."""
-
-    cluster_id: Annotated[str, wire("0")] = ""
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-    voted_id: Int32 = -1
-    voted_directory_id: Annotated[Uuid, wire("1+")] = ZERO_UUID
-    applied_offset: Annotated[Int64, wire("0")] = 0
-    current_voters: Annotated[tuple[QuorumStateDataVoter, ...] | None, wire("0", nullable="0")] = ()
