@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.products.pipelines.page import PageError, describe, load_page, parse_page
+from moldau.products.pipelines.page import describe, load_page, parse_page
+from moldau.products.pipelines.section import PageError
 
 PAGE = """\
 name: minutes

@@ -39,8 +39,9 @@ def run_page(arguments: argparse.Namespace) -> int:
     except MissingExtraError as error:
         print(error, file=sys.stderr)
         return 2
-    from moldau.products.pipelines.page import PageError, load_page
+    from moldau.products.pipelines.page import load_page
     from moldau.products.pipelines.runner import run_pipeline
+    from moldau.products.pipelines.section import PageError
 
     try:
         run_pipeline(load_page(arguments.file), once=arguments.once)

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 from moldau.products.demo import rolling
 from moldau.products.demo.feed import LEVEL, REPLAY
 from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
-from moldau.products.pipelines.flow import read_source, to_records, write_to_topic
+from moldau.products.pipelines.flow import read_source
 from moldau.products.pipelines.group import GroupOffsets, lag
 from moldau.products.pipelines.page import PipelineSource
 from moldau.products.pipelines.progress import BatchCounter
+from moldau.products.pipelines.topic import to_records, write_to_topic
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession, StreamingQuery

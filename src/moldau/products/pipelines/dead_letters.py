@@ -20,10 +20,11 @@ from moldau.products.pipelines.checkpoint import (
     newest_finished_batch,
     write_whole,
 )
-from moldau.products.pipelines.flow import DOES_NOT_PARSE, times_of, value_columns, write_to_topic
+from moldau.products.pipelines.flow import DOES_NOT_PARSE, times_of, value_columns
 from moldau.products.pipelines.page import PipelinePage
 from moldau.products.pipelines.preflight import make_topic
 from moldau.products.pipelines.progress import BatchCounter
+from moldau.products.pipelines.topic import write_to_topic
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:

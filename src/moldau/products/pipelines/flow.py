@@ -3,21 +3,15 @@
 Columns of `source`: those of the schema (format json), or `value` (string, binary); and of every record, with a leading
 underscore, `_key` (string), `_topic`, `_partition`, `_offset`, `_timestamp`. A JSON record that does not parse is no
 row of `source`: the query counts it for each batch, and `dead_letters` keeps it.
-
-What goes to a topic: a result with a column `value` of text or bytes, and at most `key` beside it, goes as it is; any
-other row becomes one JSON object. `sink.key` names the column that becomes the record's key, as text.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
-from moldau.errors import MoldauError
 from moldau.products.pipelines.page import PipelinePage, PipelineSource
-from moldau.products.pipelines.parquet import ParquetTarget
+from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes
+from moldau.products.pipelines.topic import quoted
 from moldau.spark import expression
 
 if TYPE_CHECKING:
@@ -43,27 +37,6 @@ _RECORD_COLUMNS = (
     "timestamp as _timestamp",
 )
 _RECORD_NAMES = ("_key", "_topic", "_partition", "_offset", "_timestamp")
-
-
-class FlowError(MoldauError):
-    """The page's source, SQL and sink do not fit together; the message says where."""
-
-
-class SourceTimes(msgspec.Struct, frozen=True):
-    """How long the tasks of a query try to reach a broker."""
-
-    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS
-
-    def options(self) -> dict[str, str]:
-        """As options of the format `moldau`."""
-        return {
-            "firstContactTimeoutMs": str(max(1, self.first_contact_timeout_ms)),
-            "retryTimeoutMs": str(max(1, self.retry_timeout_ms)),
-        }
-
-
-DEFAULT_TIMES = SourceTimes()
 
 
 def times_of(page: PipelinePage) -> SourceTimes:
@@ -94,7 +67,7 @@ def make_result(spark: SparkSession, page: PipelinePage) -> DataFrame:
     view = read_source(spark, page.bootstrap_servers, page.source, counted_as=DEAD_LETTERS_METRIC, times=times_of(page))
     view.createOrReplaceTempView(SOURCE_VIEW)
     result = spark.sql(page.sql)
-    return result if page.sink.path is not None else to_records(result, page.sink.key)
+    return page.sink.rows_of(result)
 
 
 def start_query(
@@ -110,15 +83,11 @@ def start_query(
     writer = result.writeStream.queryName(page.name).outputMode(page.sink.mode)
     writer = writer.option("checkpointLocation", str(page.checkpoint))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
-    servers, times = page.bootstrap_servers, times_of(page)
-    files = None if page.sink.path is None else ParquetTarget(page.sink.path, page.name, checkpoint_id)
+    write = page.sink.writer(page.name, checkpoint_id, page.bootstrap_servers, times_of(page))
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         may_start_batch()
-        if files is not None:
-            files.write(batch, batch_id)
-        else:
-            write_to_topic(batch, servers, str(page.sink.topic), times)
+        write(batch, batch_id)
 
     return writer.foreachBatch(write_batch).start()
 
@@ -147,7 +116,7 @@ def read_source(
         if counted_as is not None:
             frame = frame.observe(counted_as, expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}"))
         names = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
-        parsed = [f"_value.{_quoted(name)}" for name in names]
+        parsed = [f"_value.{quoted(name)}" for name in names]
         frame = frame.where(f"not ({DOES_NOT_PARSE})").selectExpr(*parsed, *_RECORD_NAMES)
     event_time = source.event_time or "_timestamp"
     if dict(frame.dtypes).get(event_time) not in ("timestamp", "timestamp_ntz"):
@@ -156,12 +125,6 @@ def read_source(
             f"the columns are {', '.join(f'{name} {kind}' for name, kind in frame.dtypes if name[:1] != '_')}"
         )
     return frame if source.watermark is None else frame.withWatermark(event_time, source.watermark)
-
-
-def write_to_topic(batch: DataFrame, bootstrap_servers: str, topic: str, times: SourceTimes = DEFAULT_TIMES) -> None:
-    """Writes a batch of records (columns `value` and perhaps `key`); when it returns, all are acknowledged."""
-    to = batch.write.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers).option("topic", topic)
-    to.options(**times.options()).mode("append").save()
 
 
 def value_columns(source: PipelineSource) -> tuple[str, ...]:
@@ -174,24 +137,3 @@ def value_columns(source: PipelineSource) -> tuple[str, ...]:
         options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}')"
         return (f"from_json(cast(value as string), '{text}', {options}) as _value",)
     return ("cast(value as string) as value" if source.format == "string" else "value",)
-
-
-def to_records(result: DataFrame, key: str | None = None) -> DataFrame:
-    """The columns `value` and, if there is one, `key`. Raises FlowError if there is no column `key` names."""
-    columns = result.columns
-    if key is not None and key not in columns:
-        raise FlowError(f"sink.key names the column {key!r}, but the SQL gives {', '.join(columns)}")
-    types = dict(result.dtypes)
-    goes_as_it_is = types.get("value") in ("string", "binary") and set(columns) <= {"key", "value"}
-    value = "value" if goes_as_it_is else "to_json(struct(*)) as value"
-    if key is None and goes_as_it_is and "key" in columns:
-        key = "key"
-    if key is None:
-        return result.selectExpr(value)
-    quoted = _quoted(key)
-    as_text = quoted if types[key] in ("string", "binary") else f"cast({quoted} as string)"
-    return result.selectExpr(f"{as_text} as key", value)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

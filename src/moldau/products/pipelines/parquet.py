@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.target import SourceTimes, Target
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -25,6 +28,30 @@ SPARK_SINK_DIRECTORY = "_spark_metadata"
 
 class ParquetTargetError(MoldauError):
     """The directory cannot be this pipeline's target; the message says why."""
+
+
+class FilesTarget(Target, frozen=True, kw_only=True):
+    path: Path
+
+    @classmethod
+    def parse(cls, sink: Section, directory: Path) -> FilesTarget:
+        mode = cls.parse_mode(sink)
+        if mode == "update":
+            sink.refuse("mode", "update cannot go to files, which only grow; use append, or a topic")
+        if sink.has("key"):
+            sink.refuse("key", "is for topics; files have no keys")
+        return cls(mode=mode, path=sink.local_path("path", directory))
+
+    def describe(self) -> tuple[str, str]:
+        return f"Parquet files in {self.path}", "exactly once: one file for each batch"
+
+    def check(self) -> None:
+        check_target(self.path)
+
+    def writer(
+        self, pipeline: str, checkpoint_id: str, bootstrap_servers: str, times: SourceTimes
+    ) -> Callable[[DataFrame, int], None]:
+        return ParquetTarget(self.path, pipeline, checkpoint_id).write
 
 
 class ParquetTarget:

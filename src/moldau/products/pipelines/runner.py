@@ -31,7 +31,6 @@ from moldau.products.pipelines.group import GroupError, GroupOffsets, lag
 from moldau.products.pipelines.lease import Lease
 from moldau.products.pipelines.logs import logs_to
 from moldau.products.pipelines.page import PipelinePage, describe
-from moldau.products.pipelines.parquet import check_target
 from moldau.products.pipelines.preflight import check_cluster
 from moldau.products.pipelines.progress import BatchCounter, PipelineState, ProgressDisplay
 
@@ -61,8 +60,7 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
     from moldau.spark import open_session, spark_error
 
     stop = threading.Event()
-    if page.sink.path is not None:
-        check_target(page.sink.path)
+    page.sink.check()
     check_cluster(page)
     log = page.checkpoint / DRIVER_LOG
     facts = {**describe(page), "log": str(log)}

@@ -1,0 +1,96 @@
+"""One mapping of a pipeline's page: its keys, each refused with its line where it cannot be meant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NoReturn
+
+import yaml
+
+from moldau.errors import MoldauError
+
+_UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+_INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(_UNITS_MS)})s?")
+
+
+class PageError(MoldauError):
+    """The page cannot be run as it stands; the message begins with the file and the line."""
+
+
+class Section:
+    """One mapping of the page, with the lines of its keys."""
+
+    def __init__(self, file_name: str, name: str, node: yaml.Node) -> None:
+        self._file_name = file_name
+        self._name = name
+        self._line = node.start_mark.line + 1
+        if not isinstance(node, yaml.MappingNode):
+            self.refuse(None, "must be `key: value` lines")
+        self._lines: dict[str, int] = {}
+        self._nodes: dict[str, yaml.Node] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            if key in self._nodes:
+                self._lines[key] = key_node.start_mark.line + 1
+                self.refuse(key, "is there twice")
+            self._lines[key] = key_node.start_mark.line + 1
+            self._nodes[key] = value_node
+
+    def allow(self, *keys: str) -> None:
+        for key in self._nodes:
+            if key not in keys:
+                self.refuse(key, f"is not known here; known are {', '.join(keys)}")
+
+    def has(self, key: str) -> bool:
+        return key in self._nodes
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A scalar as the text that stands there. Without a default the key is required and not empty."""
+        node = self._nodes.get(key)
+        if node is None:
+            if default is None:
+                self.refuse(key, "is missing", line=self._line)
+            return default
+        if not isinstance(node, yaml.ScalarNode) or not str(node.value).strip():
+            self.refuse(key, "must be a text")
+        return str(node.value).strip()
+
+    def topic(self, key: str) -> str:
+        name = self.text(key)
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):
+            self.refuse(key, f"is no name of a topic: `{name}`")
+        return name
+
+    def interval_ms(self, key: str, default: int) -> int:
+        if not self.has(key):
+            return default
+        text = self.text(key)
+        found = _INTERVAL.fullmatch(text)
+        if found is None:
+            self.refuse(key, f"must be a time such as `10 seconds`, not `{text}`")
+        return int(found[1]) * _UNITS_MS[found[2]]
+
+    def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        value = self.text(key, default=default)
+        if value not in choices:
+            self.refuse(key, f"must be one of {', '.join(choices)}, not `{value}`")
+        return value
+
+    def section(self, key: str) -> Section:
+        node = self._nodes.get(key)
+        if node is None:
+            self.refuse(key, "is missing", line=self._line)
+        return Section(self._file_name, f"`{key}`", node)
+
+    def local_path(self, key: str, directory: Path, default: str | None = None) -> Path:
+        """A path below `directory`, where it does not say where it begins."""
+        text = self.text(key, default=default)
+        if "://" in text or text.startswith("file:"):
+            self.refuse(key, f"must be a path on this machine, not `{text}`")
+        return directory / Path(text).expanduser()
+
+    def refuse(self, key: str | None, reason: str, *, line: int | None = None) -> NoReturn:
+        at = line or (self._lines.get(key, self._line) if key is not None and hasattr(self, "_lines") else self._line)
+        what = f"`{key}`" if key is not None else self._name
+        raise PageError(f"{self._file_name}:{at}: {what} {reason}")

@@ -1,0 +1,66 @@
+"""What a pipeline needs of the place its rows go to. Each kind of target is a module of its own, named in page.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.errors import MoldauError
+from moldau.products.pipelines.section import Section
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame
+
+MODES = ("append", "update")
+
+
+class FlowError(MoldauError):
+    """The page's source, SQL and sink do not fit together; the message says where."""
+
+
+class SourceTimes(msgspec.Struct, frozen=True):
+    """How long the tasks of a query try to reach a broker."""
+
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS
+
+    def options(self) -> dict[str, str]:
+        """As options of the format `moldau`."""
+        return {
+            "firstContactTimeoutMs": str(max(1, self.first_contact_timeout_ms)),
+            "retryTimeoutMs": str(max(1, self.retry_timeout_ms)),
+        }
+
+
+DEFAULT_TIMES = SourceTimes()
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """`topic`: the one that must be there before Spark starts."""
+
+    mode: str
+    topic: str | None = None
+
+    @staticmethod
+    def parse_mode(sink: Section) -> str:
+        return sink.choice("mode", MODES, default="append")
+
+    def describe(self) -> tuple[str, str]:
+        """Where the rows go, and how often each gets there, for people."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Called before anything else. Raises MoldauError where the target cannot be this pipeline's."""
+
+    def rows_of(self, result: DataFrame) -> DataFrame:
+        """What is written of the result of the page's SQL. Raises FlowError."""
+        return result
+
+    def writer(
+        self, pipeline: str, checkpoint_id: str, bootstrap_servers: str, times: SourceTimes
+    ) -> Callable[[DataFrame, int], None]:
+        """Writes the batch of a number: when it returns, the batch is safe. Raises MoldauError."""
+        raise NotImplementedError
