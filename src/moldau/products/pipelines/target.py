@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -48,9 +49,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def parse_mode(sink: Section) -> str:
         return sink.choice("mode", MODES, default="append")
 
+    @abstractmethod
     def describe(self) -> tuple[str, str]:
         """Where the rows go, and how often each gets there, for people."""
-        raise NotImplementedError
 
     def check(self) -> None:
         """Called before anything else. Raises MoldauError where the target cannot be this pipeline's."""
@@ -59,8 +60,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """What is written of the result of the page's SQL. Raises FlowError."""
         return result
 
+    @abstractmethod
     def writer(
         self, pipeline: str, checkpoint_id: str, bootstrap_servers: str, times: SourceTimes
     ) -> Callable[[DataFrame, int], None]:
         """Writes the batch of a number: when it returns, the batch is safe. Raises MoldauError."""
-        raise NotImplementedError
