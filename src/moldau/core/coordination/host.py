@@ -31,7 +31,7 @@ from moldau.core.coordination.machine import (
     State,
     Timer,
 )
-from moldau.errors import KafkaError, MoldauError, invariant, kafka_error
+from moldau.errors import InvariantError, KafkaError, MoldauError, invariant, kafka_error
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, Pausing, ProducerEpoch, ProducerId, TopicPartition
 from moldau.wire.records.control import EndTransactionMarker
 
@@ -99,9 +99,8 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         Never raises for what a record says: see `stopped`. May be called repeatedly, with slices of the log.
         """
         for item in items:
-            if self.stopped is not None:
-                return
-            self._replay(item)
+            if self.stopped is None:
+                self._replay(item)
 
     def _replay(self, item: LoadedRecord[Record] | LoadedTransactionEnd) -> None:
         invariant(item.offset >= self.end_offset, "a log is loaded in the order of its offsets")
@@ -159,11 +158,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
 
         Gives replies only if the shard stops here; the decision's own come from `committed`.
         """
-        decision = self._pending
-        invariant(decision is not None, "nothing was to be appended")
-        if decision is None:
-            return ()
-        self._pending = self._pending_timer = None
+        decision, _ = self._taken()
         producer = decision.producer_id, decision.producer_epoch
         what: Record | EndTransactionMarker | None = decision.marker
         offset = last_offset - max(len(decision.records) - 1, 0)
@@ -190,11 +185,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
 
         A request whose decision parked it is answered too; should the machine answer it later, nobody waits any more.
         """
-        decision, timer = self._pending, self._pending_timer
-        invariant(decision is not None, "nothing was to be appended")
-        if decision is None:
-            return ()
-        self._pending = self._pending_timer = None
+        decision, timer = self._taken()
         if timer is not None:
             self._arm(Timer(timer.key, self._retry_ms, timer.request))
         replies = _failed(decision.replies, error)
@@ -203,6 +194,13 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
             # the request was parked on what its records would have begun: nothing would ever answer it
             replies = (*replies, (self._pending_request_id, error))
         return replies
+
+    def _taken(self) -> tuple[Decision[Request, Response, Record], Timer[Request] | None]:
+        decision, timer = self._pending, self._pending_timer
+        self._pending = self._pending_timer = None
+        if decision is None:
+            raise InvariantError("nothing was to be appended")
+        return decision, timer
 
     def committed(self, end_offset: int) -> tuple[tuple[int, Response], ...]:
         """The high watermark is `end_offset` (exclusive): gives the replies that waited for it, in order."""
