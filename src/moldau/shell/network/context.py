@@ -14,7 +14,6 @@ from moldau.types import Pausing
 
 if TYPE_CHECKING:
     from moldau.core.quotas.usage import MutationQuota
-    from moldau.shell.network.bounds import RequestMemory
     from moldau.shell.network.pauses import Pauses
     from moldau.shell.network.pending_response import Answer, PendingResponse
     from moldau.shell.network.reply import Reply
@@ -74,7 +73,8 @@ class ForAllRequests(Protocol):
     authorizer: Authorizer | None
     quotas: Quotas | None
     pauses: Pauses
-    request_memory: RequestMemory
+
+    def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse: ...
 
     def answer_later(
         self, context: RequestContext, work: Work, *, may_produce_begin: bool = False
@@ -118,6 +118,8 @@ class RequestContext(msgspec.Struct, eq=False):
     client_id: str
     runs_to_end: bool = False
     """The request has changed something, or asked for a decision: it goes on although its client is gone."""
+    request_bytes: int = 0
+    """Of the frame, where it came through `serve_long`."""
     _things: int = 0
 
     @property
@@ -137,10 +139,6 @@ class RequestContext(msgspec.Struct, eq=False):
     def local_address(self) -> tuple[str, int] | None:
         """Our end of the connection: an address under which this client reaches us."""
         return self.reply.local_address
-
-    @property
-    def request_memory(self) -> RequestMemory:
-        return self._node.request_memory
 
     def pause(self, things: int = 1) -> Awaitable[None]:
         """To be awaited behind `things` that the request names and that are done (a few microseconds each): a request
@@ -172,6 +170,11 @@ class RequestContext(msgspec.Struct, eq=False):
     def finish(self, work: Pausing[Result]) -> Awaitable[Result]:
         """To be awaited: does all of `work`, with pauses."""
         return self._node.pauses.finish(work)
+
+    def serve_long(self, frame: memoryview, position: int) -> PendingResponse:
+        """For a raw handler: the place of the answer that its `function_for_many` gives."""
+        self.request_bytes = len(frame)
+        return self._node.serve_long(self, frame, position)
 
     def answer_later(self, work: Work, *, may_produce_begin: bool = False) -> PendingResponse:
         """For a raw handler: the place of the answer that `work` gives. `may_produce_begin`: see PendingResponse."""

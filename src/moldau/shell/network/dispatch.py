@@ -25,7 +25,7 @@ from functools import partial
 from itertools import islice
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -78,14 +78,16 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     flexible_from: int
     module: str
     function: str
-    declaration: ApiVersionRange | None = None
-    """Declares the request to decode; None for a raw handler."""
+    declaration: ApiVersionRange
+    """Declares the request to decode."""
+    function_for_many: str = ""
+    """Of a raw handler, which gets frames: the one that gets the requests that are long to decode, decoded."""
     ends_with_connection: bool = False
     """It waits for what others do, or changes nothing: it is given up at once when its client is gone."""
 
 
 class _Entry:
-    __slots__ = ("act", "api_key", "flexible_from", "max_version", "min_version", "name", "spec", "stats")
+    __slots__ = ("act", "act_many", "api_key", "flexible_from", "max_version", "min_version", "name", "spec", "stats")
 
     def __init__(self, spec: HandlerSpec) -> None:
         self.spec = spec
@@ -95,6 +97,7 @@ class _Entry:
         self.max_version = spec.max_version
         self.flexible_from = spec.flexible_from
         self.act: RawAct | None = None
+        self.act_many: Handler | None = None
         self.stats = RequestStats(spec.max_version)
 
 
@@ -236,11 +239,22 @@ class Dispatcher:
         spec = entry.spec
         module = importlib.import_module(spec.module)
         handler = getattr(module, spec.function)
-        act: RawAct = partial(handler, self.owner)
-        if spec.declaration is not None:
+        act: RawAct
+        if spec.function_for_many:
+            act = partial(handler, self.owner)
+            entry.act_many = getattr(module, spec.function_for_many)
+        else:
             act = self._decoding(spec, spec.declaration.request, handler)
         entry.act = act
         return act
+
+    def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse:
+        """For a raw handler whose frame is long to decode: `function_for_many` has it."""
+        entry = self._entries[context.api_key]
+        spec = entry.spec
+        handler = cast(Handler, entry.act_many)
+        work = partial(self._serve_long, spec.declaration.request, handler, context, kept(frame), position)
+        return self.answer_later(context, work, ends_with_connection=spec.ends_with_connection)
 
     def _decoding(self, spec: HandlerSpec, request_type: type[msgspec.Struct], handler: Handler) -> RawAct:
         owner, begin = self.owner, self._first_steps.begin

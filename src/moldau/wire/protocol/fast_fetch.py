@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from moldau.errors import ProtocolError
 from moldau.ports import LaterBytes
-from moldau.types import Buffer
+from moldau.types import Buffer, Pausing, whole
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.runtime import (
@@ -207,26 +207,33 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchQue
 
 def _decode_any(frame: memoryview, position: int, version: int) -> FetchQuestion:
     request, _ = decode_message(FetchRequest, version, frame, position)
+    return whole(fetch_question(request, version))
+
+
+def fetch_question(request: FetchRequest, version: int) -> Pausing[FetchQuestion]:
+    """What a decoded request asks."""
     entries: list[FetchEntry] = []
     for topic in request.topics:
         name = bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.topic.encode()
-        entries += [
-            (
-                name,
-                entry.partition,
-                entry.current_leader_epoch,
-                entry.fetch_offset,
-                entry.last_fetched_epoch,
-                entry.log_start_offset,
-                entry.partition_max_bytes,
+        for entry in topic.partitions:
+            entries.append(
+                (
+                    name,
+                    entry.partition,
+                    entry.current_leader_epoch,
+                    entry.fetch_offset,
+                    entry.last_fetched_epoch,
+                    entry.log_start_offset,
+                    entry.partition_max_bytes,
+                )
             )
-            for entry in topic.partitions
-        ]
-    forgotten = [
-        (bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.topic.encode(), partition)
-        for topic in request.forgotten_topics_data
-        for partition in topic.partitions
-    ]
+            yield
+    forgotten: list[ForgottenPartition] = []
+    for left in request.forgotten_topics_data:
+        name = bytes(left.topic_id) if version >= TOPIC_IDS_FROM else left.topic.encode()
+        for partition in left.partitions:
+            forgotten.append((name, partition))
+            yield
     return (
         request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id,
         request.max_wait_ms,

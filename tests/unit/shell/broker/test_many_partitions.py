@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moldau.shell.broker.handlers.fetch import MAX_SESSION_PARTITIONS
 from moldau.shell.network.pauses import TURN_THINGS
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
@@ -13,6 +14,7 @@ from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.leader_epochs import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -99,6 +101,71 @@ async def test_many_partitions_are_appended_to(start_node: Any, version: int) ->
     assert found[1:] == [[(index, 42 if index == 0 else 3) for index in (*range(COUNT), 0)]] * 3
     ends = [partition.log.log_end_offset for partition in node.node.broker.partitions]
     assert ends == [0, *(1,) * (COUNT - 1)]
+
+
+def fetch(names: tuple[str, ...], indexes: tuple[int, ...], **fields: Any) -> FetchRequest:
+    rows = tuple(FetchPartition(partition=index, partition_max_bytes=1_000) for index in indexes)
+    values = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **fields}
+    return FetchRequest(topics=tuple(FetchTopic(topic=name, partitions=rows) for name in names), **values)
+
+
+@pytest.mark.parametrize("version", [4, 12])
+async def test_many_partitions_are_read_from(start_node: Any, version: int) -> None:
+    node = await start_node()
+    await node.create_topic("t", COUNT)
+    client = node.connect()
+    await client.ask(ApiKey.PRODUCE, 9, produce(("t",), (0, 7, COUNT - 1)))
+    few = await client.ask(ApiKey.FETCH, version, fetch((NAMES[0], "t"), (0, 1, 7, COUNT)))
+    # a partition that stands twice counts once
+    indexes = (*range(COUNT + 1), 7)
+    many = await node.answer_beside_others(ApiKey.FETCH, version, fetch((*NAMES[:6], "t"), indexes))
+    rows = {(topic.topic, row.partition_index): row for topic in many.responses for row in topic.partitions}
+    # what is not known stands behind the rest
+    assert [(topic.topic, len(topic.partitions)) for topic in many.responses] == [
+        ("t", COUNT),
+        *((name, COUNT + 1) for name in NAMES[:6]),
+        ("t", 1),
+    ]
+    for topic in few.responses:
+        for row in topic.partitions:
+            assert rows[topic.topic, row.partition_index] == row
+    assert [index for (_, index), row in rows.items() if row.records] == [0, 7, COUNT - 1]
+
+
+async def test_a_fetch_of_many_waits_for_a_record(start_node: Any) -> None:
+    node = await start_node()
+    await node.create_topic("t", 3 * COUNT)
+    client = node.connect()
+    client.send(ApiKey.FETCH, 12, fetch(("t",), tuple(range(3 * COUNT)), max_wait_ms=60_000))
+    await node.turns(20)
+    assert client.answers() == []
+    await node.connect().ask(ApiKey.PRODUCE, 9, produce(("t",), (5,)))
+    answer = await client.answer()
+    assert [row.partition_index for row in answer.responses[0].partitions if row.records] == [5]
+
+
+async def test_very_many_partitions_are_fetched_without_a_session(start_node: Any) -> None:
+    node = await with_topic(start_node)
+    client = node.connect()
+    some = await client.ask(ApiKey.FETCH, 12, fetch(NAMES, (0, 1), session_id=0, session_epoch=0))
+    assert some.session_id > 0
+    indexes = tuple(range(MAX_SESSION_PARTITIONS + 1))
+    very_many = await client.ask(ApiKey.FETCH, 12, fetch(("t",), indexes, session_id=0, session_epoch=0))
+    assert (very_many.error_code, very_many.session_id) == (0, 0)
+    assert sum(len(topic.partitions) for topic in very_many.responses) == len(indexes)
+    more = fetch(("t",), indexes, session_id=some.session_id, session_epoch=1)
+    assert (await client.ask(ApiKey.FETCH, 12, more)).error_code == 70
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 1])
+async def test_many_partitions_are_not_read_at_an_isolation_level_that_is_none(
+    start_node: Any, session_epoch: int
+) -> None:
+    node = await with_topic(start_node)
+    request = fetch(NAMES, (0, 1, 2), isolation_level=7, session_epoch=session_epoch)
+    answer = await node.connect().ask(ApiKey.FETCH, 12, request)
+    codes = {row.error_code for topic in answer.responses for row in topic.partitions}
+    assert (answer.error_code, codes) == ((0, {42}) if session_epoch < 0 else (42, set()))
 
 
 async def test_what_follows_many_appends_on_the_connection_comes_behind_them(start_node: Any) -> None:

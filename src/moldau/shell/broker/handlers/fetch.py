@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING
+from itertools import starmap
+from typing import TYPE_CHECKING, cast
 
-from moldau.core.log.reading import HOLD_ANY, TOO_LARGE
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
-from moldau.core.replication.partition import Partition
-from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
-from moldau.shell.broker.fetch_turns import LITTLE_BYTES
-from moldau.shell.broker.streamed_batch import StreamedBatch
-from moldau.shell.broker.traffic import FAILED_FETCH_REQUESTS, FETCH_ERRORS
-from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
+from moldau.shell.network.context import RequestContext
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.telemetry import BOUND_REACHED
+from moldau.types import Buffer, Uuid
 from moldau.wire.protocol.fast_fetch import (
-    AbortedTransactions,
     FetchEntry,
+    FetchQuestion,
     FetchResult,
-    Part,
     decode_fetch_request,
     encode_fetch_response,
+    fetch_question,
 )
-from moldau.wire.records.batch import iterate_batches
+from moldau.wire.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 
 if TYPE_CHECKING:
-    from moldau.core.log.reading import ColdRead, Read
     from moldau.shell.broker.role import Broker
 
-TOPIC_IDS_FROM = 13
 READ_COMMITTED = 1
-REFUSED_BEFORE_THE_LOG = tuple(
-    ERROR_CODES[name]
-    for name in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "TOPIC_AUTHORIZATION_FAILED", "INVALID_REQUEST")
-)
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
-MAX_COLD_READS = 64
-ONE_PARTITION_BYTES = 1 << 20
-MAX_ANSWER_BYTES = 4 << 20
-"""More is asked for with the next fetch: reading 32 MiB holds up everybody else for 20 ms."""
+FETCH_SESSION_ID_NOT_FOUND = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
+MANY_BYTES = 32 << 10
+"""A longer request may name a thousand partitions: it is decoded and answered with pauses."""
+MAX_SESSION_PARTITIONS = 5_000
+"""To keep what more of them were told takes longer than others should wait."""
+LOOK_AGAIN_S = 0.1
 MAX_MIN_BYTES = MAX_ANSWER_BYTES // 2
 """Nobody waits for more than this: an answer of whole batches is more than half full when it is full."""
 
@@ -55,27 +53,97 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     offset, which is the high watermark while no transactions are served, and names the transactions that Apache Kafka
     aborted before the log came here.
     """
+    if len(frame) > MANY_BYTES:
+        return context.serve_long(frame, position)
     version, correlation_id = context.api_version, context.correlation_id
-    (
-        replica_id,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        entries,
-        forgotten,
-    ) = decode_fetch_request(frame, position, version)
-    if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
-        if session_epoch > INITIAL_EPOCH:
-            # its partitions stand in the session, which the refused request leaves as it is
-            return encode_fetch_response(version, correlation_id, INVALID_REQUEST, NO_SESSION_ID, [])
-        refused = [_refused(entry, INVALID_REQUEST) for entry in entries]
-        return encode_fetch_response(version, correlation_id, 0, NO_SESSION_ID, refused)
+    question = decode_fetch_request(frame, position, version)
+    entries = question[-2]
     if len(entries) > 1:
         # of a partition that stands twice the last one counts, in the place of the first
         entries = list({entry[:2]: entry for entry in entries}.values())
+    try:
+        fetch = _begin(broker, context, question, entries)
+    except KafkaError as error:
+        rows = [refused(entry, error.code) for entry in entries]
+        return encode_fetch_response(version, correlation_id, 0, NO_SESSION_ID, rows)
+    if isinstance(fetch, int):
+        return encode_fetch_response(version, correlation_id, fetch, NO_SESSION_ID, [])
+    max_wait_ms = question[1]
+    results = fetch.look()
+    if results is None:
+        return fetch.look_later(max_wait_ms)
+    if fetch.is_cold:
+        return fetch.answer_from_disk()
+    if fetch.is_urgent or fetch.size >= fetch.min_bytes or max_wait_ms <= 0 or not fetch.entries:
+        return fetch.encode(results)
+    return fetch.park(max_wait_ms)
+
+
+async def act_fetch_many(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """As `act_fetch`, for a request that may name more partitions than are read in a millisecond. While there is too
+    little it looks again from time to time. Very many get no session: a client does without."""
+    question = await context.finish(fetch_question(request, context.api_version))
+    by_place: dict[tuple[bytes, int], FetchEntry] = {}
+    for entry in question[-2]:
+        by_place[entry[:2]] = entry
+        await context.pause()
+    entries = list(by_place.values())
+    if len(entries) > MAX_SESSION_PARTITIONS:
+        if question[6] > INITIAL_EPOCH:
+            return FetchResponse(error_code=FETCH_SESSION_ID_NOT_FOUND)
+        question = (*question[:6], FINAL_EPOCH, *question[7:])
+    try:
+        fetch = _begin(broker, context, question, entries)
+    except KafkaError as error:
+        rows = []
+        for entry in entries:
+            rows.append(refused(entry, error.code))
+            await context.pause()
+        return FetchResponse(responses=await _rows(context, rows))
+    if isinstance(fetch, int):
+        return FetchResponse(error_code=fetch)
+    end_s = broker.loop.time() + question[1] / 1_000
+    results = await fetch.collect_pausing()
+    while not fetch.is_urgent and fetch.size < fetch.min_bytes and (now_s := broker.loop.time()) < end_s:
+        with suppress(KafkaError):
+            await context.wait(broker.loop.create_future(), min(end_s, now_s + LOOK_AGAIN_S))
+        if context.reply.is_closed:
+            break
+        results = await fetch.collect_pausing()
+    throttle_time_ms, error_code, session_id, results = fetch.finish(results)
+    return FetchResponse(throttle_time_ms, error_code, session_id, await _rows(context, results))
+
+
+async def _rows(context: RequestContext, results: list[FetchResult]) -> tuple[FetchableTopicResponse, ...]:
+    """For more results than `encode_fetch_response` is quick with. Those of one topic stand side by side."""
+    topics: list[FetchableTopicResponse] = []
+    rows: list[PartitionData] = []
+    for place, (topic, index, code, high_watermark, stable, start, diverging, records, aborted) in enumerate(results):
+        transactions = None if aborted is None else tuple(starmap(AbortedTransaction, aborted))
+        epoch = EpochEndOffset() if diverging is None else EpochEndOffset(*diverging)
+        offsets = high_watermark, stable, start, epoch
+        data = cast(Buffer, records or b"")
+        rows.append(PartitionData(index, code, *offsets, aborted_transactions=transactions, records=data))
+        await context.pause()
+        if place + 1 == len(results) or results[place + 1][0] != topic:
+            if context.api_version >= TOPIC_IDS_FROM:
+                topics.append(FetchableTopicResponse(topic_id=Uuid(topic), partitions=tuple(rows)))
+            else:
+                topics.append(FetchableTopicResponse(topic.decode(), partitions=tuple(rows)))
+            rows = []
+    return tuple(topics)
+
+
+def _begin(
+    broker: Broker, context: RequestContext, question: FetchQuestion, entries: list[FetchEntry]
+) -> ParkedFetch | int:
+    """The fetch of `entries` or of its session, or the error of the whole. Raises what each entry is refused for."""
+    replica_id, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten = question
+    if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
+        if session_epoch > INITIAL_EPOCH:
+            # its partitions stand in the session, which the refused request leaves as it is
+            return INVALID_REQUEST
+        raise kafka_error("INVALID_REQUEST")
     session: SessionAnswer | None = None
     if session_epoch != FINAL_EPOCH or session_id != NO_SESSION_ID:
         begun = broker.fetch_sessions.begin(
@@ -83,12 +151,12 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
             session_epoch,
             entries,
             forgotten,
-            uses_topic_ids=version >= TOPIC_IDS_FROM,
+            uses_topic_ids=context.api_version >= TOPIC_IDS_FROM,
             is_replica=replica_id >= 0,
             now_ms=broker.clock.monotonic_ms(),
         )
         if isinstance(begun, int):
-            return encode_fetch_response(version, correlation_id, begun, NO_SESSION_ID, [])
+            return begun
         if begun is not None:
             session, entries = begun, begun.entries
     max_bytes = min(max_bytes, broker.fetch_max_bytes)
@@ -100,420 +168,4 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     fetch = ParkedFetch(broker, context, replica_id, max_bytes, min_bytes, entries)
     fetch.is_read_committed = isolation_level == READ_COMMITTED
     fetch.session = session
-    results = fetch.look()
-    if results is None:
-        return fetch.look_later(max_wait_ms)
-    if fetch.is_cold:
-        return fetch.answer_from_disk()
-    if fetch.is_urgent or fetch.size >= min_bytes or max_wait_ms <= 0 or not entries:
-        return fetch.encode(results)
-    return fetch.park(max_wait_ms)
-
-
-def _refused(entry: FetchEntry, code: int) -> FetchResult:
-    # as Kafka: empty where the partition is not known or not allowed, null for what its log refuses
-    return (entry[0], entry[1], code, -1, -1, -1, None, None, () if code in REFUSED_BEFORE_THE_LOG else None)
-
-
-def _aborted(partition: Partition, offset: int, read: Read | tuple[int, int]) -> AbortedTransactions:
-    """The aborted transactions with records among those that were read from `offset`. Raises 56."""
-    if isinstance(read, tuple) or not (read.records or read.later):
-        return ()
-    end_offset = offset if read.later is None else read.later.next_offset
-    with suppress(ProtocolError):  # damaged bytes: what lies behind them is of no use to the reader
-        for _, header in iterate_batches(read.records or b""):
-            end_offset = header.next_offset
-    found = partition.aborted_transactions(offset, end_offset)
-    return tuple((entry.producer_id, entry.first_offset) for entry in found)
-
-
-class ParkedFetch:
-    """One fetch from its first look to its answer. Holds no view of the frame."""
-
-    __slots__ = (
-        "_cold",
-        "_gathered",
-        "_is_answering",
-        "_is_cut",
-        "_is_next",
-        "_partitions",
-        "_response",
-        "_seen",
-        "_timer",
-        "broker",
-        "context",
-        "entries",
-        "is_read_committed",
-        "is_urgent",
-        "max_bytes",
-        "min_bytes",
-        "replica_id",
-        "session",
-        "size",
-    )
-
-    def __init__(
-        self,
-        broker: Broker,
-        context: RequestContext,
-        replica_id: int,
-        max_bytes: int,
-        min_bytes: int,
-        entries: list[FetchEntry],
-    ) -> None:
-        self.broker = broker
-        self.context = context
-        self.replica_id = replica_id
-        self.max_bytes = max_bytes
-        self.min_bytes = min_bytes
-        self.entries = entries
-        self.size = 0
-        self.is_urgent = False
-        self.is_read_committed = False
-        self.session: SessionAnswer | None = None
-        self._cold: ColdRead | None = None
-        self._is_cut = False
-        """There is more than the little that was asked for."""
-        self._response: PendingResponse | None = None
-        self._partitions: list[Partition] = []
-        self._seen: dict[int, int] = {}
-        self._gathered = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_answering = False
-        self._is_next = False
-        """Queued for a later turn while it is parked."""
-
-    @property
-    def is_cold(self) -> bool:
-        return self._cold is not None
-
-    # -- looking
-
-    def look(self) -> list[FetchResult] | None:
-        """As `collect`; None where there is much, and this turn of the loop has given away its bytes."""
-        turns = self.broker.fetch_turns
-        if not turns.is_over:
-            results = self.collect()
-            if self.size > LITTLE_BYTES:
-                turns.read(self.size)
-            return results
-        results = self.collect(is_only_little=True)
-        return None if self._is_cut or self.is_cold else results
-
-    def _look_in_turn(self) -> list[FetchResult]:
-        """As `collect`; called by the turns, for a fetch that waited for them."""
-        results = self.collect()
-        self.broker.fetch_turns.read(self.size)
-        return results
-
-    def look_later(self, max_wait_ms: int) -> PendingResponse:
-        """Reserves the place of the answer, and looks in a later turn of the loop."""
-        response = self._response = self.context.reply.reserve()
-
-        def look() -> None:
-            reply = self.context.reply
-            if reply.is_closed:
-                return
-            if reply.is_write_paused:
-                reply.when_writable(partial(self.broker.fetch_turns.wait, look))
-                return
-            results = self._look_in_turn()
-            if self.is_cold:
-                self.broker.spawn(self._read_cold())
-            elif self.is_urgent or self.size >= self.min_bytes or max_wait_ms <= 0:
-                self._answer(results)
-            else:
-                parked = self.park(max_wait_ms)
-                if not isinstance(parked, PendingResponse):
-                    response.complete(parked)
-
-        self.broker.fetch_turns.wait(look)
-        return response
-
-    def collect(self, *, is_cold_left_out: bool = False, is_only_little: bool = False) -> list[FetchResult]:
-        """Reads what there is now. Sets `size` (bytes), `is_urgent` (must be answered now), `is_cold` (disk needed: the
-        results are not complete)."""
-        results: list[FetchResult] = []
-        unknown: list[FetchResult] = []
-        none_aborted: AbortedTransactions | None = () if self.is_read_committed else None
-        self.size = 0
-        self.is_urgent = False
-        self._cold = None
-        self._is_cut = False
-        memory = self.broker.response_memory
-        allowance_bytes = memory.fetch_allowance_bytes()
-        held_bytes = HOLD_ANY
-        if memory.is_short:
-            held_bytes = allowance_bytes
-            self.context.reply.press()
-        budget = min(self.max_bytes, MAX_ANSWER_BYTES, allowance_bytes)
-        if is_only_little:
-            budget = min(budget, LITTLE_BYTES)
-        elif len(self.entries) == 1:
-            # one partition is asked again at once, so a large answer saves nothing, and costs fresh pages of memory:
-            # 0.24 CPU s per GB in answers of 8 MiB, 0.12 in answers of 1 MiB
-            budget = min(budget, max(ONE_PARTITION_BYTES, 2 * self.min_bytes))
-        for entry in self.entries:
-            try:
-                partition, read = self._read(entry, budget, held_bytes, is_oversize_allowed=not is_only_little)
-                aborted = none_aborted
-                if aborted is not None and partition.may_have_aborted and read is not None:
-                    aborted = _aborted(partition, entry[3], read)
-            except KafkaError as error:
-                self.is_urgent = True
-                self.broker.telemetry.count(FAILED_FETCH_REQUESTS)
-                self.broker.telemetry.count(FETCH_ERRORS, str(error.code))
-                # as in Kafka, what never came to a log stands behind the rest
-                (unknown if error.code in REFUSED_BEFORE_THE_LOG else results).append(_refused(entry, error.code))
-                continue
-            if isinstance(read, tuple):
-                self.is_urgent = True
-                results.append(self._found(entry, partition, None, read, none_aborted))
-                continue
-            if read is not None and read.cold is not None and not is_cold_left_out:
-                self._cold = read.cold
-                return results
-            records: Part | None = None if read is None else read.records
-            if read is not None and read.later is not None:
-                records = StreamedBatch(self.broker.own_node, read.later)
-            if records:
-                self.size += len(records)
-                budget -= len(records)
-            elif read is TOO_LARGE:
-                self._is_cut = True
-                # as Kafka: a batch that does not fit any more tells nothing of transactions
-                aborted = None
-            results.append(self._found(entry, partition, records, None, aborted))
-        if is_only_little and self.size > LITTLE_BYTES // 2:
-            self._is_cut = True
-        return results + unknown if unknown else results
-
-    def _read(
-        self, entry: FetchEntry, budget: int, held_bytes: int, *, is_oversize_allowed: bool
-    ) -> tuple[Partition, Read | tuple[int, int] | None]:
-        """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
-        partition = self._readable_partition(entry)
-        _, _, current_leader_epoch, offset, last_fetched_epoch, _, partition_max_bytes = entry
-        partition.check_leader(current_leader_epoch)
-        if partition.is_offline:
-            raise kafka_error("KAFKA_STORAGE_ERROR")
-        if partition_max_bytes < 0:
-            raise kafka_error("INVALID_REQUEST", "a negative partition_max_bytes")
-        if last_fetched_epoch >= 0:
-            diverging = partition.diverging_epoch(offset, last_fetched_epoch)
-            if diverging is not None:
-                return partition, diverging
-        log = partition.log
-        end_offset = partition.read_bound(self.replica_id, self.is_read_committed)
-        if offset >= end_offset or offset < log.log_start_offset:
-            if not log.log_start_offset <= offset <= log.log_end_offset:
-                raise kafka_error("OFFSET_OUT_OF_RANGE")
-            return partition, None
-        is_first = self.size == 0 and is_oversize_allowed
-        if budget <= 0 and not is_first:
-            return partition, None
-        try:
-            max_bytes = min(partition_max_bytes, budget)
-            read = partition.read(offset, max_bytes, end_offset, at_least_one_batch=is_first, held_bytes=held_bytes)
-        except StorageFailedError:
-            self.broker.directory_failed()
-            raise kafka_error("KAFKA_STORAGE_ERROR") from None
-        return partition, read
-
-    def _readable_partition(self, entry: FetchEntry) -> Partition:
-        """Raises 100, 29, 3, 6."""
-        topic = entry[0]
-        if self.context.api_version >= TOPIC_IDS_FROM:
-            hosted = self.broker.partitions.by_id.get(topic)
-            if hosted is None:
-                raise kafka_error("UNKNOWN_TOPIC_ID")
-            if not self.context.authorize(Operation.READ, Resource.TOPIC, hosted.name):
-                raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
-        else:
-            if not self.context.authorize(Operation.READ, Resource.TOPIC, topic):
-                raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
-            hosted = self.broker.partitions.by_name.get(topic)
-            if hosted is None:
-                raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-        partition = hosted.partitions.get(entry[1]) or hosted.find(entry[1])
-        if self.replica_id >= 0:
-            # no broker follows another one yet
-            raise kafka_error("NOT_LEADER_OR_FOLLOWER")
-        return partition
-
-    def _found(
-        self,
-        entry: FetchEntry,
-        partition: Partition,
-        records: Part | None,
-        diverging: tuple[int, int] | None,
-        aborted: AbortedTransactions | None,
-    ) -> FetchResult:
-        partition.fetch_requests += 1
-        high_watermark = partition.position.high_watermark
-        log_start_offset = partition.log.log_start_offset
-        return (
-            entry[0],
-            entry[1],
-            0,
-            high_watermark,
-            partition.last_stable_offset,
-            log_start_offset,
-            diverging,
-            records,
-            aborted,
-        )
-
-    def encode(self, results: list[FetchResult]) -> list[Part]:
-        """The whole framed response."""
-        context = self.context
-        throttle_time_ms = context.throttle(self.size)
-        if throttle_time_ms:
-            # over its quota a client gets nothing now, and no session begins: it asks again after the wait
-            results = []
-        elif self.size:
-            self._count(results)
-        error_code, session_id = 0, NO_SESSION_ID
-        if self.session is not None and not (throttle_time_ms and self.session.is_new):
-            error_code, session_id, results = self.session.finish(results, self.broker.clock.monotonic_ms())
-        return encode_fetch_response(
-            context.api_version,
-            context.correlation_id,
-            error_code,
-            session_id,
-            results,
-            throttle_time_ms=throttle_time_ms,
-        )
-
-    def _count(self, results: list[FetchResult]) -> None:
-        partitions = self.broker.partitions
-        topics = partitions.by_id if self.context.api_version >= TOPIC_IDS_FROM else partitions.by_name
-        for topic, index, _, _, _, _, _, records, _ in results:
-            if records and (hosted := topics.get(topic)) is not None and index in hosted.partitions:
-                hosted.partitions[index].fetched_bytes += len(records)
-
-    # -- waiting
-
-    def park(self, max_wait_ms: int) -> PendingResponse | Answer:
-        """Reserves the place of the answer, and waits for enough bytes, an error, or `max_wait_ms`."""
-        broker = self.broker
-        context = self.context
-        if broker.parked_fetches >= broker.max_parked_fetches:
-            broker.telemetry.count(BOUND_REACHED, "parked.fetches")
-            return self.encode(self.collect())
-        response = self._response = self._response or context.reply.reserve()
-        response.on_abandoned = self._leave
-        topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
-        self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
-        self._gathered = self.size
-        for partition in self._partitions:
-            self._seen[partition.number] = partition.appended_bytes
-        broker.parked_fetches += 1
-        broker.waits.add(self._partitions, self)
-        self._timer = broker.loop.call_later(max_wait_ms / 1000, self._answer_later)
-        return response
-
-    def partition_changed(self, partition: Partition) -> None:
-        appended_bytes = partition.appended_bytes
-        self._gathered += appended_bytes - self._seen.get(partition.number, appended_bytes)
-        self._seen[partition.number] = appended_bytes
-        is_gone = partition.is_offline or partition.is_deleted or partition.leader is None
-        if is_gone or self._gathered >= self.min_bytes:
-            self._look_again()
-
-    def _look_again(self) -> None:
-        reply = self.context.reply
-        if reply.is_write_paused:
-            self._answer_later()
-            return
-        results = self.look()
-        if results is not None:
-            self._judge(results)
-        elif not self._is_next:
-            self._is_next = True
-            self.broker.fetch_turns.wait(self._look_again_in_turn)
-
-    def _look_again_in_turn(self) -> None:
-        self._is_next = False
-        if self._timer is None:
-            return
-        if self.context.reply.is_write_paused:
-            self._answer_later()
-        else:
-            self._judge(self._look_in_turn())
-
-    def _judge(self, results: list[FetchResult]) -> None:
-        """Answers if there is enough, else goes on waiting."""
-        if self.is_cold:
-            self._leave()
-            self.broker.spawn(self._read_cold())
-        elif self.is_urgent or self.size >= self.min_bytes:
-            self._answer(results)
-        else:
-            # bytes that are not below the high watermark yet: look again when it moves
-            is_behind = any(each.position.high_watermark < each.log.log_end_offset for each in self._partitions)
-            self._gathered = self.min_bytes if is_behind else self.size
-
-    def _answer_later(self) -> None:
-        """The wait is over, or there is enough: answers as soon as the transport takes more."""
-        if not self._is_answering:
-            self._is_answering = True
-            self._leave()
-            self.context.reply.when_writable(self._answer_now)
-
-    def _answer_now(self) -> None:
-        results = self.look()
-        if results is None:
-            self.broker.fetch_turns.wait(self._answer_in_turn)
-        else:
-            self._answer_with(results)
-
-    def _answer_in_turn(self) -> None:
-        reply = self.context.reply
-        if reply.is_write_paused:
-            reply.when_writable(self._answer_now)
-        elif not reply.is_closed:
-            self._answer_with(self._look_in_turn())
-
-    def _answer_with(self, results: list[FetchResult]) -> None:
-        if self.is_cold:
-            self.broker.spawn(self._read_cold())
-        else:
-            self._answer(results)
-
-    def _answer(self, results: list[FetchResult]) -> None:
-        self._leave()
-        if self._response is not None:
-            self._response.complete(self.encode(results))
-
-    def _leave(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self.broker.parked_fetches -= 1
-            self.broker.waits.remove(self._partitions, self)
-
-    # -- reading what the page cache does not hold
-
-    def answer_from_disk(self) -> PendingResponse:
-        """Reads through Workers, so that a slow disk stalls this connection only."""
-        self._response = self.context.reply.reserve()
-        self.broker.spawn(self._read_cold())
-        return self._response
-
-    async def _read_cold(self) -> None:
-        """Brings what is missing into the page cache, piece by piece, and looks again until nothing is."""
-        for _ in range(MAX_COLD_READS):
-            cold = self._cold
-            if cold is None:
-                break
-            try:
-                await self.context.wait(self.broker.workers.run(cold.run))
-            except StorageFailedError:
-                self.broker.directory_failed()
-            results = self.collect()
-            if not self.is_cold:
-                self._answer(results)
-                return
-        # the page cache does not keep what is read: answer with what there is, and be it the partitions before
-        self._answer(self.collect(is_cold_left_out=True))
+    return fetch

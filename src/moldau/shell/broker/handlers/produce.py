@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import starmap
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -19,17 +20,21 @@ from moldau.shell.broker.traffic import (
     PRODUCE_ERRORS,
 )
 from moldau.shell.network.context import Operation, RequestContext, Resource
-from moldau.shell.network.long_frame import kept
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.types import Buffer, LeaderEpoch, Offset
-from moldau.wire.protocol.codec import decode_pausing
+from moldau.types import Buffer, LeaderEpoch, Offset, Pausing, Uuid, whole
 from moldau.wire.protocol.fast_produce import (
     ManyEntriesError,
     RecordErrors,
     decode_produce_request,
     encode_produce_response,
 )
-from moldau.wire.protocol.messages.produce import ProduceRequest
+from moldau.wire.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, BatchHeader, read_header
 from moldau.wire.records.compression import COMPRESSION_MASK
 from moldau.wire.records.rewrite import BatchRewrite
@@ -229,7 +234,7 @@ def act_produce(
     try:
         transactional_id, acks, timeout_ms, entries = decode_produce_request(frame, position, version, MANY_ENTRIES)
     except ManyEntriesError:
-        return context.answer_later(partial(_produce_pausing, broker, context, kept(frame), position))
+        return context.serve_long(frame, position)
     results: list[Result] = []
     waiting: list[Unacknowledged] = []
     if transactional_id is not None or not -1 <= acks <= 1:
@@ -238,8 +243,8 @@ def act_produce(
             results = [_failed(topic, index, refusal) for topic, index, _ in entries]
             return encode_produce_response(version, context.correlation_id, results)
     if broker.partitions.rewritten and _has_much_to_read(broker, entries, version):
-        return context.answer_later(partial(_produce_pausing, broker, context, kept(frame), position))
-    repeated = _repeated(entries) if len(entries) > 1 else {}
+        return context.serve_long(frame, position)
+    repeated = whole(_repeated(entries)) if len(entries) > 1 else {}
     now_ms = broker.clock.now_ms()
     refusals = _append(broker, context, entries, acks, repeated, None, now_ms, results, waiting)
     throttle_ms = context.throttle(len(frame))
@@ -255,56 +260,61 @@ def act_produce(
     return encode_produce_response(version, context.correlation_id, results, throttle_ms)
 
 
-async def _produce_pausing(broker: Broker, context: RequestContext, frame: memoryview, position: int) -> Answer | None:
-    """A request that is long to decode, to read or to append. `frame`: nobody else writes into it."""
-    results: list[Result] = []
-    waiting: list[Unacknowledged] = []
-    size, memory = len(frame), context.request_memory
-    memory.take(size)
-    try:
-        acks, timeout_ms, refusals = await _append_pausing(broker, context, frame, position, results, waiting)
-    finally:
-        del frame
-        memory.give_back(size)
-    if acks is None:
-        return encode_produce_response(context.api_version, context.correlation_id, results)
-    throttle_ms = context.throttle(size)
-    if acks == 0:
-        _close_on_error(results)
-        return None
-    return await _explain(broker, context, refusals, results, waiting, timeout_ms, throttle_ms)
-
-
-async def _append_pausing(
-    broker: Broker,
-    context: RequestContext,
-    frame: memoryview,
-    position: int,
-    results: list[Result],
-    waiting: list[Unacknowledged],
-) -> tuple[int | None, int, _Refusals | None]:
-    """acks, or None where the request is refused as a whole; timeout in ms; what partitions are refused for."""
-    version = context.api_version
-    request = await context.finish(decode_pausing(ProduceRequest, version, frame, position))
+async def act_produce_many(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    """As `act_produce`, for a request of many partitions, or with batches that are long to read."""
+    version, acks = context.api_version, request.acks
     entries: Entries = []
     for topic in request.topic_data:
         name = bytes(topic.topic_id) if version >= TOPIC_IDS_FROM else topic.name.encode()
         for row in topic.partition_data:
             entries.append((name, row.index, cast("memoryview | None", row.records)))
             await context.pause()
-    refusal = _refusal_of_all(context, request.acks, request.transactional_id)
+    results: list[Result] = []
+    refusal = _refusal_of_all(context, acks, request.transactional_id)
     if refusal is not None:
-        results += [_failed(topic_name, index, refusal) for topic_name, index, _ in entries]
-        return None, request.timeout_ms, None
+        for name, index, _ in entries:
+            results.append(_failed(name, index, refusal))
+            await context.pause()
+        return await _response(context, results)
     prepared = await _rewrite_batches(broker, context, entries) if broker.partitions.rewritten else None
-    repeated, now_ms = _repeated(entries), broker.clock.now_ms()
+    repeated = await context.finish(_repeated(entries))
+    now_ms = broker.clock.now_ms()
+    waiting: list[Unacknowledged] = []
     refusals: _Refusals | None = None
-    acks = request.acks
     context.run_to_end()
     for entry in entries:
         refusals = _append(broker, context, [entry], acks, repeated, prepared, now_ms, results, waiting, refusals)
         await context.pause()
-    return acks, request.timeout_ms, refusals
+    throttle_ms = context.throttle(context.request_bytes)
+    if acks == 0:
+        _close_on_error(results)
+        return None
+    if refusals is not None:
+        await refusals.explain(results)
+    context.reply.let_produce_begin()
+    await _wait_until_acknowledged(broker, context, results, waiting, request.timeout_ms)
+    return await _response(context, results, throttle_ms)
+
+
+async def _response(context: RequestContext, results: list[Result], throttle_ms: int = 0) -> ProduceResponse:
+    """For more results than `encode_produce_response` is quick with. Those of one topic stand side by side."""
+    topics: list[TopicProduceResponse] = []
+    rows: list[PartitionProduceResponse] = []
+    for place, (topic, index, code, base_offset, append_time_ms, log_start_offset, message) in enumerate(results):
+        errors: tuple[BatchIndexAndErrorMessage, ...] = ()
+        if isinstance(message, RecordErrors):
+            errors = tuple(starmap(BatchIndexAndErrorMessage, message.errors))
+            message = message.message  # the text, without the records
+        row = PartitionProduceResponse(index, code, base_offset, append_time_ms, log_start_offset, errors, message)
+        rows.append(row)
+        await context.pause()
+        if place + 1 == len(results) or results[place + 1][0] != topic:
+            if context.api_version >= TOPIC_IDS_FROM:
+                topics.append(TopicProduceResponse(topic_id=Uuid(topic), partition_responses=tuple(rows)))
+            else:
+                topics.append(TopicProduceResponse(name=topic.decode(), partition_responses=tuple(rows)))
+            rows = []
+    return ProduceResponse(tuple(topics), throttle_ms)
 
 
 def _append(
@@ -397,15 +407,16 @@ def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, i
     return hosted.partitions.get(index) or hosted.find(index)
 
 
-def _repeated(entries: Entries) -> dict[tuple[bytes, int], None]:
+def _repeated(entries: Entries) -> Pausing[dict[tuple[bytes, int], None]]:
     """Partitions that stand more than once: Kafka appends the last and loses the others in silence, we append none."""
-    seen: dict[tuple[bytes, int], None] = {}
+    seen: dict[bytes, dict[int, None]] = {}
     repeated: dict[tuple[bytes, int], None] = {}
     for topic, index, _ in entries:
-        key = (topic, index)
-        if key in seen:
-            repeated[key] = None
-        seen[key] = None
+        indexes = seen.setdefault(topic, {})
+        if index in indexes:
+            repeated[topic, index] = None
+        indexes[index] = None
+        yield
     return repeated
 
 
@@ -442,14 +453,13 @@ def _close_on_error(results: list[Result]) -> None:
 async def _explain(
     broker: Broker,
     context: RequestContext,
-    refusals: _Refusals | None,
+    refusals: _Refusals,
     results: list[Result],
     waiting: list[Unacknowledged],
     timeout_ms: int,
     throttle_ms: int,
 ) -> Answer:
-    if refusals is not None:
-        await refusals.explain(results)
+    await refusals.explain(results)
     context.reply.let_produce_begin()
     return await _answer_when_acknowledged(broker, context, results, waiting, timeout_ms, throttle_ms)
 
@@ -462,6 +472,14 @@ async def _answer_when_acknowledged(
     timeout_ms: int,
     throttle_ms: int,
 ) -> Answer:
+    await _wait_until_acknowledged(broker, context, results, waiting, timeout_ms)
+    return encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms)
+
+
+async def _wait_until_acknowledged(
+    broker: Broker, context: RequestContext, results: list[Result], waiting: list[Unacknowledged], timeout_ms: int
+) -> None:
+    """Puts the error in the place of a result that is not as safe in time as it was asked to be."""
     deadline_s = broker.loop.time() + max(0, timeout_ms) / 1000
     for each in waiting:
         try:
@@ -473,4 +491,4 @@ async def _answer_when_acknowledged(
         except KafkaError as error:
             topic, index = results[each.place][:2]
             results[each.place] = _failed(topic, index, error)
-    return encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms)
+        await context.pause()

@@ -7,10 +7,12 @@ from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 
 _PACKAGE = "moldau.shell.broker.handlers."
 _RAW = (ApiKey.PRODUCE, ApiKey.FETCH)
+"""They get frames, and the requests that are long to decode in another function."""
 _ENDING_WITH_CONNECTION = (
     *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP),  # they wait for other members of the group
     # they wait, and change nothing
-    *(ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS),
+    *(ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH),
+    *(ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS),
 )
 
 # the function is called as the API is: act_list_offsets
@@ -63,7 +65,8 @@ def handler_specs() -> dict[int, HandlerSpec]:
             flexible_from=versions.flexible_from,
             module=_PACKAGE + module,
             function=f"act_{key.name.lower()}",
-            declaration=None if key in _RAW else versions,
+            declaration=versions,
+            function_for_many=f"act_{key.name.lower()}_many" if key in _RAW else "",
             ends_with_connection=key in _ENDING_WITH_CONNECTION,
         )
         for module, keys in _APIS_BY_MODULE.items()
