@@ -165,7 +165,5 @@ def _begin(
         min_bytes = min(min_bytes, max_bytes)
     if min_bytes > MAX_MIN_BYTES:
         min_bytes = MAX_MIN_BYTES
-    fetch = ParkedFetch(broker, context, replica_id, max_bytes, min_bytes, entries)
-    fetch.is_read_committed = isolation_level == READ_COMMITTED
-    fetch.session = session
-    return fetch
+    is_read_committed = isolation_level == READ_COMMITTED
+    return ParkedFetch(broker, context, replica_id, max_bytes, min_bytes, entries, is_read_committed, session)

@@ -92,6 +92,8 @@ class ParkedFetch:
         max_bytes: int,
         min_bytes: int,
         entries: list[FetchEntry],
+        is_read_committed: bool,
+        session: SessionAnswer | None,
     ) -> None:
         self.broker = broker
         self.context = context
@@ -101,8 +103,8 @@ class ParkedFetch:
         self.entries = entries
         self.size = 0
         self.is_urgent = False
-        self.is_read_committed = False
-        self.session: SessionAnswer | None = None
+        self.is_read_committed = is_read_committed
+        self.session = session
         self._cold: ColdRead | None = None
         self._is_cut = False
         """There is more than the little that was asked for."""
