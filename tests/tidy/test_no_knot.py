@@ -8,7 +8,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from tests.tidy.test_repository import MODULES, SOURCE, found_in, nodes_of
+from tests.support.source_tree import MODULES, SOURCE, found_in, nodes_of
 
 
 def name_of(path: Path) -> str:

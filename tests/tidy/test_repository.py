@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Callable, Iterable
-from functools import cache
 from pathlib import Path
 
 from moldau.core.config.broker_settings import BROKER_SETTING_ROWS
@@ -16,35 +14,14 @@ from moldau.errors import ERROR_CODES
 from moldau.wire.protocol.api_keys import API_VERSIONS
 from tests.conformance.clients import ALL_CLIENTS
 from tests.conformance.compatibility import PAGE, page_with, report, tables
+from tests.support.source_tree import MODULES, ROOT, SOURCE, found_in, nodes_of, tree_of
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "src" / "moldau"
-MODULES = sorted(SOURCE.rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 70
 MAX_REPOSITORY_FILE_BYTES = 1_000_000
-
-
-Check = Callable[[Path], object]
-
-
-def found_in(paths: Iterable[Path], what_is_wrong: Check) -> dict[str, object]:
-    """What is wrong with each file, by its name. A rule is one test: one for each file costs several times more."""
-    found = {str(path.relative_to(ROOT)): what_is_wrong(path) for path in paths}
-    return {name: wrong for name, wrong in found.items() if wrong}
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-@cache
-def nodes_of(path: Path) -> list[ast.AST]:
-    return list(ast.walk(tree_of(path)))
 
 
 def test_a_module_tells_one_story() -> None:
@@ -143,6 +120,16 @@ def test_no_test_lets_real_time_pass() -> None:
 
     asked = [path for path in TESTS if path != WAITS_FOR_APACHE_KAFKA and TORTURE not in path.parents]
     assert found_in(asked, sleeps) == {}
+
+
+def test_a_test_module_imports_no_other() -> None:
+    """What several of them need stands in tests/support, or in a module beside them that holds no tests."""
+
+    def imported_tests(path: Path) -> list[str]:
+        modules = [node.module or "" for node in nodes_of(path) if isinstance(node, ast.ImportFrom)]
+        return [module for module in modules if module.rpartition(".")[2].startswith("test_")]
+
+    assert found_in(TESTS, imported_tests) == {}
 
 
 def test_no_test_waits_for_a_thread_or_process_without_a_bound() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.tidy.test_repository import MODULES, SOURCE, found_in, nodes_of
+from tests.support.source_tree import MODULES, SOURCE, found_in, nodes_of
 
 HANDLERS = sorted((SOURCE / "shell" / "broker" / "handlers").glob("*.py"))
 PAUSES = "moldau.shell.network.pauses"

@@ -177,7 +177,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         "bytes of requests held at once; above it the broker reads no socket",
         "Bytes of requests that are arriving")]
     moldau_response_memory_bytes: Annotated[int, Row("long", "134217728", "[1048576,...]", READ_ONLY,
-        "bytes of responses held at once; above it a fetch reads at most 128 KiB or one batch",
+        "bytes of responses held at once; above it a fetch reads at most 64 KiB or one batch",
         "Bytes of answers that peers have not read")]
     moldau_frame_timeout_ms: Annotated[int, Row("int", "30000", "[1,...]", READ_ONLY,
         "closes a connection whose incomplete frame got fewer than moldau.frame.progress.bytes in this time")]

@@ -17,7 +17,7 @@ from moldau.wire.protocol.messages.configs import (
 )
 from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from tests.unit.shell.quorum.test_quorum_role import NODE, GatedWorkers, Node, codes, create, turn
+from tests.support.quorum import NODE, GatedWorkers, Node, codes, create, turn
 
 pytestmark = pytest.mark.asyncio
 

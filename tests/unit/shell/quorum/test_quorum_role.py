@@ -3,132 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, RegisterBroker
+from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
 from moldau.core.metadata.features import served_features
-from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
-from moldau.errors import InvariantError, KafkaError
-from moldau.ports import Workers
-from moldau.shell.io.twins.clock import ManualClock
+from moldau.core.metadata.image import MetadataDelta, MetadataImage
+from moldau.errors import KafkaError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
 from moldau.shell.network.pauses import Pauses
-from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.metadata_log import load_snapshot
 from moldau.shell.quorum.quorum_state import QuorumError
 from moldau.shell.quorum.role import QUORUM_STATE, QuorumRole, VoterIdentity
 from moldau.types import BrokerId, TopicPartition, Uuid
 from moldau.wire.protocol.messages.topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicState,
 )
 from moldau.wire.records.batch import iterate_batches, write_crc
-
-T = TypeVar("T")
-NODE = BrokerId(1)
-CONTROLLER = BrokerListener("CONTROLLER", "127.0.0.1", 9093)
-METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
-
-
-class GatedWorkers:
-    """The Workers door that does the work only once its gate is opened."""
-
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-        self.runs = 0
-
-    async def run(self, work: Callable[[], T]) -> T:
-        await self.gate.wait()
-        self.runs += 1
-        return work()
-
-    async def drain(self) -> None:
-        """No caller of a test is cancelled."""
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-class Node:
-    """A formatted directory and the role on it; `restart` makes a new role on the same disk."""
-
-    def __init__(self, **settings: str) -> None:
-        self.settings = parse_broker_settings({name.replace("_", "."): text for name, text in settings.items()})
-        self.disk = MemoryDisk()
-        self.clock = ManualClock()
-        self.random = SeededRandom(11)
-        if read_meta_properties(self.disk) is None:
-            format_directory(
-                self.disk, self.random, now_ms=self.clock.now_ms(), node_id=NODE, controller_listener=CONTROLLER
-            )
-        self.broker_epoch = -1
-        self.broken: list[InvariantError] = []
-
-    async def start(self, workers: Workers | None = None) -> QuorumRole:
-        properties = read_meta_properties(self.disk)
-        assert properties is not None
-        role = QuorumRole(
-            identity=VoterIdentity(NODE, properties.cluster_id, properties.directory_id, CONTROLLER),
-            settings=self.settings,
-            disk=self.disk,
-            clock=self.clock,
-            random=self.random,
-            workers=workers or InlineWorkers(),
-            pauses=Pauses(asyncio.get_running_loop(), None),
-            event_log=EventLog(self.clock),
-            on_invariant_broken=self.broken.append,
-        )
-        await role.start()
-        return role
-
-    async def start_with_broker(self, workers: Workers | None = None) -> QuorumRole:
-        role = await self.start(workers)
-        properties = read_meta_properties(self.disk)
-        assert properties is not None
-        request = RegisterBroker(
-            NODE,
-            Uuid(self.random.random_bytes(16)),
-            (BrokerListener("PLAINTEXT", "127.0.0.1", 9092),),
-            (properties.directory_id,),
-            previous_broker_epoch=self.broker_epoch,
-        )
-        self.broker_epoch = await role.start_broker(request)
-        return role
-
-
-async def turn() -> None:
-    """Lets the loop do what is ready."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-    loop.call_soon(done.set_result, None)
-    await done
-
-
-def create(*names: str, partitions: int = 1) -> CreateTopicsRequest:
-    return CreateTopicsRequest(tuple(CreatableTopic(name, partitions, 1) for name in names), 1000)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await test()
-
-    asyncio.run(main())
-
-
-async def codes(role: QuorumRole, request: CreateTopicsRequest) -> list[int]:
-    response = await role.submit(request)
-    assert isinstance(response, CreateTopicsResponse)
-    return [topic.error_code for topic in response.topics]
+from tests.support.quorum import CONTROLLER, METADATA_LOG, NODE, GatedWorkers, Node, codes, create, grow, run, turn
 
 
 def test_a_first_start_makes_a_cluster_with_kafkas_features() -> None:
@@ -412,13 +309,6 @@ def test_a_record_that_cannot_be_applied_is_named_by_its_offset() -> None:
 
 def snapshots(disk: MemoryDisk) -> list[str]:
     return [name for name in disk.list_directory("__cluster_metadata-0") if ".checkpoint" in name][1:]
-
-
-async def grow(role: QuorumRole, prefix: str, count: int) -> None:
-    for number in range(count):
-        assert await codes(role, create(f"{prefix}{number}")) == [0]
-        for _ in range(20):  # lets the writer go on between two requests
-            await turn()
 
 
 def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_behind_the_newest() -> None:

@@ -21,7 +21,7 @@ from moldau.wire.protocol.messages.metadata_records import (
 from moldau.wire.protocol.record_codec import encode_metadata_record
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
-from tests.unit.shell.quorum.test_quorum_role import METADATA_LOG, Node, grow, run
+from tests.support.quorum import METADATA_LOG, Node, grow, run
 
 
 def append_to_log(node: Node, records: list[MetadataRecord], frames: tuple[bytes, ...] = ()) -> int:
