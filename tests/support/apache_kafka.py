@@ -22,7 +22,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-pytestmark = [
+NEEDS_APACHE_KAFKA = [
     pytest.mark.java,
     pytest.mark.skipif("MOLDAU_KAFKA_LIBS" not in os.environ, reason="MOLDAU_KAFKA_LIBS names no Apache Kafka"),
 ]

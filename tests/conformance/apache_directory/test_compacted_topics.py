@@ -27,17 +27,17 @@ from moldau.types import METADATA_TOPIC_ID
 from moldau.types import TopicPartition as Place
 from tests.support.apache_kafka import (
     CLIENT_S,
+    NEEDS_APACHE_KAFKA,
     apache_kafka,
     commit,
     committed,
     copy_of,
     dump,
     end_offset,
-    pytestmark,
     run_java,
 )
 
-__all__ = ["pytestmark"]
+pytestmark = NEEDS_APACHE_KAFKA
 
 CLEANER = {"log.cleaner.backoff.ms": "100", "log.segment.delete.delay.ms": "0"}
 CODECS = ("none", "lz4", "zstd")

@@ -5,19 +5,13 @@ Needs what test_open_with_apache_kafka needs.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-
-import pytest
 
 from moldau.ports import FLUSH_FAILED_MARK
 from moldau.testing import Cluster
-from tests.support.apache_kafka import apache_kafka, check, fill
+from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka, check, fill
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.skipif("MOLDAU_KAFKA_LIBS" not in os.environ, reason="MOLDAU_KAFKA_LIBS names no Apache Kafka"),
-]
+pytestmark = NEEDS_APACHE_KAFKA
 
 
 def test_apache_kafka_passes_over_what_was_cut_and_what_was_set_aside(tmp_path: Path) -> None:

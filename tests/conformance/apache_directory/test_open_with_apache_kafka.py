@@ -16,6 +16,7 @@ from tests.support.apache_kafka import (
     CLIENT_S,
     CONFIGS,
     GROUP,
+    NEEDS_APACHE_KAFKA,
     Content,
     apache_kafka,
     check,
@@ -25,6 +26,8 @@ from tests.support.apache_kafka import (
     produce,
     read_all,
 )
+
+pytestmark = NEEDS_APACHE_KAFKA
 
 
 def add(servers: str, content: Content, tag: str) -> Content:

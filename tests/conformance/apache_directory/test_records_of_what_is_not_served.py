@@ -33,16 +33,16 @@ from confluent_kafka.admin import (
 from moldau.testing import Cluster
 from tests.support.apache_kafka import (
     CLIENT_S,
+    NEEDS_APACHE_KAFKA,
     apache_kafka,
     commit,
     committed,
     create_topics,
     dump,
-    pytestmark,
     run_java,
 )
 
-__all__ = ["pytestmark"]
+pytestmark = NEEDS_APACHE_KAFKA
 
 SECURED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

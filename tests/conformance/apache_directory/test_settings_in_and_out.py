@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,10 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
-from tests.support.apache_kafka import apache_kafka
+from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka
 from tests.support.wire import RawConnection
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.skipif("MOLDAU_KAFKA_LIBS" not in os.environ, reason="MOLDAU_KAFKA_LIBS names no Apache Kafka"),
-]
+pytestmark = NEEDS_APACHE_KAFKA
 
 TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 FROM_MOLDAU = (

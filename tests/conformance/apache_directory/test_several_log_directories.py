@@ -19,12 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from moldau.client.blocking.connection import ClientConnection
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.messages.log_dirs import DescribeLogDirsRequest
-from tests.support.apache_kafka import apache_kafka, create_topics, produce, read_all
+from tests.support.apache_kafka import NEEDS_APACHE_KAFKA, apache_kafka, create_topics, produce, read_all
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.skipif("MOLDAU_KAFKA_LIBS" not in os.environ, reason="MOLDAU_KAFKA_LIBS names no Apache Kafka"),
-]
+pytestmark = NEEDS_APACHE_KAFKA
 
 
 @contextmanager
