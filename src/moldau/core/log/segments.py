@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from moldau.core.log.producer_state import ProducerState
-from moldau.core.log.retention import DeletedSegment, rename_deleted
+from moldau.core.log.retention import DeletedSegment, remove_files, rename_deleted
 from moldau.core.log.segment import (
     SNAPSHOT_SUFFIX,
     IndexCache,
@@ -172,11 +172,13 @@ class Segments:
     def _purge_deleted(self, base_offset: int, end_offset: int) -> None:
         """What an earlier swap in this range replaced goes now: if the new swap is damaged when a start finds it, all
         `.deleted` files in its range come back."""
+        kept: list[DeletedSegment] = []
         for deleted in self._deleted:
             if base_offset <= deleted.base_offset < end_offset:
-                for path in deleted.paths:
-                    self._disk.remove(path)
-        self._deleted = [one for one in self._deleted if not base_offset <= one.base_offset < end_offset]
+                remove_files(self._disk, deleted.paths)
+            else:
+                kept.append(deleted)
+        self._deleted = kept
 
     def take_purgeable(self, now_ms: int) -> list[str]:
         """Files of segments that went, whose time is over: nobody reads them any more."""

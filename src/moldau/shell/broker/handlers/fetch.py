@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, cast
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
+from moldau.shell.broker.handlers.rows import rows_by_topic
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer, Uuid
 from moldau.wire.protocol.fast_fetch import (
+    AbortedTransactions,
     FetchEntry,
     FetchQuestion,
     FetchResult,
+    Part,
     decode_fetch_request,
     encode_fetch_response,
     fetch_question,
@@ -115,23 +118,31 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
 
 
 async def _rows(context: RequestContext, results: list[FetchResult]) -> tuple[FetchableTopicResponse, ...]:
-    """For more results than `encode_fetch_response` is quick with. Those of one topic stand side by side."""
-    topics: list[FetchableTopicResponse] = []
-    rows: list[PartitionData] = []
-    for place, (topic, index, code, high_watermark, stable, start, diverging, records, aborted) in enumerate(results):
-        transactions = None if aborted is None else tuple(starmap(AbortedTransaction, aborted))
-        epoch = EpochEndOffset() if diverging is None else EpochEndOffset(*diverging)
-        offsets = high_watermark, stable, start, epoch
-        data = cast(Buffer, records or b"")
-        rows.append(PartitionData(index, code, *offsets, aborted_transactions=transactions, records=data))
-        await context.pause()
-        if place + 1 == len(results) or results[place + 1][0] != topic:
-            if context.api_version >= TOPIC_IDS_FROM:
-                topics.append(FetchableTopicResponse(topic_id=Uuid(topic), partitions=tuple(rows)))
-            else:
-                topics.append(FetchableTopicResponse(topic.decode(), partitions=tuple(rows)))
-            rows = []
-    return tuple(topics)
+    """For more results than `encode_fetch_response` is quick with."""
+
+    def topic_of(topic: bytes, rows: tuple[PartitionData, ...]) -> FetchableTopicResponse:
+        if context.api_version >= TOPIC_IDS_FROM:
+            return FetchableTopicResponse(topic_id=Uuid(topic), partitions=rows)
+        return FetchableTopicResponse(topic.decode(), partitions=rows)
+
+    return await context.finish(rows_by_topic(results, _row, topic_of))
+
+
+def _row(
+    index: int,
+    code: int,
+    high_watermark: int,
+    stable_offset: int,
+    start_offset: int,
+    diverging: tuple[int, int] | None,
+    records: Part | None,
+    aborted: AbortedTransactions | None,
+) -> PartitionData:
+    transactions = None if aborted is None else tuple(starmap(AbortedTransaction, aborted))
+    epoch = EpochEndOffset() if diverging is None else EpochEndOffset(*diverging)
+    offsets = high_watermark, stable_offset, start_offset, epoch
+    data = cast(Buffer, records or b"")
+    return PartitionData(index, code, *offsets, aborted_transactions=transactions, records=data)
 
 
 def _begin(

@@ -12,6 +12,7 @@ from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size
 from moldau.core.replication.leader import ACKS_ALL
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.shell.broker.handlers.rows import rows_by_topic
 from moldau.shell.broker.traffic import (
     BYTES_REJECTED,
     FAILED_PRODUCE_REQUESTS,
@@ -297,24 +298,29 @@ async def act_produce_many(broker: Broker, context: RequestContext, request: Pro
 
 
 async def _response(context: RequestContext, results: list[Result], throttle_ms: int = 0) -> ProduceResponse:
-    """For more results than `encode_produce_response` is quick with. Those of one topic stand side by side."""
-    topics: list[TopicProduceResponse] = []
-    rows: list[PartitionProduceResponse] = []
-    for place, (topic, index, code, base_offset, append_time_ms, log_start_offset, message) in enumerate(results):
-        errors: tuple[BatchIndexAndErrorMessage, ...] = ()
-        if isinstance(message, RecordErrors):
-            errors = tuple(starmap(BatchIndexAndErrorMessage, message.errors))
-            message = message.message  # the text, without the records
-        row = PartitionProduceResponse(index, code, base_offset, append_time_ms, log_start_offset, errors, message)
-        rows.append(row)
-        await context.pause()
-        if place + 1 == len(results) or results[place + 1][0] != topic:
-            if context.api_version >= TOPIC_IDS_FROM:
-                topics.append(TopicProduceResponse(topic_id=Uuid(topic), partition_responses=tuple(rows)))
-            else:
-                topics.append(TopicProduceResponse(name=topic.decode(), partition_responses=tuple(rows)))
-            rows = []
-    return ProduceResponse(tuple(topics), throttle_ms)
+    """For more results than `encode_produce_response` is quick with."""
+
+    def topic_of(topic: bytes, rows: tuple[PartitionProduceResponse, ...]) -> TopicProduceResponse:
+        if context.api_version >= TOPIC_IDS_FROM:
+            return TopicProduceResponse(topic_id=Uuid(topic), partition_responses=rows)
+        return TopicProduceResponse(name=topic.decode(), partition_responses=rows)
+
+    return ProduceResponse(await context.finish(rows_by_topic(results, _row, topic_of)), throttle_ms)
+
+
+def _row(
+    index: int,
+    code: int,
+    base_offset: int,
+    append_time_ms: int,
+    log_start_offset: int,
+    message: str | RecordErrors | None,
+) -> PartitionProduceResponse:
+    errors: tuple[BatchIndexAndErrorMessage, ...] = ()
+    if isinstance(message, RecordErrors):
+        errors = tuple(starmap(BatchIndexAndErrorMessage, message.errors))
+        message = message.message  # the text, without the records
+    return PartitionProduceResponse(index, code, base_offset, append_time_ms, log_start_offset, errors, message)
 
 
 def _append(
