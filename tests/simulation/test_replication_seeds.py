@@ -1,4 +1,4 @@
-"""Seeds of the simulation of replication; 1..300 ran without a broken rule when the machine was built."""
+"""Seeds of the simulation of replication; 1..2000 run without a broken rule."""
 
 from __future__ import annotations
 
@@ -20,6 +20,19 @@ def test_no_replica_loses_what_was_acknowledged(first_seed):
         assert outcome.acknowledged > 0
     assert sum(outcome.truncations for outcome in outcomes) > 0
     assert sum(outcome.elections for outcome in outcomes) > 10
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1178, id="the last known leader lost its power and registered again: nobody else may fail"),
+        pytest.param(1747, id="two brokers fail at once: more than min.insync.replicas of 2 survives"),
+        pytest.param(1291, id="a follower that flushes each fetch is behind by a minute"),
+    ],
+)
+def test_the_promise_covers_what_the_controller_cannot_know(seed):
+    outcome = run_seed(seed)
+    assert not outcome.rule, "\n".join((outcome.rule, outcome.detail, *outcome.story))
 
 
 def test_a_seed_gives_the_same_story_whatever_the_hash_seed():

@@ -17,7 +17,7 @@ from moldau.simulation.violation import ViolationError
 
 DEFAULT_SECONDS = 12.0
 PATIENCE_MS = 30_000
-"""Virtual time in which everything is well again once the trouble has ended."""
+"""Virtual time in which everything is well again, or at least a replica has more, once the trouble has ended."""
 
 
 class Outcome(SeedOutcome, frozen=True, kw_only=True):
@@ -43,11 +43,12 @@ class World:
             session_timeout_ms=story.session_timeout_ms,
             allows_unclean_election=story.allows_unclean_election,
             on_change=self._changed,
-            on_registered=lambda broker_id: self.machines[broker_id].registered(),
+            on_registered=self._registered,
         )
         self.network.hosts["controller"] = (self.controller.process, self.controller.receive)
         self.machines = [Machine(story, broker_id, self.may_fail, self._check_flushed) for broker_id in story.replicas]
         self._known_isr = story.replicas
+        self._has_last_known_lost_power = False
         self.producers = [Producer(story, f"producer-{index}", acks) for index, acks in enumerate((-1, -1, 1, 1))]
         self.readers = [Reader(story, f"reader-{index}") for index in range(2)]
         clients = [*(producer.name for producer in self.producers), *(reader.name for reader in self.readers)]
@@ -55,20 +56,28 @@ class World:
 
     def may_fail(self, machine: Machine, *, is_power_lost: bool) -> bool:
         """Whether acknowledged records must survive this failure, too: the promise is about all but one of the replicas
-        that have them. A broker that is only killed counts as failed as well: the controller cannot tell (KIP-966)."""
+        that have them. A broker that is only killed counts as failed as well: the controller cannot tell (KIP-966).
+        Without any of them the last known leader is elected, with what it has: then nothing may have lost its power."""
         if self.story.allows_unclean_election or self.story.replication_settings.waits_for_flush:
             return True
-        others = [
-            self.machines[replica]
-            for replica in self.controller.replicas_with_everything()
-            if replica != machine.broker_id
-        ]
-        is_one_left = not all(other.has_failed for other in others)
-        has_lost_power = is_power_lost or machine.has_lost_power or any(other.has_lost_power for other in others)
-        return is_one_left or not has_lost_power
+        others = [one for one in self.controller.replicas_with_everything() if one != machine.broker_id]
+        is_one_left = not all(self.machines[one].has_failed for one in others)
+        may_lead = (machine.broker_id, *others, *self.controller.partition.last_known_elr)
+        has_lost_power = self._has_last_known_lost_power or any(self.machines[one].has_lost_power for one in may_lead)
+        return is_one_left or not (is_power_lost or has_lost_power)
+
+    def _registered(self, broker_id: int) -> None:
+        """Nothing that the broker had before counts any more, except where the controller remembers it as the last
+        known leader: such a broker is elected after an unclean restart, too (KIP-966)."""
+        machine = self.machines[broker_id]
+        if machine.has_lost_power and broker_id in self.controller.partition.last_known_elr:
+            self._has_last_known_lost_power = True
+        machine.registered()
 
     def _changed(self) -> None:
         partition = self.controller.partition
+        if not partition.last_known_elr:
+            self._has_last_known_lost_power = False
         joined = [replica for replica in partition.isr if replica not in self._known_isr]
         self._known_isr = partition.isr
         self._check_promise()
@@ -79,16 +88,20 @@ class World:
         self.faults.replicas_joined(joined, partition.leader)
 
     def _check_promise(self) -> None:
-        """Whether acknowledged records may be lost from here on. With two replicas of three in sync one failure never
-        does that; with one of two it does where the other is out of sync by then."""
+        """Whether acknowledged records may be lost from here on. `min.insync.replicas` of 2 survives one failure and no
+        more: of three in-sync replicas one leaves without being eligible, for two remain; then both of these fail. A
+        broker counts as failed until it has registered again. With `min.insync.replicas` of 1 one failure is enough."""
         if self.controller.unclean_elections:
             self.ledger.allow_loss()
         kept = self.controller.replicas_with_everything()
-        if self.story.replication_settings.waits_for_flush or not all(
+        is_kept = self.story.replication_settings.waits_for_flush or not all(
             self.machines[one].has_lost_power for one in kept
-        ):
+        )
+        if is_kept or self.ledger.is_loss_allowed:
             return
-        if len(self.story.replicas) > 2 and not self.story.allows_unclean_election:
+        failures = sum(machine.has_failed for machine in self.machines)
+        is_promised = failures < self.story.replication_settings.min_insync_replicas
+        if is_promised and not self.story.allows_unclean_election:
             self.ledger.fail("a replica is left that has everything", f"{kept}: {self.controller.partition}")
         self.ledger.allow_loss()
 
@@ -136,12 +149,20 @@ class World:
         )
 
     def _await(self, rule: str, is_done: Callable[[], bool]) -> None:
-        self.timeline.run_until(self.timeline.now_ms + PATIENCE_MS, is_done)
+        """Patience begins anew while the shortest log grows: a follower that flushes each of its small fetches needs a
+        minute for what acks=1 wrote without it. No producer writes much any more, so that growth has an end."""
+        shortest = -1
+        while not is_done() and self._shortest_log() > shortest:
+            shortest = self._shortest_log()
+            self.timeline.run_until(self.timeline.now_ms + PATIENCE_MS, is_done)
         if not is_done():
             replicas = [
                 f"{machine.name}: {machine.broker.replica.position}" for machine in self.machines if machine.broker
             ]
             raise ViolationError(rule, f"not within {PATIENCE_MS} ms: {self.controller.partition} {replicas}")
+
+    def _shortest_log(self) -> int:
+        return min(0 if one.broker is None else one.broker.log.log_end_offset for one in self.machines)
 
     def _is_whole(self) -> bool:
         """All are in sync, nothing is on its way, and every replica knows the end as its high watermark."""
