@@ -269,6 +269,7 @@ class Driver:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
         self.lines: list[str] = []
         self._watchdog = threading.Timer(240, self.process.kill)
@@ -369,3 +370,16 @@ def test_a_second_driver_is_refused_and_a_clean_stop_repeats_nothing(identity_pa
     third.process.send_signal(signal.SIGTERM)
     assert third.end() == 0
     assert sorted(int(value) for _, value in read_back(target)) == list(range(1_001))
+
+
+@pytest.mark.slow
+def test_a_pipeline_whose_whole_process_group_gets_sigterm_stops_cleanly(identity_page, bootstrap_servers, produce):
+    """A service manager, or a shell that kills a job, sends the signal to the driver and to its JVM at once."""
+    page, source, _, name = identity_page
+    produce(source, [(None, b"%d" % number) for number in range(100)])
+    driver = Driver(page)
+    driver.wait_for("lag 0,")
+    os.killpg(driver.process.pid, signal.SIGTERM)
+    assert driver.end() == 0, "".join(driver.lines)
+    assert "stopped" in driver.lines[-1]
+    assert sum(committed(bootstrap_servers, f"moldau.{name}", source, 2)) == 100

