@@ -38,6 +38,7 @@ class RecordColumns(msgspec.Struct, frozen=True):
         return len(self.timestamps)
 
     def slice(self, start: int, length: int) -> RecordColumns:
+        """`length` rows from `start` on, without a copy of keys and values."""
         return RecordColumns(
             None if self.keys is None else self.keys.slice(start, length),
             self.values.slice(start, length),
@@ -46,6 +47,7 @@ class RecordColumns(msgspec.Struct, frozen=True):
         )
 
     def take(self, rows: IntArray) -> RecordColumns:
+        """These rows, in this order."""
         picked = pa.array(rows)
         return RecordColumns(
             None if self.keys is None else self.keys.take(picked),

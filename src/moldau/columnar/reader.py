@@ -252,6 +252,7 @@ class RangeReader:
         self._backoff = client.backoff()
 
     def close(self) -> None:
+        """Closes the connections; ranges that were not read to their end stay as they are."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

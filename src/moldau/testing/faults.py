@@ -70,10 +70,12 @@ class RequestFacts:
 
     @property
     def topics(self) -> tuple[str, ...]:
+        """The names of the topics that the request names; decoded when they are asked for."""
         return self._all_names()[0]
 
     @property
     def group(self) -> str | None:
+        """The group that the request names; None if it names none."""
         return self._all_names()[1]
 
     def _all_names(self) -> Names:
@@ -163,6 +165,7 @@ class Fault:
     # -- for the injector, under the lock of Faults
 
     def matches(self, facts: RequestFacts) -> bool:
+        """Whether this request is one that the fault is for."""
         if self._api_keys is not None and facts.api_key not in self._api_keys:
             return False
         if self._client_id is not None and not fnmatch.fnmatchcase(facts.client_id, self._client_id):

@@ -37,6 +37,7 @@ class HeldPorts:
         return int(held.getsockname()[1])
 
     def release(self) -> None:
+        """Closes the sockets: the system may give the ports to others from now on."""
         sockets, self._sockets = self._sockets, []
         for held in sockets:
             held.close()

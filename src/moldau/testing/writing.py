@@ -59,5 +59,6 @@ def encoded(value: object) -> bytes | None:
 def encoded_headers(
     headers: Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | None]],
 ) -> tuple[RecordHeader, ...]:
+    """Headers as pairs of name and bytes; text becomes UTF-8."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return tuple((name, encoded(value)) for name, value in pairs)

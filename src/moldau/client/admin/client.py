@@ -67,6 +67,7 @@ class ClusterAdmin:
         return self.client.any_connection().request(request)
 
     def ask_broker(self, broker_id: int, request: Request[ResponseType]) -> ResponseType:
+        """Raises BROKER_NOT_AVAILABLE for a broker that the cluster does not have, and what the request raises."""
         return self.connection_to(broker_id).request(request)
 
     def ask_coordinator(self, group_id: str, request: Request[ResponseType]) -> ResponseType:
@@ -76,6 +77,7 @@ class ClusterAdmin:
         return connection.request(request)
 
     def connection_to(self, broker_id: int) -> ClientConnection:
+        """A connection to this broker, made if needed. Raises BROKER_NOT_AVAILABLE, ClientConnectionError."""
         if broker_id not in self.cluster().broker_ids():
             raise kafka_error("BROKER_NOT_AVAILABLE", f"there is no broker {broker_id}")
         return self.client.connection_to(broker_id)

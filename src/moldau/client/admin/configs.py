@@ -107,6 +107,7 @@ def list_config_resources(admin: ClusterAdmin, resource_types: Sequence[int]) ->
 
 
 def as_changes(to_set: Mapping[str, str], to_delete: Sequence[str]) -> list[Change]:
+    """Settings to set and settings to delete, as IncrementalAlterConfigs wants them."""
     return [
         *((SET, name, value) for name, value in to_set.items()),
         *((DELETE, name, None) for name in to_delete),

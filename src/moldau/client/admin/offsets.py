@@ -26,10 +26,12 @@ from moldau.types import TopicPartition
 
 
 def starts(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
+    """The log start offset of each partition."""
     return _ask(admin, partitions, EARLIEST_TIMESTAMP)
 
 
 def ends(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Offsets:
+    """The offset behind the last record of each partition that a consumer may read."""
     return _ask(admin, partitions, LATEST_TIMESTAMP)
 
 

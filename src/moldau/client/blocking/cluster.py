@@ -57,6 +57,7 @@ class ClusterClient:
     # --- connections ---
 
     def close(self) -> None:
+        """Closes every connection. The client connects again if it is used again."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()

@@ -75,10 +75,12 @@ class ClusterMetadata:
         return self._had_contact or bool(self._reached)
 
     def note_contact(self, address: Address) -> None:
+        """This address has answered once: losing it is no longer a first contact."""
         if len(self._reached) < _MAX_REACHED:
             self._reached[address] = True
 
     def has_reached(self, address: Address) -> bool:
+        """Whether this address has answered once."""
         return address in self._reached
 
     def connect_timeout_ms(self, connect_timeout_ms: int, first_contact_timeout_ms: int) -> int:

@@ -64,6 +64,7 @@ def invalid_config(message: str) -> KafkaError:
 
 
 def invalid_value(name: str, value: object, reason: str) -> KafkaError:
+    """INVALID_CONFIG with the sentence that Apache Kafka has for a value that a setting cannot take."""
     text = _format_double(value) if isinstance(value, float) else value
     return invalid_config(f"Invalid value {text} for configuration {name}: {reason}")
 

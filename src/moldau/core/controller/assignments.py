@@ -30,6 +30,7 @@ def free_of_charge(partitions: int) -> None:
 
 
 def bad_assignment(message: str) -> KafkaError:
+    """INVALID_REPLICA_ASSIGNMENT, for replicas that the request chose itself."""
     return kafka_error("INVALID_REPLICA_ASSIGNMENT", message)
 
 

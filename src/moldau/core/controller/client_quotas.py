@@ -93,6 +93,7 @@ def alter_client_quotas(
 
 
 def refused(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+    """The whole request refused: each entry of the answer has the same error."""
     return AlterClientQuotasResponse(entries=tuple(_result(_parts(entry), error) for entry in request.entries))
 
 

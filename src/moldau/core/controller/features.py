@@ -59,6 +59,7 @@ def update_features(
 
 
 def refused(_: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+    """The whole request refused, whatever features it names."""
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
 
 

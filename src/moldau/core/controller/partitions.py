@@ -55,6 +55,7 @@ def create_partitions(
 
 
 def refused(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
+    """One topic of the answer, with its error."""
     return CreatePartitionsTopicResult(name, error.code, error.message)
 
 

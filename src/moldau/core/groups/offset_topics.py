@@ -45,11 +45,14 @@ _UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
 class TopicLookup(Protocol):
     """What the committed metadata says of topics."""
 
-    def name_of(self, topic_id: Uuid) -> str | None: ...
+    def name_of(self, topic_id: Uuid) -> str | None:
+        """None for an id that no topic has."""
 
-    def id_of(self, name: str) -> Uuid | None: ...
+    def id_of(self, name: str) -> Uuid | None:
+        """None for a name that no topic has."""
 
-    def has_partition(self, name: str, partition: int) -> bool: ...
+    def has_partition(self, name: str, partition: int) -> bool:
+        """Whether the topic is there and has this partition."""
 
 
 class CommitPlan(msgspec.Struct, frozen=True):

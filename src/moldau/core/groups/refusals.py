@@ -107,6 +107,7 @@ def refused_commit(message: OffsetCommitRequest, error_code: int) -> OffsetCommi
 
 
 def refused_commit_topic(topic: OffsetCommitRequestTopic, name: str, error_code: int) -> OffsetCommitResponseTopic:
+    """Every partition of a topic in an OffsetCommit refused with one code."""
     partitions = (OffsetCommitResponsePartition(each.partition_index, error_code) for each in topic.partitions)
     return OffsetCommitResponseTopic(name=name, topic_id=topic.topic_id, partitions=tuple(partitions))
 
@@ -120,6 +121,7 @@ def _refused_fetch(message: FetchOffsets, error_code: int, api_version: int) -> 
 
 
 def refused_fetch_topic(topic: OffsetFetchRequestTopics, name: str, error_code: int) -> OffsetFetchResponseTopics:
+    """Every partition of a topic in an OffsetFetch refused with one code; the committed offset is -1."""
     partitions = (
         OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error_code)
         for index in topic.partition_indexes

@@ -43,10 +43,12 @@ class Turn:
         self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}
 
     def decision(self) -> GroupDecision:
+        """What this turn has gathered, as one value for the runtime."""
         timers = tuple(self._timers.values())
         return Decision(tuple(self.records), tuple(self.replies), timers, tuple(self.if_refused))
 
     def reply(self, parked: Parked, response: GroupResponse) -> None:
+        """Answers a request that waits; the answer is sent once the turn's records are committed."""
         self.replies.append((parked.request_id, response))
 
     # timers
@@ -58,13 +60,16 @@ class Turn:
         self.arm_pending_session(group, member.member_id, delay_ms)
 
     def arm_pending_session(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        """A member id that was given out ends if nobody joins with it within `timeout_ms`."""
         key = ("session", group.group_id, member_id)
         self._timers[key] = Timer(key, self.now_ms + timeout_ms, SessionExpired(group.group_id, member_id))
 
     def cancel_session(self, group: Group, member_id: str) -> None:
+        """The member's session, or its unused member id, no longer ends by time."""
         self._cancel(("session", group.group_id, member_id))
 
     def arm_join(self, group: Group, delay_ms: int, firing: JoinPhaseOver) -> None:
+        """The join phase is over in `delay_ms`, unless all members have joined before."""
         key = ("join", group.group_id)
         self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 
@@ -72,6 +77,7 @@ class Turn:
         self._cancel(("join", group.group_id))
 
     def arm_sync(self, group: Group) -> None:
+        """The sync phase is over after the group's rebalance timeout; members that have not synced are removed then."""
         key = ("sync", group.group_id)
         firing = SyncPhaseOver(group.group_id, group.generation)
         self._timers[key] = Timer(key, self.now_ms + group.rebalance_timeout_ms(), firing)
@@ -85,6 +91,7 @@ class Turn:
         self._timers[key] = Timer(key, self.now_ms, firing)
 
     def arm_expiry(self, delay_ms: int, firing: ExpireOffsets) -> None:
+        """Offsets and empty groups are looked through in `delay_ms`."""
         key = ("expire",)
         self._timers[key] = Timer(key, self.now_ms + delay_ms, firing)
 

@@ -73,6 +73,7 @@ class OwnBatch(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> tuple[int, int, int]:
+        """Base offset, last offset and largest timestamp (ms) of the batch."""
         return self.base_offset, self.last_offset, self.max_timestamp_ms
 
 

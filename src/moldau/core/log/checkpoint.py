@@ -42,14 +42,17 @@ def encode_leader_epochs(entries: Sequence[tuple[int, int]]) -> bytes:
 
 
 def decode_leader_epochs(data: bytes) -> list[tuple[int, int]]:
+    """Pairs of epoch and start offset, as `leader-epoch-checkpoint` has them. Raises ValueError for damage."""
     return [(int(fields[0]), int(fields[1])) for fields in _decode_lines(data, field_count=2)]
 
 
 def encode_partition_metadata(topic_id: Uuid) -> bytes:
+    """The content of `partition.metadata` (KIP-516)."""
     return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode("ascii")
 
 
 def decode_partition_metadata(data: bytes) -> Uuid:
+    """The topic id in `partition.metadata` (KIP-516). Raises ValueError for damage."""
     fields = dict(line.partition(": ")[::2] for line in data.decode("ascii").splitlines())
     if fields.get("version") != "0" or "topic_id" not in fields:
         raise ValueError("not a partition.metadata file of version 0")
@@ -64,6 +67,7 @@ class CleanShutdown(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    """The content of `.kafka_cleanshutdown`: the epoch of the broker that stopped cleanly (KIP-966)."""
     return msgspec.json.encode(CleanShutdown(broker_epoch=broker_epoch))
 
 

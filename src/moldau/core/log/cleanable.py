@@ -29,10 +29,12 @@ class Cleanable(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
+        """Bytes that were never compacted, as a share of all bytes that compaction would read; 0.0 to 1.0."""
         total_bytes = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
     def is_due(self, min_ratio: float) -> bool:
+        """Whether compaction would now do enough: `min.cleanable.dirty.ratio`, or `max.compaction.lag.ms` has passed."""
         return self.dirty_bytes > 0 and (self.overdue_ms > 0 or self.ratio > min_ratio)
 
 

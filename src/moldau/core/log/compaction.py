@@ -108,6 +108,7 @@ class CompactionPlan(msgspec.Struct, frozen=True):
     io_buffer_bytes: int
 
     def cleaned_path(self, base_offset: int, suffix: str) -> str:
+        """The path of a file that the run writes beside the segments, until it is swapped in."""
         return f"{self.directory}/{segment_file_name(base_offset, suffix)}.{self.nonce}{CLEANED_SUFFIX}"
 
 

@@ -44,6 +44,7 @@ class LogDirectories:
 
     @property
     def online_ids(self) -> tuple[Uuid, ...]:
+        """The ids of the directories that have not failed, as the controller knows them (KIP-858)."""
         return tuple(directory.directory_id for directory in self.directories if not directory.health.is_offline)
 
     @property
@@ -57,6 +58,7 @@ class LogDirectories:
         return any(topic_partition in directory.logs for directory in self.directories)
 
     def logs(self) -> Iterator[Log]:
+        """Each log once; the copies of partitions that move are not among them."""
         for directory in self.directories:
             yield from directory.logs.values()
 
@@ -73,6 +75,7 @@ class LogDirectories:
         return ZERO_UUID if directory is None else directory.directory_id
 
     def find(self, topic_partition: TopicPartition) -> Log | None:
+        """None if no directory has the log of this partition."""
         directory = self.directory_of(topic_partition)
         return None if directory is None else directory.logs[topic_partition]
 
@@ -93,6 +96,7 @@ class LogDirectories:
         return None
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
+        """Whether no new partition may be placed there (`cordoned.log.dirs`, KIP-1066)."""
         return directory.path in self._cordoned_paths or "*" in self._cordoned_paths
 
     def cordon(self, paths: tuple[str, ...]) -> None:

@@ -569,6 +569,7 @@ def stray_directory_name(topic_partition: TopicPartition, stray_id: Uuid) -> str
 
 
 def is_stray_name(name: str) -> bool:
+    """Whether a directory's name says that it was set aside, because no partition of the node has it."""
     return _STRAY.fullmatch(name) is not None
 
 

@@ -62,6 +62,7 @@ class FlushedOffset:
         self._saved = offset
 
     def close(self) -> None:
+        """Closes the file; the offset that was noted last stays in it."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -64,6 +64,7 @@ class DirectoryHealth:
 
     @property
     def findings(self) -> tuple[str, ...]:
+        """Sentences on damaged or rebuilt files, oldest first; their number has a bound."""
         return tuple(self._findings)
 
 

@@ -33,6 +33,7 @@ class OffsetIndex:
         return len(self.positions) * ENTRY_SIZE
 
     def append(self, relative_offset: int, position: int) -> None:
+        """Entries come in the order of offsets. `position`: of a batch in its segment, in bytes."""
         # in this order, because a timestamp search may look up from another thread in between
         self.positions.append(position)
         self.offsets.append(relative_offset)
@@ -54,6 +55,7 @@ class OffsetIndex:
         del self.positions[keep:]
 
     def encode(self) -> bytes:
+        """The content of a `.index` file: pairs of four big-endian bytes."""
         columns = array("I", bytes(self.size_bytes))
         columns[0::2] = self.offsets
         columns[1::2] = self.positions

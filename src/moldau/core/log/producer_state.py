@@ -70,6 +70,7 @@ class ProducerEntry:
         """Its row of the snapshot file; None: to be encoded."""
 
     def pack(self, producer_id: int) -> bytes:
+        """This producer as an entry of a `.snapshot` file; packed once, until it changes."""
         _, last_sequence, last_offset, offset_delta, _ = self.batches[-1] if self.batches else (-1, -1, -1, 0, -1)
         packed = self.packed = _SNAPSHOT_ENTRY.pack(
             producer_id,
@@ -216,6 +217,7 @@ class ProducerState:
         return len(expired)
 
     def clear(self, map_end_offset: int) -> None:
+        """Forgets all producers; the log is read from `map_end_offset` on to learn them again."""
         self.entries.clear()
         self._open_transactions.clear()
         self.first_unstable_offset = -1

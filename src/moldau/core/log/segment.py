@@ -43,6 +43,7 @@ _unpack_place = struct.Struct(">qi4xb6xi").unpack_from
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
+    """As Kafka names it: the base offset in twenty digits, and the suffix with its dot."""
     return f"{base_offset:020d}{suffix}"
 
 
@@ -143,6 +144,7 @@ class Segment:
         return segment
 
     def path(self, suffix: str) -> str:
+        """The path of one of the segment's files; `suffix` has its dot."""
         return f"{self.directory}/{self.base_offset:020d}{suffix}"
 
     @property
@@ -156,9 +158,11 @@ class Segment:
 
     @property
     def has_file(self) -> bool:
+        """Whether its `.log` is there; it appears at the first append (decision 0006)."""
         return self._file is not None
 
     def close(self) -> None:
+        """Closes the file. The segment reads and appends nothing after that."""
         self._is_closed = True
         if self._file is not None:
             self._file.close()
@@ -394,12 +398,14 @@ class IndexCache:
         self._entries: dict[Segment, OffsetIndex] = {}
 
     def get(self, segment: Segment) -> OffsetIndex | None:
+        """None if the segment's index has to be read from its file; what is asked for becomes the newest entry."""
         index = self._entries.pop(segment, None)
         if index is not None:
             self._entries[segment] = index
         return index
 
     def put(self, segment: Segment, index: OffsetIndex) -> None:
+        """Keeps an index, and drops the oldest ones until the bound in bytes holds again."""
         self.drop(segment)
         self._entries[segment] = index
         self.size_bytes += index.size_bytes

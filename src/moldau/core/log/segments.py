@@ -220,6 +220,7 @@ class Segments:
             self._flushed_names_version = names_version
 
     def close(self) -> None:
+        """Closes every segment's file, and gives its index back."""
         for segment in self.in_order:
             self._index_cache.drop(segment)
             segment.close()

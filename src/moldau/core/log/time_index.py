@@ -54,6 +54,7 @@ class TimeIndex:
         del self.offsets[keep:]
 
     def encode(self) -> bytes:
+        """The content of a `.timeindex` file: eight bytes of timestamp (ms) and four of relative offset, big-endian."""
         timestamps = array("q", self.timestamps)
         offsets = array("I", self.offsets)
         if sys.byteorder == "little":

@@ -27,6 +27,7 @@ class AbortedTransaction(msgspec.Struct, frozen=True):
 
 
 def encode_transactions(transactions: Iterable[AbortedTransaction]) -> bytes:
+    """The content of a `.txnindex` file, in the order given."""
     return b"".join(
         _ENTRY.pack(_VERSION, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
         for entry in transactions

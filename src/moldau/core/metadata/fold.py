@@ -101,6 +101,10 @@ class MetadataFold:
         return self._names_by_key.get(collision_key(name), [])
 
     def apply(self, record: MetadataRecord) -> None:
+        """Folds one record of the metadata log. Records of a metadata transaction (KIP-868) take effect at its end.
+
+        Raises ValueError for a record that contradicts those before it.
+        """
         if isinstance(record, BeginTransactionRecord):
             if self._transaction is not None:
                 raise ValueError("a metadata transaction begins inside another")

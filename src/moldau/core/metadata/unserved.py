@@ -60,6 +60,7 @@ class UnservedRecords:
         return tuple(one for one in self._in_force.values() if isinstance(one, UserScramCredentialRecord))
 
     def scram_credential(self, name: str, mechanism: int) -> msgspec.Struct | None:
+        """The credential of a user that is kept and not served; None if there is none. `mechanism`: as in the protocol."""
         return self._in_force.get(("scram", mechanism, name))
 
     def counts(self) -> dict[str, int]:

@@ -62,6 +62,7 @@ class ConnectionQuotas:
         self._quotas = quotas
 
     def limits_changed(self, limits: ConnectionLimits) -> None:
+        """What is open stays open; the new limits hold for connections that come."""
         self._limits = limits
 
     def arrived(self, address: str, now_ms: int) -> Admission:
@@ -93,6 +94,7 @@ class ConnectionQuotas:
         return True
 
     def left(self, address: str, *, was_served: bool) -> None:
+        """A connection is gone. `was_served`: it was let in, and counts no longer."""
         count = self._by_address.get(address, 1) - 1
         if count:
             self._by_address[address] = count

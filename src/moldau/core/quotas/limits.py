@@ -25,6 +25,7 @@ Share = tuple[str, str]
 
 
 def quota_entity(parts: Mapping[str, str | None]) -> QuotaEntity:
+    """The entity of a client quota as a key: pairs of type and name (None: the default), ordered by type."""
     return tuple(sorted(parts.items()))
 
 

@@ -99,6 +99,7 @@ class TokenBucket:
         return self._tokens
 
     def take(self, amount: float, limit: float, now_ms: int) -> None:
+        """Takes tokens, also more than there are: what is missing is paid back by waiting. `limit`: tokens per second."""
         self._fill(limit, now_ms)
         self._tokens -= amount
 

@@ -51,6 +51,7 @@ class QuotaUsage:
         return self._used(CONSUMER_BYTE_RATE, user, client_id, size, now_ms)
 
     def not_fetched(self, user: str, client_id: str, size: int, now_ms: int) -> None:
+        """Gives back `size` bytes that were charged ahead and were not sent."""
         self._used(CONSUMER_BYTE_RATE, user, client_id, -size, now_ms)
 
     def max_fetch_bytes(self, user: str, client_id: str) -> int | None:

@@ -113,6 +113,7 @@ def die_with(parent_process_id: int) -> None:
 
 
 def bound_memory(map_bytes: int) -> None:
+    """The child cannot take more memory than its map of keys and what it needs beside it. Without effect on Windows."""
     try:
         import resource
     except ImportError:  # Windows
@@ -122,6 +123,7 @@ def bound_memory(map_bytes: int) -> None:
 
 
 def read_line(descriptor: int) -> bytes:
+    """One line from a pipe, with its end; less if the pipe ends before."""
     parts = []
     while True:
         part = os.read(descriptor, 1 << 16)

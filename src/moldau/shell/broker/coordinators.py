@@ -86,6 +86,7 @@ class GroupLog(PartitionLog[GroupRecord]):
             self._high_watermark_moved(partition)
 
     def failed(self, error: StorageFailedError) -> None:
+        """The log's directory has failed, and with it each group whose log stands there."""
         self._node.directory_failed()
 
     def stopped(self, reason: str) -> None:
@@ -174,6 +175,8 @@ class Coordinators:
         return self._shard(partition_for_group(group_id, len(topic.partitions)))
 
     def all_shards(self) -> list[GroupShard]:
+        """One for each partition of `__consumer_offsets` that this node leads. Raises KafkaError where it cannot serve
+        one."""
         return [self._shard(index) for index in self._indexes()]
 
     def _shard(self, index: int) -> GroupShard:
@@ -221,11 +224,13 @@ class Coordinators:
     # -- what happens to the partitions
 
     def partition_committed(self, partition: Partition) -> None:
+        """The high watermark of this partition has moved: answers that waited for it go out."""
         shard = self._by_number.get(partition.number)
         if shard is not None:
             shard.committed(partition.high_watermark)
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
+        """Offsets of deleted topics go, also of those in shards that nobody has asked yet."""
         names = tuple(topic.name for topic in delta.deleted_topics.values())
         if OFFSETS_TOPIC in names:
             self.close(kafka_error("NOT_COORDINATOR"))
@@ -240,6 +245,7 @@ class Coordinators:
         return [] if topic is None else list(topic.partitions)
 
     def directory_failed(self) -> None:
+        """Shards whose log is offline end: their clients look for a coordinator again."""
         for shard in self._shards.values():
             if shard.partition.is_offline:
                 shard.close(kafka_error("NOT_COORDINATOR"))

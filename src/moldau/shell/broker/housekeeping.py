@@ -54,6 +54,7 @@ class Housekeeping:
         self._checkpointed: dict[int, int] = {}
 
     def start(self) -> None:
+        """Arms the timers: retention, checkpoints, compaction, expiry; each as its setting says."""
         settings = self._node.settings.view
         first_ms = settings.log_initial_task_delay_ms
         checkpoint_ms = min(
@@ -73,6 +74,7 @@ class Housekeeping:
             )
 
     def stop(self) -> None:
+        """Ends the timers and the cleaner. A piece of work that runs already is not waited for."""
         self._is_stopped = True
         for timer in self._timers.values():
             timer.cancel()

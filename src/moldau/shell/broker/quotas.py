@@ -36,6 +36,7 @@ class BrokerQuotas:
         return bool(self.usage.quotas)
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Takes over client quotas that were changed, and calls those that act on them."""
         if not delta.client_quotas:
             return
         quotas = image.client_quotas
@@ -78,6 +79,7 @@ class BrokerQuotas:
         return self.usage.mutation_quota(user_of(principal), client_id, is_strict=is_strict)
 
     def count(self, kind: str) -> None:
+        """One more request was throttled. `kind`: the name of the quota, as in the metrics."""
         self.throttled[kind] = self.throttled.get(kind, 0) + 1
 
 

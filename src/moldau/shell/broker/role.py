@@ -52,11 +52,14 @@ MAX_REWRITES = 2
 class Controller(Protocol):
     """What the broker asks of the active controller."""
 
-    async def submit(self, request: Any) -> Any: ...
+    async def submit(self, request: Any) -> Any:
+        """The controller's answer to a request, once its records are committed. Raises KafkaError."""
 
-    def describe(self) -> QuorumDescription: ...
+    def describe(self) -> QuorumDescription:
+        """What DescribeQuorum answers."""
 
-    def unserved(self) -> UnservedRecords: ...
+    def unserved(self) -> UnservedRecords:
+        """Records of features that are kept and not served."""
 
 
 class Broker:

@@ -50,10 +50,12 @@ class PartitionWaits:
         self._is_scheduled = False
 
     def add(self, partitions: Sequence[Partition], waiter: Waiter) -> None:
+        """The waiter is called at each change of these partitions, until it is removed."""
         for partition in partitions:
             self.by_number.setdefault(partition.number, {})[waiter] = None
 
     def remove(self, partitions: Sequence[Partition], waiter: Waiter) -> None:
+        """Without effect where the waiter is not there any more."""
         for partition in partitions:
             waiters = self.by_number.get(partition.number)
             if waiters is not None:

@@ -116,6 +116,7 @@ class PartitionLog(Generic[Record]):
     # -- appending
 
     def encode(self, decision: Decision[Any, Any, Record], now: Now) -> bytearray:
+        """The decision as one record batch: its records, or the marker that ends a transaction."""
         producer_id, producer_epoch = decision.producer_id, decision.producer_epoch
         if decision.marker is not None:
             batch = build_end_transaction_batch(
@@ -132,4 +133,5 @@ class PartitionLog(Generic[Record]):
         return bytearray(batch)
 
     def append(self, batch: Buffer, now: Now) -> int:
+        """Appends the batch, and gives its last offset. Raises StorageFailedError, StorageFullError."""
         return self.partition.append_own(batch, now.wall_ms).last_offset

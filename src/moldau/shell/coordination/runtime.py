@@ -56,9 +56,11 @@ Fold = Callable[[Iterable[LoadedRecord[Any] | LoadedTransactionEnd]], Awaitable[
 class LongWork(Protocol):
     """What a machine needs of the node's pauses (`shell/network/pauses.py`)."""
 
-    async def pause(self, things: int = 1) -> None: ...
+    async def pause(self, things: int = 1) -> None:
+        """Lets others have a turn once the time of this one is spent; `things`: what was done since the last pause."""
 
-    async def finish(self, work: Pausing[Result]) -> Result: ...
+    async def finish(self, work: Pausing[Result]) -> Result:
+        """Drives the generator to its end, with pauses, and gives its result."""
 
 
 class MachineLog(Protocol[_Record]):

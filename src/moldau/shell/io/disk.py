@@ -292,7 +292,8 @@ class OsFile:
 class HasSpace(Protocol):
     """A disk that knows how large its volume is."""
 
-    def space(self) -> tuple[int, int]: ...
+    def space(self) -> tuple[int, int]:
+        """Total and free bytes of the file system."""
 
 
 def space_of(disk: Disk) -> tuple[int, int]:
@@ -457,6 +458,7 @@ class OsDisk:
             self._evict_to(self.max_open_files, keep=file)
 
     def forget(self, file: OsFile) -> None:
+        """The file was closed: its descriptor no longer counts."""
         with self._lock:
             self._open_files.pop(file, None)
 

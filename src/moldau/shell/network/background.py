@@ -28,6 +28,7 @@ class BackgroundTasks:
         return bool(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs the work beside the connections; its error is logged, and an InvariantError stops the node."""
         task = self._loop.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._done)

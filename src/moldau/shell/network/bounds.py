@@ -68,10 +68,12 @@ class RequestMemory:
                 resume()
 
     def wait(self, connection_id: int, resume: Callable[[], None]) -> None:
+        """`resume` is called once memory is free again; a connection waits once."""
         self._telemetry.count(BOUND_REACHED, "request.memory.bytes")
         self._waiting[connection_id] = resume
 
     def forget(self, connection_id: int) -> None:
+        """The connection is gone, and waits no longer."""
         self._waiting.pop(connection_id, None)
 
 
@@ -108,6 +110,7 @@ class LongRequests:
         self.used_bytes += count
 
     def leave(self, count: int) -> None:
+        """A long request is answered: those that waited for its bytes go on, in their order."""
         self.used_bytes -= count
         while self._waiting and self._has_room(self._waiting[0][0]):
             next_count, entered = self._waiting.popleft()

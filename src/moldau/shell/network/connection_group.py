@@ -47,9 +47,11 @@ class ConnectionGroup:
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     def new_connection(self, listener_name: str) -> ServerConnection:
+        """The protocol of a connection that a listener has just accepted."""
         return ServerConnection(self, listener_name)
 
     def add(self, connection: ServerConnection) -> int:
+        """The connection's number, by which it is known until it is removed."""
         self._next_id += 1
         self.connections[self._next_id] = connection
         if self._sweep_timer is None:

@@ -52,19 +52,24 @@ CLUSTER_OPERATIONS = (5, 7, 8, 9, 10, 11, 12)
 class Authorizer(Protocol):
     """Decides whether `principal` at `host` may do `operation` to a resource. A cluster without ACLs has none."""
 
-    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool: ...
+    def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str | bytes) -> bool:
+        """Whether the principal may do this operation to this resource. Numbers are those of the protocol (KIP-11)."""
 
 
 class Quotas(Protocol):
     """Decides how long a client has to wait for what it used. A dispatcher has it while any client has a quota."""
 
-    def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int: ...
+    def throttle_ms(self, principal: str, client_id: str, api_key: int, size: int) -> int:
+        """Charges a request of `size` bytes; how long its client should wait before the next one, in ms."""
 
-    def handled(self, principal: str, client_id: str, elapsed_ns: int) -> None: ...
+    def handled(self, principal: str, client_id: str, elapsed_ns: int) -> None:
+        """Charges the time that the loop spent on a request (`request_percentage`)."""
 
-    def max_fetch_bytes(self, principal: str, client_id: str) -> int | None: ...
+    def max_fetch_bytes(self, principal: str, client_id: str) -> int | None:
+        """How many bytes a fetch may give now; None: no quota."""
 
-    def mutation_quota(self, principal: str, client_id: str, *, is_strict: bool) -> MutationQuota | None: ...
+    def mutation_quota(self, principal: str, client_id: str, *, is_strict: bool) -> MutationQuota | None:
+        """Where creations and deletions of partitions are charged (KIP-599); None: no quota."""
 
 
 class ForAllRequests(Protocol):
@@ -74,11 +79,13 @@ class ForAllRequests(Protocol):
     quotas: Quotas | None
     pauses: Pauses
 
-    def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse: ...
+    def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse:
+        """Decodes, handles and encodes a request that is long to decode, with pauses."""
 
     def answer_later(
         self, context: RequestContext, work: Work, *, may_produce_begin: bool = False
-    ) -> PendingResponse: ...
+    ) -> PendingResponse:
+        """Goes on with work that has waited for the first time; the answer comes when it is done."""
 
 
 Work = Callable[[], "Awaitable[Answer | None]"]

@@ -78,6 +78,7 @@ class Operations:
             self._scrape.cancel()
 
     async def answer(self, path: str) -> HttpAnswer:
+        """The answer to GET of one path: `/live`, `/ready`, `/metrics`; else 404."""
         if path == "/live":
             return HttpAnswer(HTTPStatus.OK, b"live\n")
         if path == "/ready":

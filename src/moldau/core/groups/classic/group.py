@@ -115,12 +115,14 @@ class Group(msgspec.Struct):
     """Of these, subscriptions of the present generation that no member holds any more."""
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
+        """Changes the state; `now_ms` is wall time, and goes into the group's next record."""
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
     # members
 
     def add(self, member: Member) -> None:
+        """A new member joins the group; the first becomes its leader. Raises InvariantError for a member that is there."""
         invariant(member.member_id not in self.members, "a member was added twice")
         if member.instance_id is not None:
             invariant(member.instance_id not in self.static_members, "a static member was added twice")
@@ -148,6 +150,7 @@ class Group(msgspec.Struct):
         self.pending_sync.pop(member_id, None)
 
     def add_pending(self, member_id: str, until_ms: int) -> None:
+        """Keeps a member id that was given out, until its owner joins with it or `until_ms` (steady time) has come."""
         self.pending_members[member_id] = until_ms
         self._hold(pending_member_bytes(member_id))
 
@@ -180,6 +183,7 @@ class Group(msgspec.Struct):
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
+        """Takes over what a member that joins again says of itself, and counts its protocols and bytes anew."""
         if protocols != member.protocols:
             self._count_protocols(member, -1)
             self._let_go(member)
@@ -190,6 +194,7 @@ class Group(msgspec.Struct):
         member.session_timeout_ms = session_timeout_ms
 
     def assign(self, member: Member, assignment: bytes) -> None:
+        """Keeps what the leader gave this member; its bytes count towards the group's memory."""
         self._hold(len(assignment) - len(member.assignment))
         member.assignment = assignment
 
@@ -220,6 +225,7 @@ class Group(msgspec.Struct):
         return earlier
 
     def unpark_join(self, member: Member) -> Parked | None:
+        """The JoinGroup of this member that waits, which is the caller's to answer now; None if none waits."""
         parked = member.awaiting_join
         member.awaiting_join = None
         self.awaiting_join_count -= parked is not None
@@ -239,6 +245,7 @@ class Group(msgspec.Struct):
         return self.state is GroupState.EMPTY
 
     def is_of_consumers(self) -> bool:
+        """Whether its members speak Kafka's consumer protocol, whose metadata and assignments can be read."""
         return self.protocol_type == CONSUMERS
 
     def subscribed_topics(self) -> dict[str, None] | None:
@@ -275,9 +282,11 @@ class Group(msgspec.Struct):
         )
 
     def has_all_members_joined(self) -> bool:
+        """Whether each member's JoinGroup waits, and no member id that was given out is still unused."""
         return self.awaiting_join_count == len(self.members) and not self.pending_members
 
     def can_rebalance(self) -> bool:
+        """Whether a rebalance may begin: none is being prepared."""
         return self.state is not GroupState.PREPARING_REBALANCE
 
     def rebalance_timeout_ms(self) -> int:
@@ -318,6 +327,7 @@ class Group(msgspec.Struct):
 
 
 def pending_member_bytes(member_id: str) -> int:
+    """What a member id that was given out, and not used yet, counts towards the group's memory, in bytes."""
     return MEMBER_BYTES + len(member_id)
 
 

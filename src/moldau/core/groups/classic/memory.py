@@ -33,4 +33,5 @@ class MemberMemory(msgspec.Struct):
 
 
 def protocols_bytes(protocols: tuple[JoinGroupRequestProtocol, ...]) -> int:
+    """What a member's protocols count towards the group's memory, in bytes."""
     return sum(PROTOCOL_BYTES + len(protocol.name) + len(protocol.metadata) for protocol in protocols)

@@ -24,6 +24,8 @@ def prepare_or_complete_join(turn: Turn, group: Group) -> None:
 
 
 def prepare(turn: Turn, group: Group) -> None:
+    """Begins a rebalance: members have to join again until the rebalance timeout, or the initial delay of a new group,
+    is over."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         _give_up_assignment(turn, group)
     turn.cancel_sync(group)

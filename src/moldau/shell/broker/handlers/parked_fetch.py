@@ -43,6 +43,7 @@ MAX_ANSWER_BYTES = 4 << 20
 
 
 def refused(entry: FetchEntry, code: int) -> FetchResult:
+    """The result of a partition that is not read, with its error code."""
     # as Kafka: empty where the partition is not known or not allowed, null for what its log refuses
     return (entry[0], entry[1], code, -1, -1, -1, None, None, () if code in REFUSED_BEFORE_THE_LOG else None)
 
@@ -385,6 +386,7 @@ class ParkedFetch:
         return response
 
     def partition_changed(self, partition: Partition) -> None:
+        """Looks again once `min_bytes` have come in, or a partition is gone."""
         appended_bytes = partition.appended_bytes
         self._gathered += appended_bytes - self._seen.get(partition.number, appended_bytes)
         self._seen[partition.number] = appended_bytes

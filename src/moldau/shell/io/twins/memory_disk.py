@@ -356,6 +356,7 @@ class MemoryDisk:
         self.faults.append(fault)
 
     def heal(self) -> None:
+        """Ends all faults."""
         self.faults.clear()
 
     def takes_fault(self, operation: Operation, path: str, error: str) -> bool:
@@ -369,6 +370,7 @@ class MemoryDisk:
         return False
 
     def raise_fault(self, operation: Operation, path: str) -> None:
+        """Raises StorageFailedError or StorageFullError if a fault is set for this operation on this path."""
         if self.takes_fault(operation, path, "io"):
             raise StorageFailedError(f"{operation} {path}: injected input/output error")
         if self.takes_fault(operation, path, "full"):
@@ -380,6 +382,7 @@ class MemoryDisk:
             raise StorageFullError(f"write {path}: no space left")
 
     def used_bytes(self) -> int:
+        """The bytes of all files."""
         return _used_bytes(self._root)
 
     def lock(self, path: str) -> Callable[[], None]:

@@ -78,6 +78,7 @@ async def collect(node: NodeStatus) -> bytes:
 
 
 def add_process(node: NodeStatus, out: Samples) -> None:
+    """The process: memory, CPU, descriptors, its version and how long it runs."""
     out.add("kafka_server_kafkaserver_brokerstate", node.state)
     stats = process_stats()
     for name, value in stats.items():
@@ -119,6 +120,7 @@ def _bound(out: Samples, name: str, value: int, limit: int) -> None:
 
 
 def add_network(node: NodeStatus, out: Samples) -> None:
+    """Connections, and the memory that requests and answers take."""
     group = node.group
     memory = group.request_memory
     out.add("kafka_network_socketserver_memorypoolused", memory.used_bytes)
@@ -150,6 +152,7 @@ def add_network(node: NodeStatus, out: Samples) -> None:
 
 
 def add_requests(dispatcher: Dispatcher, out: Samples) -> None:
+    """Requests by API and version, their errors and times."""
     for key, stats in dispatcher.request_stats().items():
         if not stats.count:
             continue
@@ -174,6 +177,7 @@ def add_requests(dispatcher: Dispatcher, out: Samples) -> None:
 
 
 def name_of_code(code: int) -> str:
+    """The name of an error code, as Kafka's metrics have it."""
     return "NONE" if code == 0 else kafka_error(code).name
 
 
@@ -357,6 +361,7 @@ def _add_traffic(out: Samples, traffic: Traffic, labels: str, *, is_used_only: b
 
 
 async def add_controller(broker: Broker, quorum: QuorumRole, out: Samples) -> None:
+    """The controller's counts of brokers, topics and partitions, and the metadata log. It pauses while it counts."""
     image = broker.image
     brokers = list(image.brokers.values())
     topics = list(image.topics_by_id.values())

@@ -48,6 +48,7 @@ class Samples:
         self._lines: dict[str, list[str]] = {metric.name: [] for metric in table}
 
     def add(self, name: str, value: float, labels: str = "") -> None:
+        """One sample of a metric that the table has. `labels`: as made by `labels_text`."""
         self._lines[name].append(f"{name}{labels} {_number(value)}\n")
 
     def add_summary(self, name: str, quantiles: Iterable[tuple[str, float]], count: int, labels: str) -> None:
@@ -62,6 +63,7 @@ class Samples:
         return [name for name, lines in self._lines.items() if lines]
 
     def render(self) -> bytes:
+        """All samples in Prometheus' text format, in the order of the table."""
         parts: list[str] = []
         for metric in self._table:
             lines = self._lines[metric.name]

@@ -21,6 +21,7 @@ _PREFIX = "kafka_coordinator_group_groupmetadatamanager_"
 
 
 async def add_groups(broker: Broker, out: Samples) -> None:
+    """Groups by state, and the lag of each. It pauses while it counts."""
     totals = _Totals(broker, out)
     if OFFSETS_TOPIC in broker.image.topics_by_name:
         try:

@@ -33,6 +33,7 @@ _ABSENT = """
 
 
 def reference_page() -> str:
+    """docs/reference/metrics.md, made from the table."""
     rows = [f"| `{row.name}` | {row.kind} | {', '.join(row.labels)} | {row.help} | {row.source} |\n" for row in TABLE]
     absent = [f"| {name} | {attributes or 'all'} | {reason} |\n" for name, attributes, reason in ABSENT]
     return "".join([_HEAD, *rows, _ABSENT, *absent])
