@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Two clocks: people's time for records and retention, a steady one for deadlines."""
+    """Two clocks: wall time for records and retention, a steady one for deadlines."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch; may be set back by an operator."""
@@ -137,7 +137,7 @@ class Disk(Protocol):
 
         Calling the result may remove the file.
 
-        Raises BlockingIOError if somebody else holds it.
+        Raises BlockingIOError if another process holds it.
         """
         ...
 

@@ -24,8 +24,8 @@ class Telemetry:
         self.held: dict[str, Callable[[], tuple[int, int]]] = {
             "moldau_metric_series": lambda: (len(self.counters), self.max_series)
         }
-        """What each bound counts and its limit, by the name of its setting with `_` for `.`: whoever keeps a bound
-        enters it here, and `/metrics` shows both."""
+        """What each bound counts and its limit, by the name of its setting with `_` for `.`: the code that keeps a
+        bound enters it here, and `/metrics` shows both."""
 
     def count(self, name: str, label: str = "", amount: int = 1) -> None:
         """Adds `amount`; a new series past the bound is counted under the label "(other)"."""

@@ -156,7 +156,7 @@ def in_words(error: Any, arguments: argparse.Namespace) -> str:
 def explained(arguments: argparse.Namespace) -> Iterator[None]:
     """Turns what confluent-kafka raises into a CommandError.
 
-    That client tries for long, and in silence: that somebody listens is seen to first.
+    That client tries for long, and in silence: so it is checked first that a broker listens.
     """
     from confluent_kafka import KafkaException
 

@@ -37,7 +37,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
     alter = verbs.add_parser(
         "alter",
-        help="change settings, at once and for good",
+        help="change settings, at once and beyond a restart",
         description="Changes settings. A change takes effect at once and stays after a restart.",
         examples=(
             "moldau configs alter topic orders --set retention.ms=86400000",

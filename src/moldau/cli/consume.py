@@ -147,7 +147,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _outage_teller(address: str) -> Callable[[Any], None]:
-    """Says once that nobody answers any more: the consumer itself waits in silence until somebody does."""
+    """Says once that no broker answers any more: the consumer itself waits in silence until one does."""
     told: list[str] = []
 
     def tell(error: Any) -> None:

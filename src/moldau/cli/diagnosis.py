@@ -198,7 +198,7 @@ class Diagnosis:
             self._find("advertised", "failed", f"{whose}: {other}", advice)
             return False
         if is_loopback(host) and not is_loopback(self._host):
-            text = f"{whose}, which is this machine to whoever asks; clients on other machines will not find it"
+            text = f"{whose}, which is each client's own machine; clients on other machines will not find it"
             self._find("advertised", "warning", text, advice)
         else:
             self._find("advertised", "ok", f"{whose}, which is reached from here")

@@ -61,7 +61,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 
 
 def dump_files(arguments: argparse.Namespace) -> int:
-    """0, or 1 where a file is damaged or cannot be read: the rest is printed all the same."""
+    """0, or 1 where a file is damaged or cannot be read: the rest is printed nevertheless."""
     paths: list[Path] = []
     for path in arguments.file:
         if str(path) == STANDARD_INPUT:

@@ -1,4 +1,4 @@
-"""The page beside a broker, at no cost until somebody looks: the broker's process holds the socket, and the first
+"""The page beside a broker, at no cost until a browser asks: the broker's process holds the socket, and the first
 request starts a process of its own that takes it over.
 
 What `moldau up` pays for it is one listening socket. The child ends when its standard input closes, which happens

@@ -51,7 +51,7 @@ def expression(sql: str) -> Column:
 
 def register(spark: SparkSession) -> None:
     """Makes `format("moldau")` known to this session, for reading and writing."""
-    # pyspark takes a while to import: only whoever asks pays for it
+    # pyspark takes a while to import: only a caller pays for it
     from moldau.spark import source
 
     source.register(spark)

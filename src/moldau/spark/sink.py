@@ -39,7 +39,7 @@ COLUMN_TYPES = {
 
 @dataclass(frozen=True)
 class RecordsWritten(WriterCommitMessage):
-    """What a task tells the driver: how many records were acknowledged."""
+    """What a task reports to the driver: how many records were acknowledged."""
 
     records: int
 

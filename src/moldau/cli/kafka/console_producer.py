@@ -221,7 +221,7 @@ class _Sender:
             for number, line in enumerate(lines, 1):
                 self._send(reader.record(line, number))
         finally:
-            # what came before a bad line is sent all the same
+            # what came before a bad line is sent
             self._producer.flush(self._flush_s)
         return 0
 

@@ -93,7 +93,7 @@ def run(arguments: Arguments) -> int:
         with open_admin(arguments, timeout_ms=arguments.integer("timeout")) as admin:
             _act(arguments, admin)
     except KafkaError as error:
-        # Kafka's tool tells what comes out of a future by its class, and only describing a group waits for one
+        # Kafka's tool names an error that comes out of a future by its class, and only describing a group waits for one
         told = as_java_says(error) if arguments.has("describe") else str(error)
         print_error(f"Executing consumer group command failed due to {told}")
     except ArgumentError as error:

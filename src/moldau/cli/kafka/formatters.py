@@ -87,8 +87,8 @@ class Formatter(msgspec.Struct, frozen=True):
         columns: list[bytes] = []
         if self.with_timestamp:
             kind, timestamp = message.timestamp()
-            told = {1: f"CreateTime:{timestamp}", 2: f"LogAppendTime:{timestamp}"}
-            columns.append(told.get(kind, "NO_TIMESTAMP").encode())
+            texts = {1: f"CreateTime:{timestamp}", 2: f"LogAppendTime:{timestamp}"}
+            columns.append(texts.get(kind, "NO_TIMESTAMP").encode())
         if self.with_partition:
             columns.append(f"Partition:{message.partition()}".encode())
         if self.with_offset:

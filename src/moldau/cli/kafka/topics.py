@@ -296,7 +296,7 @@ def _described(arguments: Arguments, admin: ClusterAdmin) -> list[TopicDescripti
         known = [topic for topic in topics.values() if topic.topic_id == topic_id and topic_id != ZERO_UUID]
         if not known and not arguments.has("if-exists"):
             raise ArgumentError(f"TopicId '{id_text}' does not exist as expected")
-        # asked by id, a broker does not tell its eligible leaders
+        # asked by id, a broker does not name its eligible leaders
         return known
     names = matching(topics, arguments)
     check_exists(names, arguments)

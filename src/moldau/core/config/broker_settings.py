@@ -1,8 +1,8 @@
-"""What a node is told at its start: Kafka's broker settings and our own, as a typed frozen view.
+"""The settings of a node: Kafka's broker settings and our own, as a typed frozen view.
 
 `parse_broker_settings({"log.retention.hours": "1"})` takes the texts of `--set NAME=VALUE` and of a .properties file
 (see properties.py). A wrong type or range is error 40 with Kafka's sentence. An unknown name is kept, as in Kafka,
-and told by `notices()`, as is every setting that has no effect here.
+and named by `notices()`, as is every setting that has no effect here.
 """
 
 # without `from __future__ import annotations`: rows are read from annotations, which would be texts
@@ -69,7 +69,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     broker_rack: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     # network
     advertised_listeners: Annotated[tuple[Endpoint, ...], Row("list", None, "", READ_ONLY)]
-    """What clients are told to call; empty if nothing was set."""
+    """The addresses that clients are given; empty if nothing was set."""
     connections_max_idle_ms: Annotated[int, Row("long", "600000", "", READ_ONLY)]
     fetch_max_bytes: Annotated[int, Row("int", "57671680", "[1024,...]", READ_ONLY)]
     listeners: Annotated[tuple[Endpoint, ...], Row("list", "PLAINTEXT://127.0.0.1:9092", "", PER_BROKER,

@@ -1,4 +1,4 @@
-"""What a group (resource type 32) and a client metrics subscription (16) may be told, in Kafka's sentences.
+"""The settings of a group (resource type 32) and of a client metrics subscription (16), with Kafka's sentences.
 
 Nothing acts on them yet; they are stored in the metadata log and described, so that a cluster that has them keeps them.
 """

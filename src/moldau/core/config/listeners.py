@@ -1,4 +1,4 @@
-"""Listeners: where a node listens, and what it tells clients to call."""
+"""Listeners: where a node listens, and which address clients are given."""
 
 from __future__ import annotations
 

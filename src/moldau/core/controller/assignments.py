@@ -94,6 +94,6 @@ def add_partitions(
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> Uuid:
-    """The only log directory of a broker; with several it chooses itself, and tells later (KIP-858)."""
+    """The only log directory of a broker; with several it chooses itself, and reports it later (KIP-858)."""
     directories = image.brokers[broker_id].log_directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY

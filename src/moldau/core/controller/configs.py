@@ -23,7 +23,7 @@ def topic_config_records(topic: str, configs: Mapping[str, str]) -> list[ConfigR
 def min_insync_replicas(image: MetadataImage, topic: str, settings: BrokerSettings) -> int:
     """What is in force for a topic: its own value, else the cluster's (KIP-966), else the node's.
 
-    A text that is no number was written by somebody else; it counts as not set.
+    A text that is no number was not written by us; it counts as not set.
     """
     for values in (image.topic_configs(topic), image.cluster_defaults()):
         text = values.get(MIN_INSYNC_REPLICAS, "").strip()

@@ -14,7 +14,7 @@ def assign_directories(
 ) -> tuple[list[MetadataRecord], DirectoriesAssigned]:
     """A record for each replica that lies elsewhere than the metadata says. Raises STALE_BROKER_EPOCH.
 
-    What is gone meanwhile, or is no replica of that broker, is passed over: the broker will hear of it.
+    What is gone meanwhile, or is no replica of that broker, is passed over: the broker gets that change, too.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:

@@ -28,7 +28,7 @@ def elect_leaders(
     image: MetadataImage, request: ElectLeadersRequest
 ) -> Pausing[tuple[list[MetadataRecord], ElectLeadersResponse]]:
     """The records of the elections that take place, and the answer for each partition. Asked of all topics, only what
-    is not "not needed" is told."""
+    is not "not needed" stands in the answer."""
     if request.timeout_ms <= 0:
         return [], refused(request, kafka_error("REQUEST_TIMED_OUT"))
     if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):

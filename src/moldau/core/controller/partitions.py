@@ -1,5 +1,5 @@
 """More partitions for a topic (KIP-195): every answer of Apache Kafka, but one. More than 10,000 new partitions in one
-request are refused before anything is added; Apache Kafka answers -1 and adds some all the same."""
+request are refused before anything is added; Apache Kafka answers -1 and nevertheless adds some."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class ShutDownBroker(msgspec.Struct, frozen=True):
 
 
 class AssignDirectories(msgspec.Struct, frozen=True):
-    """A broker tells in which of its log directories its replicas lie, as by AssignReplicasToDirs (KIP-858)."""
+    """A broker reports in which of its log directories its replicas lie, as by AssignReplicasToDirs (KIP-858)."""
 
     broker_id: BrokerId
     broker_epoch: int

@@ -140,7 +140,7 @@ def delete_group(turn: Turn, parked: Parked, request: DeleteGroup) -> None:
 
 
 def continue_deletion(turn: Turn, firing: ContinueDeletion) -> None:
-    """The group has had too many positions for one batch. If somebody joined since, the rest stays, with answer 68."""
+    """The group has had too many positions for one batch. If a member joined since, the rest stays, with answer 68."""
     delete_group(turn, firing.parked, DeleteGroup(firing.group_id))
 
 

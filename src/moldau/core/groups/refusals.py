@@ -53,7 +53,7 @@ _APPEND_ERRORS = {
 
 
 def append_error(error: MoldauError, request: GroupRequest) -> int:
-    """The code that tells a client of a group what became of an append, as Kafka's group coordinator translates it.
+    """The code for a group's client whose append failed, as Kafka's group coordinator translates it.
 
     A client knows nothing of `__consumer_offsets`: it must look for the coordinator anew, or give up.
     """

@@ -36,7 +36,7 @@ class Turn:
         self.now_ms = now.steady_ms
         """For deadlines: never goes back."""
         self.wall_ms = now.wall_ms
-        """For records: people's time, since the epoch."""
+        """For records: wall time, since the epoch."""
         self.records: list[GroupRecord] = []
         self.replies: list[tuple[int, GroupResponse]] = []
         self.if_refused: list[AnyGroupRequest] = []

@@ -34,7 +34,7 @@ class Cleanable(msgspec.Struct, frozen=True):
         return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
     def is_due(self, min_ratio: float) -> bool:
-        """Whether compaction would now do enough: `min.cleanable.dirty.ratio`, or `max.compaction.lag.ms` has passed."""
+        """Whether to compact now: `min.cleanable.dirty.ratio` is reached, or `max.compaction.lag.ms` has passed."""
         return self.dirty_bytes > 0 and (self.overdue_ms > 0 or self.ratio > min_ratio)
 
 

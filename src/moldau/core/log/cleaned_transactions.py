@@ -1,4 +1,4 @@
-"""Which transactional batches compaction may drop, told batch by batch in the order of offsets; the rules are Kafka's.
+"""Which transactional batches compaction may drop, batch by batch in the order of offsets; the rules are Kafka's.
 
 Data of an aborted transaction goes. A marker goes when nothing of its transaction was met before it, and then only
 after its delete horizon, so that a reader who is in the middle of the transaction still learns how it ended.

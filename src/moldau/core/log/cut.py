@@ -73,7 +73,7 @@ def cut_tail(segment: Segment, offset: int) -> Cut:
 
 
 def set_aside(segment: Segment, offset: int) -> Cut:
-    """Takes a segment behind the cut out of the log: its records under another name, its index files for good."""
+    """Takes a segment behind the cut out of the log: its records keep another name, its index files are removed."""
     disk, path, byte_count = segment.disk, segment.path(LOG_SUFFIX), segment.file.size()
     segment.close()
     kept_in = ""

@@ -106,7 +106,7 @@ class LogDirectories:
     def place(self) -> LogDirectory:
         """Where a new partition goes: the directory with the fewest, of those that serve and are not cordoned.
 
-        Where all are cordoned, the one with the fewest all the same: the controller has promised the partition already.
+        Where all are cordoned, nevertheless the one with the fewest: the controller has promised the partition already.
         Raises StorageFailedError where none serves.
         """
         serving = [directory for directory in self.directories if not directory.health.is_offline]

@@ -41,7 +41,7 @@ DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 _SET_ASIDE = re.compile(r"-\d+\.[0-9a-f]{32}(-delete|-future)$", re.ASCII)
-"""As `deleted_directory_name` and Apache Kafka name them: what is somebody else's is not removed."""
+"""As `deleted_directory_name` and Apache Kafka name them: directories of others are not removed."""
 _STRAY = re.compile(r"(\S+)-(\d+)\.(\S+)-stray", re.ASCII)
 """Also what Apache Kafka set aside."""
 _MAX_NAME_LENGTH = 255
@@ -87,7 +87,7 @@ class LogDirectory:
         self.cleaned_offsets: dict[TopicPartition, int] = {}
         """How far the cleaner has come with each log; it goes with the log."""
         self._is_cleaning_unknown = False
-        """Nobody can tell which logs were compacted once."""
+        """It is not known which logs were compacted once."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
@@ -139,7 +139,7 @@ class LogDirectory:
         return directory
 
     def partitions(self) -> list[TopicPartition]:
-        """What lies in the directory, by name. A file, whatever its name, is somebody else's."""
+        """What lies in the directory, by name. A file, whatever its name, is not ours."""
         found = ((name, parse_directory_name(name)) for name in self.disk.list_directory(""))
         return [partition for name, partition in found if partition is not None and self.disk.is_directory(name)]
 

@@ -3,8 +3,8 @@
 A move (see moving) copies a log, gives the copy its name, and takes the old directory away once the copy is durable. A
 crash in between leaves both. When the process died, the copy has all that the old log has, and what was appended since.
 When the machine died, the copy may have lost anything; then nothing that it alone had was promised, for the first flush
-of the copy makes all of it durable. So the longer one stays, but for a compacted log that lacks a batch in its middle:
-there holes are allowed, and recovery cannot see the loss. While both exist neither is compacted.
+of the copy makes all of it durable. So the longer one stays, except for a compacted log that lacks a batch in its
+middle: there holes are allowed, and recovery cannot see the loss. While both exist neither is compacted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _READ_BYTES = 1 << 20
 
 def is_first_kept(first: Log, second: Log, topic_id: Uuid, is_second_assigned: bool) -> bool:
     """Of two logs just opened. `topic_id`: what the metadata knows under the name, ZERO_UUID if nothing; a log of
-    another topic goes. `is_second_assigned`: the metadata names the directory of `second`, which tells of two equals.
+    another topic goes. `is_second_assigned`: the metadata names the directory of `second`, which decides between two
+    equals.
     """
     if topic_id != ZERO_UUID:
         is_first_ours = first.topic_id in (topic_id, ZERO_UUID)

@@ -1,8 +1,8 @@
 """How far the metadata log is on the disk, noted behind each of its flushes.
 
-A crash tears only what was not flushed yet. So a start that knows how far the flushes had come can tell a torn tail,
-which it cuts, from damage, which it refuses. Topics and partitions hang on this log, so a note of last minute, as the
-checkpoint of the other logs is, would be too old. An fsync of its own would double the time of every change.
+A crash tears only what was not flushed yet. So a start that knows how far the flushes had come can distinguish a torn
+tail, which it cuts, from damage, which it refuses. Topics and partitions hang on this log, so a note of last minute, as
+the checkpoint of the other logs is, would be too old. An fsync of its own would double the time of every change.
 
 The note is therefore written behind the fsync of the log, into the page cache only. A crash of the process keeps it. A
 crash of the machine leaves this note or an older one: too small, never too large. It may tear the write, so there are

@@ -27,7 +27,7 @@ from moldau.wire.records.crc import crc32c
 MAX_TOLD = 10
 """Damaged ranges of one file that are reported one by one."""
 MAX_DAMAGES = 1_000
-"""Damaged ranges of one segment that are told apart; the last one of more reaches to the end of the file."""
+"""Damaged ranges of one segment that are reported apart; the last one of more reaches to the end of the file."""
 
 _CHUNK_BYTES = 512 << 10
 _END_BYTES = 8192

@@ -10,7 +10,7 @@ UNKNOWN = (-1, -1)
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both strictly increasing. `is_dirty` until somebody saved `encode()`.
+    """Entries (epoch, start offset), both strictly increasing. `is_dirty` until `encode()` was saved.
 
     `written_epoch`: the latest one of which the log holds a batch; `latest_epoch` may have begun and written nothing.
     """

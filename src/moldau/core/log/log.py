@@ -1,4 +1,4 @@
-"""One partition's log: batches in, ranges of bytes out, durable as far as somebody flushes it.
+"""One partition's log: batches in, ranges of bytes out, durable as far as the log was flushed.
 
 Everything here runs on one event loop and never waits for the disk, except `open`, `close` and what a FlushPlan, a
 ColdRead or a TimestampSearch does in a worker thread. Offsets: *end* is exclusive. Order of durability:
@@ -124,7 +124,7 @@ class Log:
     ) -> Log:
         """Opens or begins the log in `directory`, which is made if absent; recovers it unless `is_clean`.
 
-        Waits for the disk: for start-up only, but for a new partition it is a few system calls. `recovery_point` and
+        Waits for the disk: for start-up only. For a new partition it is a few system calls. `recovery_point` and
         `log_start_offset` come from the directory's checkpoints (0: unknown); `is_read_whole` reads and checks also
         what lies below the recovery point; `is_rewritten`: after a failed flush, see rewriting; `may_have_holes`: the
         checkpoints say that the log was compacted once.
@@ -402,7 +402,7 @@ class Log:
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[DeletedSegment]:
         """Applies retention: renames the files of old segments to `*.deleted` and moves the log start offset.
 
-        `take_purgeable` gives them up for good.
+        `take_purgeable` removes them from the disk.
         """
         self.health.check()
         count = count_deletable(

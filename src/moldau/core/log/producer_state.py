@@ -92,8 +92,8 @@ class ProducerState:
 
     def __init__(self, max_producer_ids: int) -> None:
         self.entries: OrderedDict[int, ProducerEntry] = OrderedDict()
-        """Whoever was idle longest comes first. (Taking the first key of a plain dict again and again walks over all
-        that went before: 4 ms each with 100,000.)"""
+        """The producer that was idle longest comes first. (Taking the first key of a plain dict again and again
+        walks over all that went before: 4 ms each with 100,000.)"""
         self._open_transactions: dict[int, int] = {}
         """Producer id to first offset."""
         self.first_unstable_offset = -1

@@ -83,7 +83,7 @@ class RepairRead(ColdRead):
 
 
 class BatchInFile:
-    """One batch that is not read yet but for its header. Each reading checks that this very header is still there: a
+    """One batch of which only the header was read. Each reading checks that this very header is still there: a
     file that another one has replaced gives nothing."""
 
     __slots__ = ("_file", "_header", "_position", "next_offset", "size")

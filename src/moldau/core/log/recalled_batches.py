@@ -2,7 +2,7 @@
 
 Kafka's snapshot file keeps one batch of a producer. A client with five requests in flight whose answers were lost with
 the connection repeats all five after the restart: the older four would be refused as a gap (45), which ends an
-idempotent producer of librdkafka for good. They lie near the end of the log, so their headers are read from there.
+idempotent producer of librdkafka. They lie near the end of the log, so their headers are read from there.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def load_log(
 ) -> LoadedLog:
     """Reads the directory of a partition, which must exist; `is_read_whole`: also what lies below the recovery point.
     Without `refuses_damage` it is cut wherever it is damaged, for a repair. `is_rewritten`: see rewriting.
-    `health` hears of files that are damaged, and of what is built anew.
+    `health` notes files that are damaged, and what is built anew.
 
     Raises DamagedLogError for damage below the recovery point, StorageFailedError for what cannot be read here.
     """
@@ -242,7 +242,7 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
         is_hole = segment.base_offset > expected_offset and not loaded.may_have_holes
         if segment.base_offset < expected_offset or is_hole:
             # an overlap was written by no log; a hole is a lost tail of the segment before, cut between two batches
-            # (or of length 0), whose CRCs cannot tell: what lies behind it was acknowledged after what is lost
+            # (or of length 0), which no CRC shows: what lies behind it was acknowledged after what is lost
             before = loaded.segments[index - 1]
             limit.check(before, before.size, expected_offset)
             _set_segments_aside(loaded, index, expected_offset)
@@ -261,7 +261,7 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
         loaded.producers.map_end_offset = expected_offset
         if index + 1 < len(loaded.segments):
             segment.seal()
-            # retention may take this segment before the next stop, and its producers are remembered all the same
+            # retention may take this segment before the next stop, and its producers are remembered nevertheless
             path = f"{segment.directory}/{segment_file_name(expected_offset, SNAPSHOT_SUFFIX)}"
             write_whole_file(segment.disk, path, loaded.producers.encode())
         if index + 1 >= len(loaded.segments):
@@ -552,7 +552,7 @@ def load_truncated(
         settings,
         now_ms=now_ms,
         is_clean=False,
-        # a batch that reaches beyond `offset` went too: how far is for the files to say
+        # a batch that reaches beyond `offset` went too: the files say how far
         recovery_point=min(recovery_point, segments[-1].base_offset),
         log_start_offset=log_start_offset,
         may_have_holes=may_have_holes,

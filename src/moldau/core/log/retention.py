@@ -78,8 +78,8 @@ def segment_facts(segments: Sequence[Segment], log_end_offset: int) -> Iterator[
 
 
 def rename_deleted(segments: Sequence[Segment], *, end_offset: int, purge_at_ms: int) -> list[DeletedSegment]:
-    """Closes neighbours, the oldest first, and renames their files to `*.deleted`, as Kafka: whoever reads one right
-    now may finish. `end_offset`: where the segment behind them begins."""
+    """Closes neighbours, the oldest first, and renames their files to `*.deleted`, as Kafka: a reader that has one
+    open right now may finish. `end_offset`: where the segment behind them begins."""
     deleted = []
     for segment, following in zip_longest(segments, segments[1:]):
         segment.close()

@@ -107,7 +107,7 @@ class Segment:
         self.size = size
         self.created_ms = created_ms
         self.max_timestamp_ms: int | None = None
-        """Largest timestamp, -1 if no record has one; None until somebody asks (see load_max_timestamp)."""
+        """Largest timestamp, -1 if no record has one; None until it was asked for (see load_max_timestamp)."""
         self.max_timestamp_offset = base_offset
         self.first_timestamp_ms: int | None = None
         """Largest timestamp of the first batch; None until there is one, or of a segment that was sealed before."""
@@ -119,7 +119,7 @@ class Segment:
         """No place for another entry: the next batch goes to a new segment."""
         self.is_index_saved = False
         self.aborted_transactions: Sequence[AbortedTransaction] | None = None
-        """As the transaction index has them; None until somebody asks."""
+        """As the transaction index has them; None until they were asked for."""
         self.is_inspected = False
         """All of it was read because something did not fit (see inspection): the indexes are true."""
         self.repair: Repair | None = None

@@ -74,7 +74,7 @@ def swap_in(
 
 def finish_swaps(disk: Disk, directory: str, names: Sequence[str], health: DirectoryHealth) -> list[str]:
     """Finishes or drops what a crash left of swaps; gives the names that are there afterwards. A `.swap` file that is
-    damaged is dropped too, and the segments that it was made from come back: `health` hears of it."""
+    damaged is dropped too, and the segments that it was made from come back: `health` notes it."""
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     if not swaps:
         return list(names)

@@ -90,7 +90,7 @@ class MetadataFold:
         return self._transaction is not None
 
     def take_delta(self, end_offset: Offset, leader_epoch: int) -> MetadataDelta:
-        """What changed since the last call; the image is told its new end."""
+        """What changed since the last call; the image gets its new end."""
         delta, self._delta = self._delta, MetadataDelta()
         delta.end_offset = self.image.end_offset = end_offset
         delta.leader_epoch = self.image.leader_epoch = leader_epoch
@@ -347,7 +347,7 @@ def _supported_features(record: RegisterBrokerRecord | RegisterControllerRecord)
 
 
 def merge_partition(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
-    """The partition after `change`. Naming a leader, be it the same or none, is a new leader epoch."""
+    """The partition after `change`. Naming a leader, also the same one or none, is a new leader epoch."""
     leader, leader_epoch = old.leader, old.leader_epoch
     if change.leader != LEADER_UNCHANGED:
         leader, leader_epoch = BrokerId(change.leader), LeaderEpoch(old.leader_epoch + 1)

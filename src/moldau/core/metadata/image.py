@@ -1,7 +1,7 @@
 """What the metadata log says: brokers, topics, partitions, configs, features; and what one batch of it changed.
 
 The values in an image are frozen and replaced when they change, so images share them. An image itself moves on in
-place: whoever needs yesterday's topic keeps the `TopicImage`, not the image.
+place: code that needs the topic as it was keeps the `TopicImage`, not the image.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = (
 
 
 class UnservedRecords:
-    """One per fold. `take` is told every record of these kinds, in the order of the log."""
+    """One per fold. `take` gets every record of these kinds, in the order of the log."""
 
     def __init__(self) -> None:
         self._in_force: dict[Hashable, msgspec.Struct] = {}
@@ -60,7 +60,7 @@ class UnservedRecords:
         return tuple(one for one in self._in_force.values() if isinstance(one, UserScramCredentialRecord))
 
     def scram_credential(self, name: str, mechanism: int) -> msgspec.Struct | None:
-        """The credential of a user that is kept and not served; None if there is none. `mechanism`: as in the protocol."""
+        """The credential of a user, kept and not served; None if there is none. `mechanism`: as in the protocol."""
         return self._in_force.get(("scram", mechanism, name))
 
     def counts(self) -> dict[str, int]:

@@ -46,7 +46,7 @@ _SERVED = Admission(Verdict.SERVE)
 
 
 class ConnectionQuotas:
-    """One per node. Whoever asks `arrived` says `left` when the connection has ended."""
+    """One per node. Each call of `arrived` is followed by `left` when the connection has ended."""
 
     def __init__(self, limits: ConnectionLimits, windows: Windows) -> None:
         self._limits = limits
@@ -81,7 +81,7 @@ class ConnectionQuotas:
         return Admission(Verdict.SERVE_LATER, wait_ms, "max.connection.creation.rate") if wait_ms else _SERVED
 
     def no_room(self, admission: Admission, reason: str) -> Admission:
-        """Of a connection that just arrived and was judged: it is closed at once all the same."""
+        """Of a connection that just arrived and was judged: it is closed at once nevertheless."""
         if admission.verdict in (Verdict.SERVE, Verdict.SERVE_LATER):
             self._served -= 1
         return Admission(Verdict.CLOSE, 0, reason)

@@ -43,7 +43,7 @@ def client_limit(quotas: ClientQuotas, key: str, user: str, client_id: str) -> t
         (((CLIENT_ID, None),), ("", client_id)),
     ):
         if client_id == "" and entity[0][0] == CLIENT_ID:
-            continue  # whoever does not say who it is falls under no quota of client ids
+            continue  # a client without a client id falls under no quota of client ids
         values = quotas.get(entity)
         if values is not None and key in values:
             return values[key], share

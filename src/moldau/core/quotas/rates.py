@@ -1,4 +1,4 @@
-"""How fast somebody uses something, as Apache Kafka measures it: sums of samples over a moving window, and a bucket of
+"""Rates of use, as Apache Kafka measures them: sums of samples over a moving window, and a bucket of
 tokens for what comes in bursts (KIP-13, 599)."""
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class TokenBucket:
         return self._tokens
 
     def take(self, amount: float, limit: float, now_ms: int) -> None:
-        """Takes tokens, also more than there are: what is missing is paid back by waiting. `limit`: tokens per second."""
+        """Takes tokens, also more than there are: waiting pays back what is missing. `limit`: tokens per second."""
         self._fill(limit, now_ms)
         self._tokens -= amount
 

@@ -1,7 +1,8 @@
 """What clients used of their quotas, and how long they have to wait for it.
 
-Used first, judged after, as in Apache Kafka: a request is carried out and answered at once, and tells how long its
-client waits before the next one. Only changes of topics are refused, where the protocol has an error for it (KIP-599).
+Used first, judged after, as in Apache Kafka: a request is carried out and answered at once, and the answer says how
+long its client waits before the next one. Only changes of topics are refused, where the protocol has an
+error for it (KIP-599).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ClusterError(MoldauError):
 
 
 class PartitionFacts(msgspec.Struct, frozen=True):
-    """Offsets and `size_bytes` are None where the cluster did not tell."""
+    """Offsets and `size_bytes` are None where the cluster did not give them."""
 
     index: int
     leader: int

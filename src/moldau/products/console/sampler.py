@@ -1,4 +1,4 @@
-"""Asks the cluster every few seconds while somebody looks, and keeps what charts are drawn from.
+"""Asks the cluster every few seconds while a page is open, and keeps what charts are drawn from.
 
 One snapshot serves all viewers: twenty of them cost the cluster what one does. Nobody looking for IDLE_S: it asks
 nothing any more, and the charts begin anew with the next viewer.
@@ -69,7 +69,7 @@ NOTHING = Snapshot(Overview("", (), ()), (), (), 0.0, "not asked yet")
 
 
 class Sampler:
-    """One thread that lives while somebody looks."""
+    """One thread that lives while a page is open."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._topic_history = History()
@@ -132,7 +132,7 @@ class Sampler:
             except MoldauError as error:
                 snapshot = msgspec.structs.replace(self._snapshot, error=str(error))
             except Exception as error:
-                # our own mistake: who looks is told, and the next look may find better
+                # our own mistake: the page shows it, and the next look may succeed
                 snapshot = msgspec.structs.replace(self._snapshot, error=f"{type(error).__name__}: {error}")
             turn += 1
             with self._condition:

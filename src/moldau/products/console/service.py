@@ -1,4 +1,4 @@
-"""Serves the page on a socket: uvicorn in this process, until it is told to stop or its parent is gone."""
+"""Serves the page on a socket: uvicorn in this process, until a signal stops it or its parent is gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IDLE_CHECK_S = 30.0
 
 
 def serve(bootstrap_servers: str, listening: socket.socket, *, is_child: bool = False, idle_exit_s: float = 0) -> None:
-    """Returns when it is told to stop (SIGINT, SIGTERM).
+    """Returns after SIGINT or SIGTERM.
 
     `is_child`: ends also when standard input closes, as it does when the parent dies. `idle_exit_s`: ends after so long
     without a request; 0 never.

@@ -12,7 +12,7 @@ MAX_STREAMS = 20
 
 
 class Console:
-    """One per page server; used from its loop, but for what the cluster and the sampler do in threads."""
+    """One per page server; used from its loop. The cluster and the sampler work in threads."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.cluster = Cluster(bootstrap_servers)

@@ -20,11 +20,11 @@ CLIENT_ID = "moldau-pipeline"
 CONNECT_TIMEOUT_MS = 3_000
 REQUEST_TIMEOUT_MS = 10_000
 LOOK_TIMEOUT_MS = 1_000
-"""How long one look tries: whoever looks shows what is wrong, and looks again."""
+"""How long one look tries: the caller shows what is wrong, and looks again."""
 
 
 class GroupError(MoldauError):
-    """The cluster did not take the offsets, or did not tell its own."""
+    """The cluster did not take the offsets, or did not give its own."""
 
 
 class GroupOffsets:

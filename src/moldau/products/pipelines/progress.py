@@ -55,7 +55,7 @@ class BatchCounter:
     """Adds up a streaming query's progress reports; Spark itself keeps only the newest hundred.
 
     `reported_to`: the newest batch that is reported. `dead_letters`: for each batch, how many of its records did not
-    parse; whoever has dealt with a batch takes it out.
+    parse; the code that has dealt with a batch takes it out.
     """
 
     def __init__(self, dead_letters_metric: str | None = None) -> None:

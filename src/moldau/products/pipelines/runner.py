@@ -95,7 +95,7 @@ def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDispla
         while watch.query.isActive and not stop.wait(TURN_SECONDS):
             display.show(watch.look("running"))
     except GroupError:
-        # whoever gets the error may run the pipeline again, and the lease ends with this run
+        # the caller may run the pipeline again after the error, and the lease ends with this run
         watch.query.stop()
         raise
     if stop.is_set():

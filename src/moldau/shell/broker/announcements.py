@@ -1,4 +1,4 @@
-"""What the metadata log decided, told once in the node's log: topics that come and go, partitions that changed hands.
+"""What the metadata log decided, as lines of the node's log: topics that come and go, partitions that changed hands.
 
 Bounded by the event log: of many at once the first has a line of its own, the others are named in one line.
 """
@@ -11,7 +11,7 @@ from moldau.types import TopicPartition
 
 
 def announce(log: EventLog, delta: MetadataDelta) -> None:
-    """Not for the delta of a start, which tells all there is."""
+    """Not for the delta of a start, which has all topics."""
     for topic in delta.deleted_topics.values():
         log.info(
             "topic deleted",

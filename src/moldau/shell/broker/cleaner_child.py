@@ -23,7 +23,7 @@ from moldau.ports import Disk
 from moldau.shell.io.disk import OsDisk
 
 NICENESS = 10
-"""Whoever waits for an answer goes first."""
+"""Processes that wait for an answer go first."""
 BESIDE_MAP_BYTES = 768 << 20
 """What the process may take beside the map: Python itself, buffers, and one batch of 128 MiB, expanded and rebuilt."""
 _SET_DEATH_SIGNAL = 1
@@ -105,7 +105,7 @@ def run_job(job: CleaningJob) -> CleaningOutcome:
 
 
 def die_with(parent_process_id: int) -> None:
-    """Asks Linux for it; elsewhere the input tells."""
+    """Linux sends a signal then; elsewhere the end of the input says it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent_process_id:

@@ -32,7 +32,7 @@ class DirectoryReports:
         self._begin()
 
     def add(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
-        """Reports to the controller that this partition stands in that log directory (AssignReplicasToDirs, KIP-858)."""
+        """Reports to the controller in which log directory this partition stands (AssignReplicasToDirs, KIP-858)."""
         self._unsent[topic_id, index] = directory_id
         self._begin()
 

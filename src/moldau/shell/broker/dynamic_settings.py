@@ -1,8 +1,8 @@
 """The settings in force at a broker: what it was started with, and what the metadata log says since (KIP-226).
 
 `broker.settings` is a frozen view. It is replaced as soon as the record of a change is committed, before the client
-that asked is answered, and made again from the metadata at the next start. Whoever reads a dynamic setting reads it
-from `broker.settings` each time; whoever must act on a change adds a callback to `on_change`.
+that asked is answered, and made again from the metadata at the next start. Code that needs a dynamic setting reads it
+from `broker.settings` each time; code that must act on a change adds a callback to `on_change`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class DynamicSettings:
         log, node = self._log, f"node {self.static.node_id}"
         view, notices = view_in_force(image, self.static)
         if notices:
-            told = "; ".join(escape(notice) for notice in notices)
-            log.warn("dynamic settings ignored", f"{node}: {told}")
+            sentences = "; ".join(escape(notice) for notice in notices)
+            log.warn("dynamic settings ignored", f"{node}: {sentences}")
         if view == self.view:
             return
         before, names = self._different(self.view), self._different(view)
@@ -46,8 +46,8 @@ class DynamicSettings:
             if notice not in known:
                 log.warn("setting without effect", f"{node}: {escape(notice)}")
         if names or before:
-            told = ", ".join(names) or "none"
-            log.info("dynamic settings", f"{node}: settings that changed since its start: {told}")
+            changed = ", ".join(names) or "none"
+            log.info("dynamic settings", f"{node}: settings that changed since its start: {changed}")
         for callback in self.on_change:
             callback(view)
 

@@ -148,7 +148,7 @@ class Flusher:
             del self._waiters[partition.number]
 
     def fail(self, partition: Partition, error: KafkaError) -> None:
-        """`partition` is gone: whoever waits for it gets `error`."""
+        """`partition` is gone: requests that wait for it get `error`."""
         self._asked.pop(partition.number, None)
         for _, waiter in self._waiters.pop(partition.number, ()):
             if not waiter.done():

@@ -221,7 +221,7 @@ class Housekeeping:
         self._checkpointed = {number: value for number, value in self._checkpointed.items() if number in live}
 
     async def _remove(self, health: DirectoryHealth, work: Callable[[], None]) -> None:
-        """A directory that cannot remove goes offline; what is due in the others goes all the same."""
+        """A directory that cannot remove a file goes offline; what is due in the others is removed."""
         try:
             await self._node.workers.run(work)
         except StorageFailedError as error:

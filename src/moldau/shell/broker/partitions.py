@@ -325,7 +325,7 @@ class Partitions:
         self.logs.cordon(tuple(written.get(path, path) for path in settings.cordoned_log_dirs))
 
     def moved(self, partition: Partition, directory: LogDirectory) -> None:
-        """`partition` has a log in another directory now: the controller hears of it."""
+        """`partition` has a log in another directory now: the controller is asked to note it."""
         self._checkpoints.changed()
         if partition.topic_id is not None:
             self._reports.add(partition.topic_id, partition.topic_partition.partition, directory.directory_id)

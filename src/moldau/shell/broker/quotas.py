@@ -67,7 +67,7 @@ class BrokerQuotas:
         return max(bytes_ms, request_ms)
 
     def handled(self, principal: str, client_id: str, elapsed_ns: int) -> None:
-        """A request took `elapsed_ns` of the loop; told after it, so the next one waits for it."""
+        """A request took `elapsed_ns` of the loop; charged after it, so the next one waits for it."""
         self.usage.handled(user_of(principal), client_id, elapsed_ns, self._clock.monotonic_ms())
 
     def max_fetch_bytes(self, principal: str, client_id: str) -> int | None:

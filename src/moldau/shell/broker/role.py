@@ -1,4 +1,4 @@
-"""The broker of a node: puts its parts together, and tells each what happens to the broker as a whole.
+"""The broker of a node: puts its parts together, and passes to each what happens to the broker as a whole.
 
 Handlers get the broker, and find the parts here; the parts know each other only as far as their constructors say. The
 quorum gives the metadata and takes what the broker asks of the controller. It lives on one loop.
@@ -202,7 +202,7 @@ class Broker:
     # -- what the handlers report
 
     def partition_appended(self, partition: Partition) -> None:
-        """The high watermark of `partition` moved: wakes who waits for it."""
+        """The high watermark of `partition` moved: wakes what waits for it."""
         self.touched[partition.number] = partition
         self.waits.changed(partition)
         if self._coordinators is not None:

@@ -39,7 +39,7 @@ class StreamedBatch:
         try:
             piece = self._batch.read_cached(start, length)
         except _CANNOT_READ:
-            piece = None  # Workers meet the same, and it is told there
+            piece = None  # the read in Workers meets the same error, and reports it
         if piece is None:
             self._node.spawn(self._load(start, length, then))
         return piece

@@ -96,7 +96,7 @@ class ProducerIds:
         """An id, from a new block if need be. Raises KafkaError."""
         while (producer_id := self.take()) is None:
             block = await self._allocate()
-            # whoever waited beside us may have brought a block: two blocks are not two problems, ids are many
+            # another request may have fetched a block meanwhile; one block too many does no harm, there are enough ids
             if self._next >= self._end:
                 self._next = block.first_producer_id
                 self._end = block.first_producer_id + block.count

@@ -12,7 +12,7 @@ What may fail, from the harmless to the worst:
   nothing has changed, and the next one is decided;
 - an unforeseen exception: it is logged, the request gets UNKNOWN_SERVER_ERROR, and the machine lives on;
 - a record of the log cannot be read or applied: the shard stops, everybody gets COORDINATOR_NOT_AVAILABLE;
-- the device fails: the owner hears of it, and closes the runtime with an error for everybody;
+- the device fails: the owner is called, and closes the runtime with an error for every request;
 - a broken invariant stops the node.
 """
 
@@ -138,8 +138,8 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         """Folds what `replay` gives, all of the log in order and in parts, until `fold` says False; then `begin`.
         `contents`: what the machine serves, in a word.
 
-        `replay` raises ProtocolError and DamagedBatchError, with the place, for what cannot be read. Whoever waits gets
-        the error, which is raised only where it is our own.
+        `replay` raises ProtocolError and DamagedBatchError, with the place, for what cannot be read. Requests that wait
+        get the error, which is raised only where it is our own.
         """
         try:
             await replay(self._fold)
@@ -213,7 +213,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             raise kafka_error(self.closed.code, self.closed.message)
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The machine hears of a new metadata image."""
+        """Passes a new metadata image to the machine."""
         if self.closed is None:
             self._begin(None, NO_REQUEST_ID, self.host.machine.decide_metadata, image, delta)
 
@@ -290,7 +290,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             self._log.stopped(self.host.stopped)
 
     def _told(self, error: Exception) -> MoldauError:
-        """What a request hears that failed for `error`. Raises InvariantError."""
+        """The error that a request gets which failed for `error`. Raises InvariantError."""
         if isinstance(error, InvariantError):
             raise error
         if isinstance(error, (StorageFullError, StorageFailedError)):
@@ -312,7 +312,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         self.close(kafka_error("NOT_COORDINATOR"))
 
     def drop(self, error: KafkaError) -> None:
-        """Everybody who waits gets `error`; the machine lives on."""
+        """Every request that waits gets `error`; the machine lives on."""
         self.host.drop(error)
         self._deliver(tuple((request_id, error) for request_id in self._waiting))
 

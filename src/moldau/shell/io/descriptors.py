@@ -1,6 +1,7 @@
 """How the descriptors of this process are shared out: so many for files, so many for connections, the rest kept back.
 
-A file that cannot be opened for want of a descriptor looks like a failed disk, so connections must never take the last.
+A file that cannot be opened because no descriptor is left looks like a failed disk, so connections must never take the
+last one.
 """
 
 from __future__ import annotations

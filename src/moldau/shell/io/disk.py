@@ -273,7 +273,7 @@ class OsFile:
 
     @staticmethod
     def _write_rest(descriptor: int, position: int, data: Buffer, written: int) -> None:
-        """A short write comes before ENOSPC, or at 2 GiB: the next call tells which."""
+        """A short write comes before ENOSPC, or at 2 GiB: the next call shows which."""
         view = memoryview(data)
         while written < len(view):
             written += os.pwrite(descriptor, view[written:], position + written)
@@ -393,7 +393,7 @@ class OsDisk:
             with open(os.path.join(self.root, FLUSH_FAILED_MARK), "w", encoding="utf-8") as mark:
                 mark.write(path)
         except OSError:
-            return  # the flush has failed all the same, and its error says more
+            return  # the flush has failed, and its error says more
 
     def read_file(self, path: str) -> bytes:
         try:
@@ -452,7 +452,7 @@ class OsDisk:
         return descriptor
 
     def admit(self, file: OsFile) -> None:
-        """Counts a descriptor that was just opened, and takes one from whoever was idle longest."""
+        """Counts a descriptor that was just opened, and closes the one that was idle longest."""
         with self._lock:
             self._open_files[file] = None
             self._evict_to(self.max_open_files, keep=file)

@@ -1,4 +1,4 @@
-"""What the system says of this process and its disk: for the metrics. Linux; elsewhere what is not told is left out."""
+"""What the system says of this process and its disk, for the metrics; all of it on Linux only."""
 
 from __future__ import annotations
 

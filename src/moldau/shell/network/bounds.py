@@ -158,7 +158,7 @@ class ResponseMemory:
         """The most that one fetch may bring into memory now: a quarter of what is left, at least 1 MiB; 64 KiB where
         nothing is left. A batch that is larger is streamed, see StreamedAnswer."""
         if self.is_short:
-            # a transport tells when it is empty only if it was above its high water
+            # a transport calls back when it is empty only if it was above its high water
             for connection in list(self._unsent):
                 connection.count_unsent()
             if self.is_short:

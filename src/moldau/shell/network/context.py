@@ -82,9 +82,7 @@ class ForAllRequests(Protocol):
     def serve_long(self, context: RequestContext, frame: memoryview, position: int) -> PendingResponse:
         """Decodes, handles and encodes a request that is long to decode, with pauses."""
 
-    def answer_later(
-        self, context: RequestContext, work: Work, *, may_produce_begin: bool = False
-    ) -> PendingResponse:
+    def answer_later(self, context: RequestContext, work: Work, *, may_produce_begin: bool = False) -> PendingResponse:
         """Goes on with work that has waited for the first time; the answer comes when it is done."""
 
 

@@ -60,7 +60,7 @@ class LongFrame:
         return True
 
     def drop(self) -> None:
-        """Gives the memory back, without the buffer: somebody may still read it."""
+        """Gives the memory back, without the buffer, which may still be read."""
         self._memory.give_back(len(self.buffer))
 
     def release(self) -> None:

@@ -47,7 +47,7 @@ class PendingResponse:
         self.is_complete = True
         if answer is not None:
             self.size = len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
-        # nobody abandons it now: what it would tell refers to it, and would be left to the collector of cycles
+        # it cannot be abandoned any more; the callback refers back to it, a cycle that only the collector would free
         self.on_abandoned = None
         if self.on_complete is not None:
             self.on_complete()

@@ -2,7 +2,7 @@
 
 Counts are exact. Times and sizes are of the first SAMPLE_ALL requests of an API and of one in 32 after that: a
 request takes about 10 microseconds, and looking at the clock twice is not free. Quantiles are over the last five to ten
-minutes, in steps of a fifth; nothing is timed unless somebody can ask for it.
+minutes, in steps of a fifth; nothing is timed where no endpoint shows it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RequestStats:
         self.request_bytes.observe(size, ended_s)
 
     def parked(self, started_s: float, ended_s: float, size: int) -> None:
-        """The handler gave a promise: `completed` tells when it is kept."""
+        """The answer comes later: `completed` is called then."""
         self.local.observe(ended_s - started_s, ended_s)
         self.request_bytes.observe(size, ended_s)
 

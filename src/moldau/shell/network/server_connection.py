@@ -199,8 +199,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         while end - position >= 4:
             length = _read_length(view, position)[0]
             if not 0 <= length <= max_bytes:
-                told = stranger(view[position : position + LENGTH_SIZE])
-                raise ProtocolError(told or f"frame length {length} is outside 0..{max_bytes}")
+                sentence = stranger(view[position : position + LENGTH_SIZE])
+                raise ProtocolError(sentence or f"frame length {length} is outside 0..{max_bytes}")
             frame_end = position + 4 + length
             if frame_end > end:
                 break

@@ -137,7 +137,7 @@ class Node:
             raise
 
     async def _listen(self) -> ConnectionGroup:
-        """Takes the ports first: a port in use is told before any file is touched. Clients wait until `_open`."""
+        """Takes the ports first: a port in use is an error before any file is touched. Clients wait until `_open`."""
         settings = self.settings
         memory_bytes = settings.queued_max_request_bytes
         if memory_bytes <= 0:

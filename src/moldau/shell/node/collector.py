@@ -1,7 +1,7 @@
 """The cycle collector of a process that is a node: a full collection looks through every object there is, and nobody is
 served meanwhile: 150 ms with 20,000 partitions, though nearly all of them live as long as their topics.
 
-So what a long collection has left is not looked through again (`gc.freeze`). It is freed all the same when nothing
+So what a long collection has left is not looked through again (`gc.freeze`). It is still freed when nothing
 refers to it; only a cycle among it would stay, and partitions, connections and requests are none. Short collections
 leave everything as it is, so that what they find in use for a moment is looked at again.
 """

@@ -62,7 +62,7 @@ async def tell_groups(log: EventLog, broker: Broker) -> None:
     try:
         shards = broker.coordinators.all_shards()
     except KafkaError:
-        return  # the topic's partitions are offline, which is told elsewhere
+        return  # the topic's partitions are offline, which is logged elsewhere
     for shard in shards:
         place = shard.partition.topic_partition
         try:

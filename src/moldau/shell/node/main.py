@@ -127,7 +127,7 @@ def open_disks(data_directory: str | None, settings: BrokerSettings, max_open_fi
 
 
 def physical_memory_bytes() -> int:
-    """RAM of this machine, as far as it can be told."""
+    """RAM of this machine in bytes, where the system says it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Operations:
-    """One per node, which tells `status` what it comes to."""
+    """One per node; it notes in `status` what the node does now."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ def decode_frame_length(buffer: Buffer, position: int = 0, *, max_bytes: int = M
 
 
 def stranger(first_bytes: Buffer) -> str | None:
-    """Who speaks another protocol, by four bytes that are no length of a frame; None where they tell nothing."""
+    """A sentence on a client of another protocol, by four bytes that are no length of a frame; else None."""
     text = bytes(first_bytes)
     if text[:1] in _TLS_RECORDS and text[1:2] == b"\x03":
         return "this is TLS, not Kafka's protocol in plain text"

@@ -22,7 +22,7 @@ KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
 MAX_EXPANDED_BYTES = 128 * MEBIBYTE
-"""The most that a reader of ours expands one batch to, unless told otherwise."""
+"""The most that a reader of ours expands one batch to, by default."""
 
 EXPANSION_RATIO = 64
 ALWAYS_EXPANDED_BYTES = 16 * MEBIBYTE
@@ -112,7 +112,7 @@ def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
     while True:
         member = zlib.decompressobj(31)
         try:
-            # one byte past the bound tells "exactly full" from "too large"
+            # one byte past the bound distinguishes "exactly full" from "too large"
             part = member.decompress(rest, max_bytes - expanded + 1)
         except zlib.error as error:
             raise _damaged("gzip", error) from None

@@ -4,7 +4,7 @@
     PreparingRebalance -> CompletingRebalance   everybody joined, or the time to join is over: a new generation
     PreparingRebalance -> Empty          nobody is left
     CompletingRebalance -> Stable        the leader handed in the assignments, and they stand in the log
-    CompletingRebalance, Stable -> PreparingRebalance   somebody joins, leaves or falls silent
+    CompletingRebalance, Stable -> PreparingRebalance   a member joins, leaves or falls silent
 
 All of it is volatile: after a reload a group is made anew from its metadata record, Stable with the recorded members or
 Empty. (Kafka's ClassicGroup; KIP-62, 134, 345, 394, 559, 814.)
@@ -122,7 +122,7 @@ class Group(msgspec.Struct):
     # members
 
     def add(self, member: Member) -> None:
-        """A new member joins the group; the first becomes its leader. Raises InvariantError for a member that is there."""
+        """A new member joins the group; the first becomes its leader. Raises InvariantError if it is there already."""
         invariant(member.member_id not in self.members, "a member was added twice")
         if member.instance_id is not None:
             invariant(member.instance_id not in self.static_members, "a static member was added twice")
@@ -249,7 +249,7 @@ class Group(msgspec.Struct):
         return self.protocol_type == CONSUMERS
 
     def subscribed_topics(self) -> dict[str, None] | None:
-        """The topics that any member of this generation reads; None if that cannot be told, and may be all."""
+        """The topics that any member of this generation reads; None if that is unknown, and may be all."""
         if not self.is_of_consumers():
             return {}
         if self.subscriptions is None:

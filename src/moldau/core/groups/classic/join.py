@@ -32,7 +32,7 @@ _FENCED_INSTANCE_ID = ERROR_CODES["FENCED_INSTANCE_ID"]
 
 
 def join(turn: Turn, parked: Parked, request: GroupRequest, message: JoinGroupRequest) -> None:
-    """Decides a JoinGroup; whoever must wait for others is parked."""
+    """Decides a JoinGroup; a member that must wait for others is parked."""
     error = _refusal_before_group(turn, message)
     if error is not None:
         _refuse(turn, parked, "", error)
@@ -119,7 +119,7 @@ def _has_memory(turn: Turn, request: GroupRequest, message: JoinGroupRequest, gr
     member_id = message.member_id or group.static_members.get(message.group_instance_id or "", "")
     member = group.members.get(member_id)
     if member is not None and member.protocols == message.protocols:
-        return True  # whoever comes again with what it said before is never out
+        return True  # a member that comes again with the same words is never turned away
     # a static member's id begins with its instance id, a dynamic member's with the client's
     grown_bytes = _asked_bytes(message) + 2 * max(len(request.client_id or ""), len(message.group_instance_id or ""))
     return has_memory(turn, group, grown_bytes)

@@ -1,4 +1,4 @@
-"""How a generation begins: everybody is asked to join again, and whoever does is in.
+"""How a generation begins: every member is asked to join again, and those that do are in it.
 
 prepare -> (the initial delay, or all members joined, or the rebalance timeout) -> complete_join -> SyncGroup
 """
@@ -45,7 +45,7 @@ def prepare(turn: Turn, group: Group) -> None:
 
 
 def _give_up_assignment(turn: Turn, group: Group) -> None:
-    """Members that wait for their assignment are told to join again."""
+    """Members that wait for their assignment have to join again."""
     for member in group.members.values():
         group.assign(member, b"")
         answer_sync(turn, group, member, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
@@ -118,7 +118,7 @@ def complete_join(turn: Turn, group: Group) -> None:
 
 
 def generation_reply(group: Group, member: Member) -> JoinGroupResponse:
-    """The present generation, as `member` is told of it; its leader gets everybody's metadata."""
+    """The present generation, as the answer to `member` has it; the leader's has the metadata of all members."""
     is_leader = group.leader_id == member.member_id
     name = group.protocol_name or ""
     return JoinGroupResponse(

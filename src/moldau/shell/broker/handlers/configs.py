@@ -74,10 +74,10 @@ async def act_describe_configs(
         if settings < MAX_SETTINGS_PER_RESPONSE:
             result = _describe_or_refuse(broker, context, request, resource)
         else:
-            told = _told(
+            code, message = _code_and_message(
                 kafka_error("POLICY_VIOLATION", "Too many settings for one response: ask for fewer resources.")
             )
-            result = DescribeConfigsResult(told[0], told[1], resource.resource_type, resource.resource_name)
+            result = DescribeConfigsResult(code, message, resource.resource_type, resource.resource_name)
         settings += len(result.configs)
         results.append(result)
         await context.pause(1 + len(result.configs))
@@ -217,7 +217,7 @@ async def act_incremental_alter_configs(
         else:
             context.run_to_end()
             error = _alter_loggers(broker, resource, request.validate_only)
-        answers.append(IncrementalAlterConfigsResourceResponse(*_told(error), kind, name))
+        answers.append(IncrementalAlterConfigsResourceResponse(*_code_and_message(error), kind, name))
     forwarded: tuple[IncrementalAlterConfigsResourceResponse, ...] = ()
     if asked:
         try:
@@ -226,7 +226,9 @@ async def act_incremental_alter_configs(
             forwarded = answer.responses
         except KafkaError as failed:
             forwarded = tuple(
-                IncrementalAlterConfigsResourceResponse(*_told(failed), item.resource_type, item.resource_name)
+                IncrementalAlterConfigsResourceResponse(
+                    *_code_and_message(failed), item.resource_type, item.resource_name
+                )
                 for item in asked
             )
     return IncrementalAlterConfigsResponse(context.throttle(), _merged(answers, forwarded))
@@ -249,7 +251,7 @@ async def act_alter_configs(
             asked.append(resource)
             answers.append(None)
         else:
-            answers.append(AlterConfigsResourceResponse(*_told(_not_allowed(kind)), kind, name))
+            answers.append(AlterConfigsResourceResponse(*_code_and_message(_not_allowed(kind)), kind, name))
     forwarded: tuple[AlterConfigsResourceResponse, ...] = ()
     if asked:
         try:
@@ -258,7 +260,8 @@ async def act_alter_configs(
             forwarded = answer.responses
         except KafkaError as failed:
             forwarded = tuple(
-                AlterConfigsResourceResponse(*_told(failed), item.resource_type, item.resource_name) for item in asked
+                AlterConfigsResourceResponse(*_code_and_message(failed), item.resource_type, item.resource_name)
+                for item in asked
             )
     return AlterConfigsResponse(context.throttle(), _merged(answers, forwarded))
 
@@ -278,7 +281,7 @@ def _repeated(resources: Sequence[IncrementalAlterConfigsResource]) -> dict[tupl
     return {key: count for key, count in counts.items() if count > 1}
 
 
-def _told(error: KafkaError | None) -> tuple[int, str | None]:
+def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:
     return (0, None) if error is None else (error.code, (error.message or "")[:MAX_MESSAGE_LENGTH] or None)
 
 

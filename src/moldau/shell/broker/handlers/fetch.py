@@ -41,7 +41,7 @@ FETCH_SESSION_ID_NOT_FOUND = ERROR_CODES["FETCH_SESSION_ID_NOT_FOUND"]
 MANY_BYTES = 32 << 10
 """A longer request may name a thousand partitions: it is decoded and answered with pauses."""
 MAX_SESSION_PARTITIONS = 5_000
-"""To keep what more of them were told takes longer than others should wait."""
+"""A session of more partitions takes longer to keep than other clients should wait."""
 LOOK_AGAIN_S = 0.1
 MAX_MIN_BYTES = MAX_ANSWER_BYTES // 2
 """Nobody waits for more than this: an answer of whole batches is more than half full when it is full."""
@@ -52,9 +52,9 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     (KIP-320), v11 rack (KIP-392), v12 last fetched epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state
     (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
 
-    Ignored on purpose: racks, leader hints and what followers tell (one node). read_committed reads to the last stable
-    offset, which is the high watermark while no transactions are served, and names the transactions that Apache Kafka
-    aborted before the log came here.
+    Ignored on purpose: racks, leader hints and what followers say of themselves (one node). read_committed reads to
+    the last stable offset, which is the high watermark while no transactions are served, and names the transactions
+    that Apache Kafka aborted before the log came here.
     """
     if len(frame) > MANY_BYTES:
         return context.serve_long(frame, position)

@@ -1,4 +1,4 @@
-"""DeleteGroups and OffsetDelete: groups and positions that somebody wants to be gone."""
+"""DeleteGroups and OffsetDelete: groups and committed offsets are removed on request."""
 
 from __future__ import annotations
 

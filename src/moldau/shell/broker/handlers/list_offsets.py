@@ -81,7 +81,7 @@ async def act_list_offsets(broker: Broker, context: RequestContext, request: Lis
     local and tiered ends (KIP-405, KIP-1005), v10 timeout (KIP-1075), v11 earliest pending upload (KIP-1023).
 
     A partition that stands twice is answered once, with 42. Ignored on purpose: the timeout and the tiered ends
-    (nothing is tiered: they find nothing, as in Kafka without remote storage). Replica ids are not told apart.
+    (nothing is tiered: they find nothing, as in Kafka without remote storage). All replica ids get the same answer.
     """
     counts: dict[tuple[str, int], int] = {}
     for topic in request.topics:

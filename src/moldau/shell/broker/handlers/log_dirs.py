@@ -39,8 +39,8 @@ async def act_describe_log_dirs(
     """Versions 1-5. v1 throttling (KIP-219), v2 flexible (KIP-482), v3 error of the request (KIP-784), v4 total and
     usable bytes (KIP-827), v5 cordoned directories (KIP-1066).
 
-    Every directory is told, also one without any of the partitions asked for; the metadata log is not, as in Apache
-    Kafka. Ignored on purpose: nothing.
+    The answer has every directory, also one without any of the partitions asked for. It leaves the metadata log out,
+    as in Apache Kafka. Ignored on purpose: nothing.
     """
     if not context.authorize(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(throttle_time_ms=context.throttle(), error_code=CLUSTER_AUTHORIZATION_FAILED)
@@ -52,7 +52,7 @@ async def act_describe_log_dirs(
             await context.pause(1 + len(topic.partitions))
     logs = broker.partitions.logs
     results = []
-    # all at one instant: a partition that moves while the answer is made is told once
+    # all at one instant: a partition that moves while the answer is made stands in it once
     lying = {directory.path: list(directory.logs.items()) for directory in logs}
     moving = list(broker.moves.futures.items())
     for directory in logs:
@@ -84,7 +84,7 @@ async def _topics(
 ) -> tuple[DescribeLogDirsTopic, ...]:
     found: dict[str, list[DescribeLogDirsPartition]] = {}
 
-    def tell(topic_partition: TopicPartition, size_bytes: int, offset_lag: int, is_future: bool) -> None:
+    def add(topic_partition: TopicPartition, size_bytes: int, offset_lag: int, is_future: bool) -> None:
         name, index = topic_partition.topic, topic_partition.partition
         if wanted is None or index in wanted.get(name, ()):
             partition = DescribeLogDirsPartition(index, size_bytes, offset_lag, is_future)
@@ -92,10 +92,10 @@ async def _topics(
 
     for topic_partition, log in lying:
         # the leader is its own replica: it lags behind nobody
-        tell(topic_partition, log.size_bytes, 0, False)
+        add(topic_partition, log.size_bytes, 0, False)
         await context.pause()
     for topic_partition, future in moving:
-        tell(topic_partition, future.size_bytes, future.offset_lag, True)
+        add(topic_partition, future.size_bytes, future.offset_lag, True)
     topics = []
     for name, partitions in found.items():
         topics.append(DescribeLogDirsTopic(name, tuple(partitions)))

@@ -223,7 +223,7 @@ class ParkedFetch:
                 budget -= len(records)
             elif read is TOO_LARGE:
                 self._is_cut = True
-                # as Kafka: a batch that does not fit any more tells nothing of transactions
+                # as Kafka: where a batch does not fit any more, no aborted transactions are named
                 aborted = None
             results.append(self._found(entry, partition, records, None, aborted))
         if is_only_little and self.size > LITTLE_BYTES // 2:
@@ -346,7 +346,7 @@ class ParkedFetch:
         )
 
     def finish(self, results: list[FetchResult]) -> tuple[int, int, int, list[FetchResult]]:
-        """Throttle time in ms, error code and session id of the answer, and the results that it tells."""
+        """Throttle time in ms, error code and session id of the answer, and the results in it."""
         throttle_time_ms = self.context.throttle(self.size)
         if throttle_time_ms:
             # over its quota a client gets nothing now, and no session begins: it asks again after the wait
@@ -485,5 +485,5 @@ class ParkedFetch:
             if not self.is_cold:
                 self._answer(results)
                 return
-        # the page cache does not keep what is read: answer with what there is, and be it the partitions before
+        # the page cache does not keep what is read: answer with what there is, even if only the partitions before
         self._answer(self.collect(is_cold_left_out=True))

@@ -52,7 +52,7 @@ MANY_RECORDS = 1_000
 """More than so many are read with pauses: these take about 1.5 ms."""
 ZSTD_FROM = 7
 MAX_RECORD_ERRORS_PER_RESPONSE = 5_000
-"""Beyond them a partition is told its error without the records: a response has a bound."""
+"""Beyond them a partition gets its error without the records: a response has a bound."""
 MESSAGE_TOO_LARGE = ERROR_CODES["MESSAGE_TOO_LARGE"]
 OUT_OF_ORDER_SEQUENCE_NUMBER = ERROR_CODES["OUT_OF_ORDER_SEQUENCE_NUMBER"]
 CORRUPT_MESSAGE = ERROR_CODES["CORRUPT_MESSAGE"]
@@ -182,7 +182,7 @@ class _Refusals:
         self._broker = broker
         self._context = context
         self._now_ms = now_ms
-        self._told = 0
+        self._named_records = 0
 
     def result(self, place: int, topic: bytes, index: int, error: KafkaError, records: memoryview | None) -> Result:
         if error.code not in REFUSED_BY_THE_LOG:
@@ -208,8 +208,8 @@ class _Refusals:
     def _refused(self, topic: bytes, index: int, error: KafkaError, partition: Partition) -> Result:
         """As `_failed`, for what the log refused: with where it begins, and the records that are to blame."""
         message: str | RecordErrors | None = error.message
-        if error.record_errors and self._told + len(error.record_errors) <= MAX_RECORD_ERRORS_PER_RESPONSE:
-            self._told += len(error.record_errors)
+        if error.record_errors and self._named_records + len(error.record_errors) <= MAX_RECORD_ERRORS_PER_RESPONSE:
+            self._named_records += len(error.record_errors)
             message = RecordErrors(error.message or error.name, error.record_errors)
         return (topic, index, error.code, -1, -1, partition.log.log_start_offset, message)
 
@@ -228,7 +228,7 @@ def act_produce(
     Ignored on purpose: leader hints (no other leader). Transactions are not served: a transactional batch gets 48.
 
     acks=1 is answered after the append, and after the flush where `flush.messages` asks for one now; acks=all also not
-    before the high watermark has passed. With acks=0 any error closes the connection, as nothing else can tell the
+    before the high watermark has passed. With acks=0 any error closes the connection, as nothing else informs the
     client.
     """
     version = context.api_version
@@ -335,7 +335,7 @@ def _append(
     waiting: list[Unacknowledged],
     refusals: _Refusals | None = None,
 ) -> _Refusals | None:
-    """Appends each of `entries`; tells it in `results`, and in `waiting` what the answer waits for."""
+    """Appends each of `entries`; adds its result to `results`, and to `waiting` what the answer waits for."""
     version = context.api_version
     touched, waiters = broker.touched, broker.waits.by_number
     for topic, index, records in entries:

@@ -40,7 +40,7 @@ async def act_create_topics(
     ids (KIP-516).
 
     Answered once the records are committed and this broker serves the partitions. Ignored on purpose: the timeout
-    beyond its sign (one node decides at once), and configs hidden for want of DESCRIBE_CONFIGS (no ACLs yet).
+    beyond its sign (one node decides at once), and configs hidden without the right DESCRIBE_CONFIGS (no ACLs yet).
     """
     may_create_any = context.authorize(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     allowed: list[CreatableTopic] = []

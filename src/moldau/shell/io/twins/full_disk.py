@@ -1,4 +1,4 @@
-"""A Disk door that can be told to be full, in front of a real directory. (MemoryDisk has faults of its own.)"""
+"""A Disk door that a test can make full, in front of a real directory. (MemoryDisk has faults of its own.)"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 MAX_STEPS = 64
 MAX_BUSY_TURNS = 20
-"""Loop turns in which traffic keeps the loop busy, after which the journey goes on all the same."""
+"""Loop turns in which traffic keeps the loop busy, after which the journey goes on nevertheless."""
 LAST_LOOK_S = 1.001
 """How far the timers, but not the clock, go beyond the end: what looks once a second has looked at the end."""
 
@@ -104,7 +104,7 @@ class _TravellingSelector(selectors.DefaultSelector):
 
 
 class TravellingLoop(asyncio.SelectorEventLoop):
-    """An event loop as any other, but for its clock."""
+    """An event loop whose clock can be moved."""
 
     def __init__(self, travel: TimeTravel, is_busy: Callable[[], bool]) -> None:
         """`is_busy`: whether work is under way that the loop does not see."""
