@@ -23,7 +23,7 @@ from moldau.shell.node.admission import follow_quotas, new_admission
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_logs, tell_metadata
 from moldau.telemetry import Telemetry
-from moldau.types import METADATA_PARTITION, ZERO_UUID, BrokerId, TopicPartition, Uuid
+from moldau.types import METADATA_PARTITION, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from moldau.core.log.cut import Cut
@@ -268,18 +268,13 @@ class Node:
             self.log.warn("recovery", f"{topic_partition}: recovery {cut.describe()}", about=cut.path)
 
     def _settle_strays(self, logs: LogDirectories, quorum: QuorumRole) -> None:
-        """What the metadata does not name is set aside, and named at each start."""
+        """What the metadata does not give to this broker is set aside, and named at each start."""
         from moldau.core.log.strays import settle_strays, strays_of
         from moldau.shell.quorum.metadata_log import removed_topic_ids
 
-        image, doors = quorum.image, self.doors
-
-        def topic_id_of(topic_partition: TopicPartition) -> Uuid:
-            topic = image.topics_by_name.get(topic_partition.topic)
-            return ZERO_UUID if topic is None or topic_partition.partition not in topic.partitions else topic.topic_id
-
+        random, now_ms = self.doors.random, self.doors.clock.now_ms()
         removed = partial(removed_topic_ids, quorum.log)
-        for done in settle_strays(logs, topic_id_of, removed, doors.random, doors.clock.now_ms()):
+        for done in settle_strays(logs, quorum.image, self.node_id, removed, random, now_ms):
             self.log.warn("stray log", done.sentence, about=done.path)
         for directory in logs:
             names = strays_of(directory)
@@ -287,7 +282,7 @@ class Node:
                 left_out = f" and {len(names) - MAX_NAMED_STRAYS} more" if len(names) > MAX_NAMED_STRAYS else ""
                 listed = ", ".join(names[:MAX_NAMED_STRAYS]) + left_out
                 where = directory.path or "the log directory"
-                message = f"{where} holds partitions that the metadata log does not name: {listed}; see "
+                message = f"{where} holds partitions that the metadata log does not give to this broker: {listed}; see "
                 self.log.warn(f"strays of {where}", message + "`moldau log strays --help`")
 
     def _tell_recovery(self, directory: LogDirectory, log_count: int, started_ms: int) -> None:

@@ -8,16 +8,27 @@ from typing import Any
 
 import pytest
 
-from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, decode_clean_shutdown, encode_partition_metadata
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.log.checkpoint import (
+    CLEAN_SHUTDOWN_MARK,
+    decode_clean_shutdown,
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
 from moldau.core.log.flushed_offset import FlushedOffset
-from moldau.errors import DamagedLogError, MoldauError, StorageFailedError
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.log import AppendOrigin
+from moldau.errors import ERROR_CODES, DamagedLogError, MoldauError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.quorum.metadata_log import open_log
 from moldau.shell.quorum.quorum_state import QuorumError
-from moldau.types import Uuid
+from moldau.types import Uuid, uuid_to_text
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.wire.protocol.record_codec import encode_metadata_record
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 
@@ -256,8 +267,35 @@ async def test_a_partition_of_another_topic_is_set_aside_with_its_records_and_na
         [stray] = strays(disk)
         assert re.fullmatch(rf"{name}-0\.[0-9a-f]{{32}}-stray", stray)
         assert disk.read_file(f"{stray}/00000000000000000000.log") == records
-        assert f"partitions that the metadata log does not name: {stray}; see" in caplog.text
+        assert f"partitions that the metadata log does not give to this broker: {stray}; see" in caplog.text
         await again.node.stop()
+
+
+async def test_a_partition_whose_replicas_are_on_other_brokers_is_set_aside_with_its_records(
+    start_node: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = await used(start_node, is_clean=False, topics=("t", "u"))
+    records = disk.read_file(LOG)
+    log = open_log(disk, parse_broker_settings({}), DirectoryHealth(), 0, now_ms=NOW_MS)
+    topic_id = decode_partition_metadata(disk.read_file("t-0/partition.metadata"))
+    value = encode_metadata_record(PartitionChangeRecord(0, topic_id, isr=(7,), leader=7, replicas=(7,)), 0)
+    epoch = log.leader_epochs.latest_epoch
+    batch = bytearray(build_batch([(None, value, NOW_MS, ())]))
+    log.append(batch, leader_epoch=epoch, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+    log.release()
+    for _ in range(2):
+        with caplog.at_level(logging.WARNING, logger="moldau.network"):
+            node = await start_node(disk=disk)
+        [stray] = strays(disk)
+        assert disk.read_file(f"{stray}/00000000000000000000.log") == records
+        assert not disk.exists("t-0")
+        client = node.connect()
+        assert await append(client) == ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
+        assert await append(client, "u") == 0
+        await node.node.stop()
+    assert f"t-0 is of topic id {uuid_to_text(topic_id)}, but the replicas of that partition are on brokers 7: " in (
+        caplog.text
+    )
 
 
 async def test_damage_inside_a_stray_refuses_no_start(start_node: Any) -> None:
