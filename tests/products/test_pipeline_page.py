@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.products.pipelines import targets
 from moldau.products.pipelines.page import describe, load_page, parse_page
 from moldau.products.pipelines.section import PageError
 
@@ -66,7 +67,7 @@ def test_what_may_be_left_out_has_a_default():
         (("  schema: user string, amount double\n", ""), "page.yaml:5: `format` json needs a `schema`"),
         (("  format: json", "  format: string"), "page.yaml:6: `schema` has no meaning"),
         (("10 seconds", "soon"), "page.yaml:7: `watermark` must be a time"),
-        (("  key: user", "  path: x"), "page.yaml:11: `sink` needs either `topic` or `path`"),
+        (("  key: user", "  path: x"), "page.yaml:11: `sink` needs either `path` or `topic`"),
         (
             ("  topic: out\n  key: user\n  mode: append", "  path: x\n  mode: update"),
             "`mode` update cannot go to files",
@@ -85,6 +86,25 @@ def test_what_cannot_be_run_is_refused_with_its_line(change: tuple[str, str], re
     with pytest.raises(PageError) as error:
         parse(PAGE.replace(*change))
     assert refused in str(error.value)
+
+
+def test_a_new_target_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "shouted.py").write_text(
+        "from moldau.products.pipelines.target import Target\n"
+        "class Shouted(Target, frozen=True, kw_only=True):\n"
+        "    NAMED_BY = 'shout'\n"
+        "    KEYS = ('loudness',)\n"
+        "    loudness: str\n"
+        "    @classmethod\n"
+        "    def parse(cls, sink, directory):\n"
+        "        return cls(mode='append', loudness=sink.text('loudness'))\n"
+    )
+    monkeypatch.setattr(targets, "__path__", [*targets.__path__, str(tmp_path)])
+    page = parse(PAGE.replace("  topic: out\n  key: user\n  mode: append", "  shout: out\n  loudness: high"))
+    assert page.sink.loudness == "high"
+    monkeypatch.undo()
+    with pytest.raises(PageError, match="`shout` is not known here; known are path, topic, mode, key"):
+        parse(PAGE.replace("  topic: out", "  shout: out"))
 
 
 @pytest.mark.parametrize("text", ["", "just words", "- a\n- b"])

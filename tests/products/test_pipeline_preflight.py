@@ -15,9 +15,9 @@ from moldau.products.pipelines.checkpoint import CheckpointError, claim_checkpoi
 from moldau.products.pipelines.flow import times_of
 from moldau.products.pipelines.group import GroupOffsets
 from moldau.products.pipelines.page import PipelinePage, parse_page
-from moldau.products.pipelines.parquet import ParquetTargetError, check_target
 from moldau.products.pipelines.preflight import PreflightError, check_cluster, make_topic
 from moldau.products.pipelines.progress import PipelineState, ProgressDisplay
+from moldau.products.pipelines.targets.parquet import ParquetTargetError, check_target
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
 

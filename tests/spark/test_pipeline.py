@@ -186,7 +186,7 @@ def test_another_query_on_an_old_checkpoint_is_refused_with_the_way_out(run_page
 
 
 def test_a_batch_is_one_parquet_file_however_often_it_is_written(spark, tmp_path):
-    from moldau.products.pipelines.parquet import ParquetTarget
+    from moldau.products.pipelines.targets.parquet import ParquetTarget
 
     directory = tmp_path / "files"
     (directory / ".unfinished-p-1").mkdir(parents=True)

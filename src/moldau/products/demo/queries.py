@@ -18,7 +18,7 @@ from moldau.products.pipelines.flow import read_source
 from moldau.products.pipelines.group import GroupOffsets, lag
 from moldau.products.pipelines.page import PipelineSource
 from moldau.products.pipelines.progress import BatchCounter
-from moldau.products.pipelines.topic import to_records, write_to_topic
+from moldau.products.pipelines.targets.topic import to_records, write_to_topic
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession, StreamingQuery

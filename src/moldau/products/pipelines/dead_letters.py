@@ -24,7 +24,7 @@ from moldau.products.pipelines.flow import DOES_NOT_PARSE, times_of, value_colum
 from moldau.products.pipelines.page import PipelinePage
 from moldau.products.pipelines.preflight import make_topic
 from moldau.products.pipelines.progress import BatchCounter
-from moldau.products.pipelines.topic import write_to_topic
+from moldau.products.pipelines.targets.topic import write_to_topic
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:

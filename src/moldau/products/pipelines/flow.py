@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.page import PipelinePage, PipelineSource
 from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes
-from moldau.products.pipelines.topic import quoted
+from moldau.products.pipelines.targets.topic import quoted
 from moldau.spark import expression
 
 if TYPE_CHECKING:

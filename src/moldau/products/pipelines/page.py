@@ -29,7 +29,7 @@ count from the page's own directory, so that a page means the same wherever it i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -37,15 +37,12 @@ import yaml
 
 from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
-from moldau.products.pipelines.parquet import FilesTarget
 from moldau.products.pipelines.section import PageError, Section
 from moldau.products.pipelines.target import Target
-from moldau.products.pipelines.topic import TopicTarget
+from moldau.products.pipelines.targets import all_targets
 
 FORMATS = ("json", "string", "binary")
 STARTS = ("earliest", "latest")
-TARGETS: dict[str, Callable[[Section, Path], Target]] = {"topic": TopicTarget.parse, "path": FilesTarget.parse}
-"""By the key of `sink` that names the target."""
 
 
 class PipelineSource(msgspec.Struct, frozen=True):
@@ -148,11 +145,12 @@ def _parse_source(source: Section, dead_letters: str) -> PipelineSource:
 
 
 def _parse_sink(sink: Section, directory: Path) -> Target:
-    sink.allow(*TARGETS, "key", "mode")
-    named = [parse for key, parse in TARGETS.items() if sink.has(key)]
+    targets = all_targets()
+    sink.allow(*targets, *dict.fromkeys(key for target in targets.values() for key in target.KEYS))
+    named = [target for key, target in targets.items() if sink.has(key)]
     if len(named) != 1:
-        sink.refuse(None, f"needs either `{'` or `'.join(TARGETS)}`")
-    return named[0](sink, directory)
+        sink.refuse(None, f"needs either `{'` or `'.join(targets)}`")
+    return named[0].parse(sink, directory)
 
 
 def describe(page: PipelinePage) -> Mapping[str, str]:

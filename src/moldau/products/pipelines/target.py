@@ -1,10 +1,11 @@
-"""What a pipeline needs of the place its rows go to. Each kind of target is a module of its own, named in page.py."""
+"""What a pipeline needs of the place its rows go to. Each kind of target is a module in `targets`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -42,8 +43,18 @@ DEFAULT_TIMES = SourceTimes()
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """`topic`: the one that must be there before Spark starts."""
 
+    NAMED_BY: ClassVar[str]
+    """The key of the page's `sink` that asks for this kind."""
+    KEYS: ClassVar[tuple[str, ...]] = ("mode",)
+    """What else may stand in such a `sink`."""
+
     mode: str
     topic: str | None = None
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, sink: Section, directory: Path) -> Target:
+        """What the page says; relative paths count from `directory`. Raises PageError."""
 
     @staticmethod
     def parse_mode(sink: Section) -> str:

@@ -31,6 +31,8 @@ class ParquetTargetError(MoldauError):
 
 
 class FilesTarget(Target, frozen=True, kw_only=True):
+    NAMED_BY = "path"
+
     path: Path
 
     @classmethod

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 
 class TopicTarget(Target, frozen=True, kw_only=True):
+    NAMED_BY = "topic"
+    KEYS = (*Target.KEYS, "key")
+
     key: str | None
 
     @classmethod

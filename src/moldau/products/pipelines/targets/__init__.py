@@ -1,0 +1,15 @@
+"""Where a pipeline's rows may go: each module here is one kind of target, and is found by being here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from moldau.products.pipelines.target import Target
+
+
+def all_targets() -> dict[str, type[Target]]:
+    """By the key of `sink` that names the target."""
+    modules = [import_module(module.name) for module in iter_modules(__path__, f"{__name__}.")]
+    named = [one for module in modules for one in vars(module).values() if isinstance(one, type)]
+    return {target.NAMED_BY: target for target in named if issubclass(target, Target) and target is not Target}
