@@ -101,6 +101,12 @@ class Node:
         return role
 
 
+async def stop(role: QuorumRole) -> None:
+    """As a node that stops cleanly."""
+    await role.settle()
+    role.close()
+
+
 async def turn() -> None:
     """Lets the loop do what is ready."""
     loop = asyncio.get_running_loop()

@@ -45,7 +45,7 @@ def administer(
         case AlterClientQuotasRequest():
             return (yield from alter_client_quotas(image, request))
         case AlterUserScramCredentialsRequest():
-            return (yield from alter_user_scram_credentials(state.unserved, request))
+            return (yield from alter_user_scram_credentials(state.image.unserved, request))
         case CreatePartitionsRequest():
             return (yield from create_partitions(image, random, request, charge))
         case ElectLeadersRequest():

@@ -107,7 +107,7 @@ class ControllerMachine:
     def _activate(self, state: MetadataFold, request: ActivateController) -> list[MetadataRecord]:
         """What an active controller writes first: the cluster's first records, all or nothing (KIP-868)."""
         records: list[MetadataRecord] = []
-        if state.is_in_transaction:
+        if state.image.transaction is not None:
             records.append(AbortTransactionRecord("controller restarted"))
         if METADATA_VERSION in state.image.features:
             return records

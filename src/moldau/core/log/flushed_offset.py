@@ -30,7 +30,6 @@ class FlushedOffset:
         self._path = path
         self._file: File | None = None
         self._writes = 0
-        self._saved = -1
 
     def read(self) -> int:
         """Everything below was on the disk; 0 if nobody knows. Waits for the disk."""
@@ -52,14 +51,11 @@ class FlushedOffset:
 
     def save(self, offset: int) -> None:
         """As `write`, in both places and on the disk when it returns. Waits."""
-        if self._saved == offset:
-            return
         self.write(offset)
         self.write(offset)
         if self._file is not None:
             self._file.flush()
         self._disk.flush_directory(self._path.rpartition("/")[0])
-        self._saved = offset
 
     def close(self) -> None:
         """Closes the file; the offset that was noted last stays in it."""

@@ -24,8 +24,9 @@ from moldau.core.metadata.image import (
     PartitionImage,
     ResourceType,
     TopicImage,
+    copied,
 )
-from moldau.core.metadata.unserved import UnservedRecords
+from moldau.core.metadata.unserved import kept_of, unserved_key
 from moldau.core.quotas.limits import quota_entity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
 from moldau.wire.protocol.messages.metadata_records import (
@@ -79,19 +80,20 @@ class MetadataFold:
     def __init__(self, cluster_id: str = "") -> None:
         self.image = MetadataImage(cluster_id)
         self._names_by_key: dict[str, list[str]] = {}
-        self.unserved = UnservedRecords()
-        """ACLs, credentials and tokens, which nothing here acts on."""
         self._delta = MetadataDelta()
-        self._transaction: list[MetadataRecord] | None = None
 
-    @property
-    def is_in_transaction(self) -> bool:
-        """A metadata transaction began and did not end: its records do not count yet."""
-        return self._transaction is not None
+    def go_back_to(self, committed: MetadataImage) -> None:
+        """Forgets everything that was applied and is not in `committed`, which stays its owner's."""
+        self.image = committed.copy()
+        self._names_by_key = {}
+        for name in self.image.topics_by_name:
+            self._names_by_key.setdefault(collision_key(name), []).append(name)
+        self._delta = MetadataDelta()
 
     def take_delta(self, end_offset: Offset, leader_epoch: int) -> MetadataDelta:
         """What changed since the last call; the image gets its new end."""
         delta, self._delta = self._delta, MetadataDelta()
+        delta.transaction = copied(self.image.transaction)
         delta.end_offset = self.image.end_offset = end_offset
         delta.leader_epoch = self.image.leader_epoch = leader_epoch
         return delta
@@ -105,19 +107,20 @@ class MetadataFold:
 
         Raises ValueError for a record that contradicts those before it.
         """
+        image = self.image
         if isinstance(record, BeginTransactionRecord):
-            if self._transaction is not None:
+            if image.transaction is not None:
                 raise ValueError("a metadata transaction begins inside another")
-            self._transaction = []
+            image.transaction = []
         elif isinstance(record, (EndTransactionRecord, AbortTransactionRecord)):
-            if self._transaction is None:
+            if image.transaction is None:
                 raise ValueError("a metadata transaction ends that never began")
-            records, self._transaction = self._transaction, None
+            records, image.transaction = image.transaction, None
             if isinstance(record, EndTransactionRecord):
                 for its_record in records:
                     self._apply_one(its_record)
-        elif self._transaction is not None:
-            self._transaction.append(record)
+        elif image.transaction is not None:
+            image.transaction.append(record)
         else:
             self._apply_one(record)
 
@@ -158,8 +161,7 @@ class MetadataFold:
             case UnknownRecord():
                 raise ValueError(record.reason)
             case _:
-                if not self.unserved.take(record):
-                    raise ValueError("it is of a kind that is not known here")
+                self._take_unserved(record)
 
     # topics
 
@@ -278,6 +280,16 @@ class MetadataFold:
         if record.next_producer_id < self.image.next_producer_id:
             raise ValueError(f"producer ids go back to {record.next_producer_id}")
         self.image.next_producer_id = self._delta.next_producer_id = record.next_producer_id
+
+    def _take_unserved(self, record: MetadataRecord) -> None:
+        key, kept = unserved_key(record), kept_of(record)
+        if key is None:
+            raise ValueError("it is of a kind that is not known here")
+        self._delta.unserved[key] = kept
+        if kept is None:
+            self.image.unserved.pop(key, None)
+        else:
+            self.image.unserved[key] = kept
 
     # brokers and controllers
 

@@ -7,10 +7,12 @@ place: code that needs the topic as it was keeps the `TopicImage`, not the image
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
 from typing import TypeVar
 
 import msgspec
 
+from moldau.core.metadata.unserved import UnservedRecords
 from moldau.core.quotas.limits import QuotaEntity
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, TopicPartition, Uuid
 
@@ -135,7 +137,10 @@ class MetadataDelta(msgspec.Struct):
     """Level 0: gone."""
     controllers: dict[int, ControllerImage] = {}
     client_quotas: dict[QuotaEntity, dict[str, float] | None] = {}
+    unserved: dict[Hashable, msgspec.Struct | None] = {}
     next_producer_id: int | None = None
+    transaction: list[msgspec.Struct] | None = None
+    """As in the image, at the end of this delta."""
 
     @property
     def is_empty(self) -> bool:
@@ -166,7 +171,11 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.controllers: dict[int, ControllerImage] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.unserved = UnservedRecords()
+        """ACLs, credentials and tokens, which nothing here acts on."""
         self.next_producer_id = 0
+        self.transaction: list[msgspec.Struct] | None = None
+        """The records of a metadata transaction that began and did not end: they do not count yet (KIP-868)."""
 
     def topic(self, name: str) -> TopicImage | None:
         return self.topics_by_name.get(name)
@@ -206,7 +215,9 @@ class MetadataImage:
         image.features = dict(self.features)
         image.controllers = dict(self.controllers)
         image.client_quotas = dict(self.client_quotas)
+        image.unserved = UnservedRecords(self.unserved)
         image.next_producer_id = self.next_producer_id
+        image.transaction = copied(self.transaction)
         return image
 
     def as_delta(self) -> MetadataDelta:
@@ -225,7 +236,9 @@ class MetadataImage:
             features=dict(self.features),
             controllers=dict(self.controllers),
             client_quotas=dict(self.client_quotas),
+            unserved=dict(self.unserved),
             next_producer_id=self.next_producer_id,
+            transaction=copied(self.transaction),
         )
 
     def apply_delta(self, delta: MetadataDelta) -> None:
@@ -244,6 +257,7 @@ class MetadataImage:
         _replace(self.brokers, delta.brokers)
         _replace(self.configs, delta.configs)
         _replace(self.client_quotas, delta.client_quotas)
+        _replace(self.unserved, delta.unserved)
         for name, level in delta.features.items():
             if level == 0:
                 self.features.pop(name, None)
@@ -252,8 +266,14 @@ class MetadataImage:
         self.controllers.update(delta.controllers)
         if delta.next_producer_id is not None:
             self.next_producer_id = delta.next_producer_id
+        self.transaction = delta.transaction
         self.end_offset = delta.end_offset
         self.leader_epoch = delta.leader_epoch
+
+
+def copied(transaction: list[msgspec.Struct] | None) -> list[msgspec.Struct] | None:
+    """A list of its own."""
+    return None if transaction is None else list(transaction)
 
 
 def _replace(current: dict[_Key, _Value], changes: dict[_Key, _Value | None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from moldau.core.metadata.features import METADATA_VERSION
 from moldau.core.metadata.fold import MetadataRecord
@@ -31,8 +31,8 @@ from moldau.wire.protocol.messages.metadata_records import (
 )
 
 
-def image_records(image: MetadataImage, unserved: Iterable[MetadataRecord]) -> Iterator[MetadataRecord]:
-    """The records in Kafka's order, each kind sorted; `unserved` (see UnservedRecords) at the end, as they came.
+def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
+    """The records in Kafka's order, each kind sorted; what is not served at the end, as it came.
 
     The metadata version comes first: it says how the others are to be read.
     """
@@ -56,7 +56,7 @@ def image_records(image: MetadataImage, unserved: Iterable[MetadataRecord]) -> I
             yield ClientQuotaRecord(data, key, limit, False)
     if image.next_producer_id:
         yield ProducerIdsRecord(-1, -1, image.next_producer_id)
-    yield from unserved
+    yield from image.unserved.values()
 
 
 def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:

@@ -19,6 +19,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     UserScramCredentialRecord,
 )
 
+_REMOVALS = (RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
 _NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = (
     (AccessControlEntryRecord, "ACL"),
     (UserScramCredentialRecord, "SCRAM credential"),
@@ -26,44 +27,38 @@ _NAMES: tuple[tuple[type[msgspec.Struct], str], ...] = (
 )
 
 
-class UnservedRecords:
-    """One per fold. `take` gets every record of these kinds, in the order of the log."""
+def unserved_key(record: msgspec.Struct) -> Hashable | None:
+    """What `record` is about, if it is of a kind that is kept here: the same for what adds and for what removes."""
+    match record:
+        case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
+            return "acl", record.id
+        case UserScramCredentialRecord() | RemoveUserScramCredentialRecord():
+            return "scram", record.mechanism, record.name
+        case DelegationTokenRecord() | RemoveDelegationTokenRecord():
+            return "token", record.token_id
+    return None
 
-    def __init__(self) -> None:
-        self._in_force: dict[Hashable, msgspec.Struct] = {}
 
-    def take(self, record: msgspec.Struct) -> bool:
-        """Whether the record is of a kind that is kept here. Removing what is not there changes nothing."""
-        match record:
-            case AccessControlEntryRecord():
-                self._in_force["acl", record.id] = record
-            case RemoveAccessControlEntryRecord():
-                self._in_force.pop(("acl", record.id), None)
-            case UserScramCredentialRecord():
-                self._in_force["scram", record.mechanism, record.name] = record
-            case RemoveUserScramCredentialRecord():
-                self._in_force.pop(("scram", record.mechanism, record.name), None)
-            case DelegationTokenRecord():
-                self._in_force["token", record.token_id] = record
-            case RemoveDelegationTokenRecord():
-                self._in_force.pop(("token", record.token_id), None)
-            case _:
-                return False
-        return True
+def kept_of(record: msgspec.Struct) -> msgspec.Struct | None:
+    """The record that is in force after `record`; None where that removes one."""
+    return None if isinstance(record, _REMOVALS) else record
+
+
+class UnservedRecords(dict[Hashable, msgspec.Struct]):
+    """What is in force, by `unserved_key`, in the order in which it came. One for each image."""
 
     def records(self) -> tuple[msgspec.Struct, ...]:
-        """What is in force, in the order in which it came."""
-        return tuple(self._in_force.values())
+        return tuple(self.values())
 
     def scram_credentials(self) -> tuple[UserScramCredentialRecord, ...]:
         """In the order in which they came."""
-        return tuple(one for one in self._in_force.values() if isinstance(one, UserScramCredentialRecord))
+        return tuple(one for one in self.values() if isinstance(one, UserScramCredentialRecord))
 
     def scram_credential(self, name: str, mechanism: int) -> msgspec.Struct | None:
         """The credential of a user, kept and not served; None if there is none. `mechanism`: as in the protocol."""
-        return self._in_force.get(("scram", mechanism, name))
+        return self.get(("scram", mechanism, name))
 
     def counts(self) -> dict[str, int]:
         """How many of each kind, by a name for people; without those there is nothing of."""
-        found = {name: sum(isinstance(record, kind) for record in self._in_force.values()) for kind, name in _NAMES}
+        found = {name: sum(isinstance(record, kind) for record in self.values()) for kind, name in _NAMES}
         return {name: count for name, count in found.items() if count}

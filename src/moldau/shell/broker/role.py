@@ -42,7 +42,6 @@ from moldau.types import BrokerId, Uuid
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
-    from moldau.core.metadata.unserved import UnservedRecords
     from moldau.shell.broker.coordinators import Coordinators
 
 MAX_REWRITES = 2
@@ -57,9 +56,6 @@ class Controller(Protocol):
 
     def describe(self) -> QuorumDescription:
         """What DescribeQuorum answers."""
-
-    def unserved(self) -> UnservedRecords:
-        """Records of features that are kept and not served."""
 
 
 class Broker:

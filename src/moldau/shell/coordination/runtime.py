@@ -229,7 +229,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         else:
             self._arm_timer()
             return
-        step = begun(self._pauses.finish(work))
+        step = begun(self._pauses.finish(self._until_closed(work)))
         if isinstance(step, Ended):
             self._arm_timer()
         else:
@@ -243,10 +243,17 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
                 await work
                 if not self._queued:
                     return
-                work = self._pauses.finish(self._handle(*self._queued.popleft()))
+                work = self._pauses.finish(self._until_closed(self._handle(*self._queued.popleft())))
         finally:
             self._is_working = False
             self._arm_timer()
+
+    def _until_closed(self, work: Pausing[None]) -> Pausing[None]:
+        """`work`, which goes no further once the runtime is closed: the state is its owner's then."""
+        for _ in work:
+            yield
+            if self.closed is not None:
+                return
 
     def _handle(self, timer: Timer[Request] | None, request_id: int, decide: Decide, *asked: Any) -> Pausing[None]:
         """One decision, to where it is in the log and in the state."""

@@ -203,7 +203,7 @@ class Node:
                 f"snapshot {path}",
                 f"{path} cannot be read; the node uses an older snapshot and the log, which hold the same records",
             )
-        tell_metadata(self.log, quorum.unserved().counts())
+        tell_metadata(self.log, quorum.image.unserved.counts())
         if self.operations is not None:
             self.operations.status.recovering()
         self._settle_strays(logs, quorum)
@@ -373,11 +373,12 @@ class Node:
                     await quorum.shut_down_broker(broker.broker_epoch)
         if broker is not None:
             await broker.wait_ended()
-            if quorum is not None:
-                await quorum.settle()
+        if quorum is not None:
+            await quorum.settle()
+        if broker is not None:
             await broker.partitions.close_logs(broker.broker_epoch)
         if quorum is not None:
-            await quorum.stop()
+            quorum.close()
         if self.operations is not None:
             self.operations.close()
         self._unlock()

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY
+from moldau.core.raft.steps import QuorumState
 from moldau.errors import MoldauError
 from moldau.ports import Disk
-from moldau.types import ZERO_UUID, uuid_to_text
+from moldau.types import BrokerId, Uuid, uuid_to_text
+from moldau.wire.protocol.messages.raft_records import VotersRecord
 
-NOBODY = -1
+QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
 
 
 class QuorumError(MoldauError):
     """This node cannot take its place in the quorum; the message is one sentence for the operator."""
-
-
-class QuorumState(msgspec.Struct, frozen=True):
-    """`voter_ids`: only data version 0 keeps them here; None where they are records of the log."""
-
-    leader_id: int = NOBODY
-    leader_epoch: int = 0
-    voted_id: int = NOBODY
-    voted_directory_id: str = uuid_to_text(ZERO_UUID)
-    voter_ids: tuple[int, ...] | None = None
 
 
 class _Voter(msgspec.Struct, frozen=True, rename="camel"):
@@ -81,3 +74,25 @@ def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:
     else:
         content = _FileVersion1(state.leader_id, state.leader_epoch, state.voted_id, state.voted_directory_id, 1)
     disk.replace_file(path, msgspec.json.encode(content))
+
+
+def check_voters(saved: QuorumState | None, voters: VotersRecord | None, node_id: BrokerId, directory_id: Uuid) -> None:
+    """Raises QuorumError unless this node, with this directory, is the only voter.
+
+    `voters`: as the log has them; None where they are configured, and then kept in `quorum-state`.
+    """
+    if voters is not None:
+        voter_ids = tuple(voter.voter_id for voter in voters.voters)
+        directory_ids = [voter.voter_directory_id for voter in voters.voters]
+        if voter_ids == (node_id,) and directory_ids != [directory_id]:
+            raise QuorumError(
+                f"meta.properties says directory.id={uuid_to_text(directory_id)}, but the metadata log belongs to the "
+                f"directory {uuid_to_text(directory_ids[0])}: correct the line, or put the directory's own files back"
+            )
+    else:
+        voter_ids = (node_id,) if saved is None or saved.voter_ids is None else saved.voter_ids
+    if voter_ids != (node_id,):
+        names = ", ".join(str(voter) for voter in voter_ids)
+        raise QuorumError(
+            f"the voters of this cluster are {names}: Moldau serves only a cluster of node {node_id} alone yet"
+        )

@@ -9,9 +9,13 @@ and nothing else: the log still has everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any
 
-from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.log.log import Log
+from moldau.core.log.retention import remove_files
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.image_records import image_records
 from moldau.core.metadata.snapshot import (
@@ -21,7 +25,7 @@ from moldau.core.metadata.snapshot import (
     parse_snapshot_file_name,
     snapshot_file_name,
 )
-from moldau.errors import StorageFullError
+from moldau.errors import StorageFailedError, StorageFullError
 from moldau.ports import Clock, Disk, Workers
 
 RECORDS_PER_STEP = 200
@@ -29,15 +33,29 @@ KEPT_SNAPSHOTS = 2
 PART_SUFFIX = ".part"
 
 
-class SnapshotWriter:
-    """One per quorum role. `due` is cheap enough for every commit."""
+class Snapshots:
+    """One per quorum role. `failed` hears of a device that failed; `spawn` runs what is written."""
 
-    def __init__(self, disk: Disk, clock: Clock, workers: Workers, *, max_bytes: int, interval_ms: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        workers: Workers,
+        settings: BrokerSettings,
+        *,
+        pause_long: Callable[[], Awaitable[None]],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        failed: Callable[[StorageFailedError], None],
+    ) -> None:
         self._disk = disk
         self._clock = clock
         self._workers = workers
-        self._max_bytes = max_bytes
-        self._interval_ms = interval_ms
+        self._pause_long = pause_long
+        self._max_bytes = settings.metadata_log_max_record_bytes_between_snapshots
+        self._interval_ms = settings.metadata_log_max_snapshot_interval_ms
+        self._spawn = spawn
+        self._failed = failed
+        self._is_writing = False
         self._last_size = 0
         self._last_ms = clock.monotonic_ms()
 
@@ -46,32 +64,46 @@ class SnapshotWriter:
         self._last_size = size_at_snapshot
         self._last_ms = self._clock.monotonic_ms()
 
-    def log_shrank(self, size_bytes: int) -> None:
-        """`size_bytes` of what the newest snapshot stands for are no longer in the log."""
-        self._last_size -= size_bytes
+    def take_if_due(self, image: MetadataImage, control: QuorumControl, log: Log) -> None:
+        """Begins one of the committed `image` if `log` has grown enough, or long enough ago; cheap enough for every
+        commit."""
+        if not self._is_writing and self._is_due(log.size_bytes):
+            self._is_writing = True
+            self._spawn(self._take(image.copy(), control, log, log.size_bytes))
 
-    def is_due(self, log_size_bytes: int) -> bool:
-        """Whether the log has grown enough, or long enough ago."""
+    def _is_due(self, log_size_bytes: int) -> bool:
         grown = log_size_bytes - self._last_size
         if grown >= self._max_bytes:
             return True
         return 0 < self._interval_ms <= self._clock.monotonic_ms() - self._last_ms and grown > 0
 
-    async def write(
-        self,
-        image: MetadataImage,
-        unserved: tuple[MetadataRecord, ...],
-        control: QuorumControl,
-        log_size_bytes: int,
-        pause_long: Callable[[], Awaitable[None]],
-    ) -> int:
-        """Writes `image`, which must not move meanwhile (`MetadataImage.copy`). Raises StorageFailedError, and
-        StorageFullError after taking away what it wrote. Gives the end offset of the oldest snapshot that is kept: no
-        start needs the log before it."""
+    async def _take(self, image: MetadataImage, control: QuorumControl, log: Log, log_size_bytes: int) -> None:
+        try:
+            oldest_end_offset = await self._write(image, control, log_size_bytes)
+            await self._delete_old_segments(log, oldest_end_offset)
+        except StorageFullError:
+            return  # the log has everything; the next one is due when it has grown as much again
+        except StorageFailedError as error:
+            self._failed(error)
+        finally:
+            self._is_writing = False
+
+    async def _delete_old_segments(self, log: Log, end_offset: int) -> None:
+        """What lies before the oldest snapshot, and is too old or too much (metadata.max.retention.*), goes. The newest
+        segment stays, so that a start finds where the log ends."""
+        now_ms, before = self._clock.now_ms(), log.size_bytes
+        if log.delete_old_segments(now_ms, min(end_offset, log.log_end_offset - 1)):
+            self._last_size -= before - log.size_bytes  # what the newest snapshot stands for and the log has no longer
+            await self._workers.run(partial(remove_files, log.disk, log.take_purgeable(now_ms)))
+
+    async def _write(self, image: MetadataImage, control: QuorumControl, log_size_bytes: int) -> int:
+        """Writes `image`, which does not move meanwhile. Raises StorageFailedError, and StorageFullError after taking
+        away what it wrote. Gives the end offset of the oldest snapshot that is kept: no start needs the log before
+        it."""
         self.started(log_size_bytes)
         now_ms = self._clock.now_ms()
         steps = encode_snapshot_steps(
-            image_records(image, unserved),
+            image_records(image),
             control,
             image.features,
             last_contained_log_timestamp_ms=now_ms,
@@ -86,7 +118,7 @@ class SnapshotWriter:
         try:
             for step in steps:
                 file.append(step)
-                await pause_long()
+                await self._pause_long()
             await self._workers.run(file.flush)
         except (StorageFullError, asyncio.CancelledError):
             file.close()
@@ -113,9 +145,8 @@ class SnapshotWriter:
         kept = found[-KEPT_SNAPSHOTS:]
         return kept[0][0][0] if kept else 0
 
-
-def remove_unfinished(disk: Disk) -> None:
-    """Takes away snapshots that a crash left half written."""
-    for name in disk.list_directory(METADATA_DIRECTORY):
-        if name.endswith(".checkpoint" + PART_SUFFIX):
-            disk.remove(f"{METADATA_DIRECTORY}/{name}")
+    def remove_unfinished(self) -> None:
+        """Takes away snapshots that a crash left half written."""
+        for name in self._disk.list_directory(METADATA_DIRECTORY):
+            if name.endswith(".checkpoint" + PART_SUFFIX):
+                self._disk.remove(f"{METADATA_DIRECTORY}/{name}")

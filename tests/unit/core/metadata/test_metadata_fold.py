@@ -169,7 +169,7 @@ def test_only_the_touched_topic_is_copied_and_once_per_delta() -> None:
 
 
 def is_open(fold: MetadataFold) -> bool:
-    return fold.is_in_transaction
+    return fold.image.transaction is not None
 
 
 def test_an_aborted_transaction_never_was() -> None:
@@ -227,16 +227,16 @@ def test_what_is_not_served_is_kept_as_it_is_in_force_and_ignored() -> None:
         RemoveUserScramCredentialRecord("nobody", 1),
     ):
         fold.apply(record)
-    assert fold.unserved.records() == (acl, changed, renewed)
-    assert fold.unserved.counts() == {"ACL": 1, "SCRAM credential": 1, "delegation token": 1}
+    assert fold.image.unserved.records() == (acl, changed, renewed)
+    assert fold.image.unserved.counts() == {"ACL": 1, "SCRAM credential": 1, "delegation token": 1}
     assert fold.take_delta(Offset(3), 1).is_empty
 
 
 def test_what_is_not_served_counts_with_the_end_of_its_transaction() -> None:
     fold = folded(BeginTransactionRecord(), AccessControlEntryRecord(id=ID))
-    assert fold.unserved.counts() == {}
+    assert fold.image.unserved.counts() == {}
     fold.apply(EndTransactionRecord())
-    assert fold.unserved.counts() == {"ACL": 1}
+    assert fold.image.unserved.counts() == {"ACL": 1}
 
 
 def test_a_record_that_nobody_can_read_is_refused() -> None:
@@ -279,3 +279,40 @@ def test_settings_are_read_with_their_resource() -> None:
     assert fold.image.topic_configs("t") == {"b": "2"}
     assert fold.image.cluster_defaults() == {"min.insync.replicas": "2"}
     assert MetadataDelta().is_empty
+
+
+def test_a_fold_goes_back_to_what_is_committed() -> None:
+    fold = topic_of_two()
+    fold.apply(ConfigRecord(ResourceType.TOPIC, "orders", "retention.ms", "5"))
+    fold.apply(AccessControlEntryRecord(id=ID))
+    committed = MetadataImage("cluster")
+    committed.apply_delta(fold.take_delta(Offset(5), 1))
+    before = vars(committed.copy())
+    for record in (
+        PartitionChangeRecord(partition_id=0, topic_id=ID, isr=(), leader=-1),
+        TopicRecord("other_one", OTHER_ID),
+        RemoveAccessControlEntryRecord(ID),
+        AccessControlEntryRecord(id=OTHER_ID),
+        ConfigRecord(ResourceType.TOPIC, "orders", "retention.ms", "6"),
+        BeginTransactionRecord("open"),
+    ):
+        fold.apply(record)
+    fold.take_delta(Offset(11), 1)
+    fold.apply(ProducerIdsRecord(1, 1, 7))
+    fold.go_back_to(committed)
+    assert vars(fold.image) == before == vars(committed)
+    assert (fold.colliding_names("orders"), fold.colliding_names("other.one")) == (["orders"], [])
+    assert fold.take_delta(Offset(5), 1).is_empty
+    fold.apply(TopicRecord("other_one", OTHER_ID))
+    assert committed.topic("other_one") is None
+
+
+def test_a_transaction_that_was_open_when_it_was_committed_is_open_again() -> None:
+    fold = folded(BeginTransactionRecord("x"), TopicRecord("a", ID))
+    committed = MetadataImage("cluster")
+    committed.apply_delta(fold.take_delta(Offset(2), 1))
+    fold.apply(AbortTransactionRecord("why"))
+    fold.go_back_to(committed)
+    fold.apply(EndTransactionRecord())
+    assert fold.image.topic("a") is not None
+    assert committed.transaction == [TopicRecord("a", ID)]

@@ -17,7 +17,7 @@ from moldau.wire.protocol.messages.configs import (
 )
 from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
-from tests.support.quorum import NODE, GatedWorkers, Node, codes, create, turn
+from tests.support.quorum import NODE, GatedWorkers, Node, codes, create, stop, turn
 
 pytestmark = pytest.mark.asyncio
 
@@ -54,7 +54,7 @@ async def test_the_loop_turns_while_many_things_are_written() -> None:
         assert many > few + COUNT // TURN_THINGS
     assert list(role.image.topics_by_name) == ["few", "wide"]
     assert [len(topic.partitions) for topic in role.image.topics_by_id.values()] == [COUNT, COUNT]
-    await role.stop()
+    await stop(role)
 
 
 async def test_what_is_asked_meanwhile_waits_and_sees_what_was_done() -> None:
@@ -69,7 +69,7 @@ async def test_what_is_asked_meanwhile_waits_and_sees_what_was_done() -> None:
     assert await long == [0] * COUNT
     assert await again == [36, 0]
     assert isinstance(await block, ProducerIdBlock)
-    await role.stop()
+    await stop(role)
 
 
 async def test_a_stop_waits_for_what_is_being_written() -> None:
@@ -78,12 +78,12 @@ async def test_a_stop_waits_for_what_is_being_written() -> None:
     long = asyncio.ensure_future(codes(role, create(*NAMES)))
     late = asyncio.ensure_future(codes(role, create("late")))
     await turn()
-    await role.stop()
+    await stop(role)
     assert await long == [0] * COUNT
     assert await late == [0]
     again = await node.start()
     assert len(again.image.topics_by_name) == COUNT + 1
-    await again.stop()
+    await stop(again)
 
 
 async def test_a_crash_leaves_all_of_a_long_request_or_nothing() -> None:
@@ -97,7 +97,7 @@ async def test_a_crash_leaves_all_of_a_long_request_or_nothing() -> None:
         await asyncio.wait([asked])
         role = await node.start()
         assert len(role.image.topics_by_name) in (0, COUNT)
-        await role.stop()
+        await stop(role)
 
 
 async def test_a_mistake_of_ours_behind_a_pause_is_told_and_the_next_request_goes_on(
@@ -121,7 +121,7 @@ async def test_a_mistake_of_ours_behind_a_pause_is_told_and_the_next_request_goe
     assert error.code == -1
     assert await next_one == [0]
     assert list(role.image.topics_by_name) == ["next"]
-    await role.stop()
+    await stop(role)
 
 
 async def test_a_long_request_that_is_refused_leaves_nothing() -> None:
@@ -157,4 +157,4 @@ async def test_a_flush_that_ends_within_a_long_request_answers_what_came_before_
     assert told[-1] == ["before", *NAMES]
     assert [len(names) for names in told] in ([1, 1 + COUNT], [1 + COUNT])
     assert await codes(role, create("before", "behind")) == [36, 0]
-    await role.stop()
+    await stop(role)

@@ -15,17 +15,29 @@ from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
-from moldau.shell.network.pauses import Pauses
+from moldau.shell.network.pauses import TURN_THINGS, Pauses
 from moldau.shell.quorum.metadata_log import load_snapshot
-from moldau.shell.quorum.quorum_state import QuorumError
-from moldau.shell.quorum.role import QUORUM_STATE, QuorumRole, VoterIdentity
+from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError
+from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 from moldau.types import BrokerId, TopicPartition, Uuid
 from moldau.wire.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
 from moldau.wire.records.batch import iterate_batches, write_crc
-from tests.support.quorum import CONTROLLER, METADATA_LOG, NODE, GatedWorkers, Node, codes, create, grow, run, turn
+from tests.support.quorum import (
+    CONTROLLER,
+    METADATA_LOG,
+    NODE,
+    GatedWorkers,
+    Node,
+    codes,
+    create,
+    grow,
+    run,
+    stop,
+    turn,
+)
 
 
 def test_a_first_start_makes_a_cluster_with_kafkas_features() -> None:
@@ -36,7 +48,7 @@ def test_a_first_start_makes_a_cluster_with_kafkas_features() -> None:
         assert role.image.cluster_defaults() == {"min.insync.replicas": "1"}
         assert list(role.image.controllers) == [1]
         assert served_features(role.finalized_features())["kraft.version"] == 1
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -48,7 +60,7 @@ def test_topics_configs_and_producer_ids_survive_a_clean_restart_and_a_crash() -
         assert await codes(role, create("a", "b", partitions=2)) == [0, 0]
         assert await role.submit(AllocateProducerIds(NODE, node.broker_epoch)) == ProducerIdBlock(0, 1000)  # type: ignore[arg-type]
         await role.shut_down_broker(node.broker_epoch)
-        await role.stop()
+        await stop(role)
         role = await node.start_with_broker()
         assert role.leader_epoch == 2
         partition = role.image.partition(TopicPartition("a", 1))
@@ -61,7 +73,7 @@ def test_topics_configs_and_producer_ids_survive_a_clean_restart_and_a_crash() -
         assert role.leader_epoch == 3
         assert list(role.image.topics_by_name) == ["a", "b"]
         assert await role.submit(AllocateProducerIds(NODE, node.broker_epoch)) == ProducerIdBlock(1000, 1000)  # type: ignore[arg-type]
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -97,7 +109,7 @@ def test_nothing_is_answered_or_shown_before_it_is_flushed_and_one_flush_serves_
     async def test() -> None:
         node = Node()
         role = await node.start_with_broker()
-        await role.stop()
+        await stop(role)
         workers = GatedWorkers()
         workers.gate.set()
         role = await node.start(workers)
@@ -117,7 +129,7 @@ def test_nothing_is_answered_or_shown_before_it_is_flushed_and_one_flush_serves_
         assert workers.runs <= 2
         assert role.high_watermark == before + 10
         assert seen == [before, *range(before + 2, before + 11, 2)]
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -128,7 +140,7 @@ def test_a_second_request_sees_what_the_first_decided_although_it_is_not_flushed
         role = await node.start_with_broker()
         first, second = await asyncio.gather(codes(role, create("a")), codes(role, create("a")))
         assert (first, second) == ([0], [36])
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -150,7 +162,7 @@ def test_subscribers_hear_of_a_change_before_its_request_is_answered() -> None:
         role.subscribe(lambda image, delta: late.append(delta))
         assert [topic.name for topic in late[0].topics.values() if topic] == ["a"]
         assert list(late[0].brokers) == [1]
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -167,7 +179,7 @@ def test_a_full_disk_refuses_the_request_and_the_next_one_tries_again() -> None:
         assert role.log.log_end_offset == end_offset
         assert not role.is_offline
         assert await codes(role, create("a")) == [0]
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -185,12 +197,51 @@ def test_a_failed_device_takes_the_role_offline_and_the_process_lives(operation:
         with pytest.raises(KafkaError):
             await role.submit(create("c"))
         assert list(role.image.topics_by_name) == ["kept"]
-        await role.stop()
+        await stop(role)
         node.disk.heal()
         node.disk.crash_machine(SeededRandom(2))
         role = await node.start()
         assert "kept" in role.image.topics_by_name
-        await role.stop()
+        await stop(role)
+
+    run(test)
+
+
+@pytest.mark.parametrize("turns", range(1, 25, 4))
+def test_a_flush_that_fails_within_a_long_request_answers_everybody_and_keeps_what_is_committed(turns: int) -> None:
+    async def test() -> None:
+        node = Node()
+        workers = GatedWorkers()
+        workers.gate.set()
+        role = await node.start_with_broker(workers)
+        workers.gate.clear()
+        many = create(*(f"t{number}" for number in range(5 * TURN_THINGS)))
+        asked = [asyncio.ensure_future(role.submit(create("first")))]
+        await turn()
+        asked += [asyncio.ensure_future(role.submit(request)) for request in (many, create("behind"))]
+        for _ in range(turns):
+            await turn()
+        node.disk.fail(Fault("flush", "io", "__cluster_metadata-0", 1))
+        workers.gate.set()
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert [result.code for result in results if isinstance(result, KafkaError)] == [56] * 3
+        with pytest.raises(KafkaError) as caught:
+            await role.submit(create("late"))
+        assert (caught.value.code, role.is_offline, node.broken) == (56, True, [])
+        assert not role.image.topics_by_name
+        await stop(role)
+
+    run(test)
+
+
+def test_a_clean_stop_makes_the_note_of_the_flushed_offset_durable_once() -> None:
+    async def test() -> None:
+        workers = GatedWorkers()
+        workers.gate.set()
+        role = await Node().start_with_broker(workers)
+        workers.runs = 0
+        await stop(role)
+        assert workers.runs == 1
 
     run(test)
 
@@ -198,7 +249,7 @@ def test_a_failed_device_takes_the_role_offline_and_the_process_lives(operation:
 def test_a_stopped_role_refuses() -> None:
     async def test() -> None:
         role = await Node().start()
-        await role.stop()
+        await stop(role)
         with pytest.raises(KafkaError) as caught:
             await role.submit(create("a"))
         assert caught.value.code == 41
@@ -260,7 +311,7 @@ def test_the_epoch_in_quorum_state_is_never_used_again() -> None:
         assert node.disk.read_file(QUORUM_STATE) == (
             b'{"leaderId":1,"leaderEpoch":42,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
         )
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -280,7 +331,7 @@ def test_static_voters_of_an_older_cluster_are_kept_in_quorum_state() -> None:
         role = await node.start()
         assert node.disk.read_file(QUORUM_STATE) == (old % b'{"voterId":1}').replace(b":5,", b":6,")
         assert role.finalized_features()["kraft.version"] == 0
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -292,7 +343,7 @@ def test_a_record_that_cannot_be_applied_is_named_by_its_offset() -> None:
         await role.submit(create("a"))
         topic = role.image.topic("a")
         assert topic is not None
-        await role.stop()
+        await stop(role)
         content = node.disk.read_file(METADATA_LOG)
         name = content.rindex(b"\x02a" + topic.topic_id)
         broken = bytearray(content)
@@ -318,7 +369,7 @@ def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_b
         await grow(role, "t", 40)
         names = list(role.image.topics_by_name)
         await role.shut_down_broker(node.broker_epoch)
-        await role.stop()
+        await stop(role)
         assert len(snapshots(node.disk)) == 2
         newest = load_snapshot(node.disk)
         assert 0 < newest.end_offset <= role.high_watermark
@@ -327,7 +378,7 @@ def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_b
         assert sorted(role.image.topics_by_name) == sorted(names)
         assert role.finalized_features()["kraft.version"] == 1
         assert role.image.next_producer_id == 0
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -352,11 +403,11 @@ def test_segments_before_the_oldest_snapshot_go_when_they_are_old_or_many(settin
         assert len(log_segments(node.disk)) < 25
         assert len(snapshots(node.disk)) == 2
         names = sorted(role.image.topics_by_name)
-        await role.stop()
+        await stop(role)
         role = await node.start_with_broker()
         assert sorted(role.image.topics_by_name) == names
         assert await codes(role, create("again")) == [0]
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -375,7 +426,7 @@ def test_without_a_limit_every_segment_stays() -> None:
             await grow(role, f"t{number}-", 1)
         assert role.log.log_start_offset == 0
         assert len(log_segments(node.disk)) > 10
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -389,7 +440,7 @@ def test_after_an_hour_a_log_that_has_grown_gets_a_snapshot() -> None:
         node.clock.advance(3_600_000)
         await grow(role, "b", 1)
         assert len(snapshots(node.disk)) == 1
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -426,7 +477,7 @@ def test_a_snapshot_that_cannot_be_written_costs_only_itself(error: str, is_offl
         for _ in range(20):
             await turn()
         assert role.is_offline == is_offline
-        await role.stop()
+        await stop(role)
 
     run(test)
 
@@ -460,9 +511,9 @@ async def test_after_records_that_nobody_can_write_the_controller_decides_on(mon
         raise OverflowError("int too big to convert")
 
     with monkeypatch.context() as patch:
-        patch.setattr("moldau.shell.quorum.role.build_metadata_batch", overflow)
+        patch.setattr("moldau.shell.quorum.controller.build_metadata_batch", overflow)
         with pytest.raises(KafkaError) as caught:
             await role.submit(AllocateProducerIds(NODE, node.broker_epoch))
     assert caught.value.code == -1
     assert isinstance(await role.submit(AllocateProducerIds(NODE, node.broker_epoch)), ProducerIdBlock)
-    await role.stop()
+    await stop(role)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from moldau.core.metadata.batches import encode_record
 from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.shell.quorum.metadata_log import load_snapshot
-from moldau.shell.quorum.quorum_state import QuorumError
-from moldau.shell.quorum.role import QUORUM_STATE
+from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.metadata_records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     FeatureLevelRecord,
     RemoveAccessControlEntryRecord,
+    TopicRecord,
     UserScramCredentialRecord,
 )
+from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from moldau.wire.protocol.record_codec import encode_metadata_record
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
-from tests.support.quorum import METADATA_LOG, Node, grow, run
+from tests.support.quorum import METADATA_LOG, GatedWorkers, Node, codes, create, grow, run, stop, turn
 
 
 def append_to_log(node: Node, records: list[MetadataRecord], frames: tuple[bytes, ...] = ()) -> int:
@@ -47,16 +50,54 @@ KEPT: list[MetadataRecord] = [
 def test_what_is_not_served_goes_through_snapshots_unchanged() -> None:
     async def test() -> None:
         node = Node(metadata_log_max_record_bytes_between_snapshots="500")
-        await (await node.start_with_broker()).stop()
+        await stop(await node.start_with_broker())
         append_to_log(node, [*KEPT, RemoveAccessControlEntryRecord(Uuid(b"\x04" * 16))])
         in_force = (KEPT[0], KEPT[2], KEPT[3])
         for prefix in ("first", "second"):
             role = await node.start_with_broker()
-            assert role.unserved().counts() == {"ACL": 1, "SCRAM credential": 1, "delegation token": 1}
+            assert role.image.unserved.counts() == {"ACL": 1, "SCRAM credential": 1, "delegation token": 1}
             await grow(role, prefix, 8)
-            await role.stop()
+            await stop(role)
             records = load_snapshot(node.disk).snapshot.records
             assert tuple(record for record in records if type(record) in {type(kept) for kept in KEPT}) == in_force
+
+    run(test)
+
+
+def set_credential(name: str) -> AlterUserScramCredentialsRequest:
+    return AlterUserScramCredentialsRequest((), (ScramCredentialUpsertion(name, 2, 4096, b"salt", b"password"),))
+
+
+def names_in(records: tuple[MetadataRecord, ...]) -> list[str]:
+    return [record.name for record in records if isinstance(record, UserScramCredentialRecord)]
+
+
+def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committed() -> None:
+    async def test() -> None:
+        node = Node(metadata_log_max_record_bytes_between_snapshots="500")
+        workers = GatedWorkers()
+        workers.gate.set()
+        role = await node.start_with_broker(workers)
+        await role.submit(set_credential("ann"))
+        for _ in range(20):
+            await turn()  # a snapshot of the start is written
+        workers.gate.clear()
+        topics = asyncio.ensure_future(codes(role, create("a", "b", partitions=20)))
+        for _ in range(3):
+            await turn()  # the flush of the topics has begun, without what follows
+        late = asyncio.ensure_future(role.submit(set_credential("ben")))
+        await turn()
+        workers.gate.set()
+        workers.gate.clear()
+        assert await topics == [0, 0]
+        assert names_in(role.image.unserved.records()) == ["ann"]
+        workers.gate.set()
+        await late
+        assert names_in(role.image.unserved.records()) == ["ann", "ben"]
+        await stop(role)
+        records = load_snapshot(node.disk).snapshot.records
+        assert "b" in [record.name for record in records if isinstance(record, TopicRecord)]
+        assert names_in(records) == ["ann"]
 
     run(test)
 
@@ -75,7 +116,7 @@ def test_a_record_of_a_later_kafka_refuses_the_start_by_its_place_and_nothing_is
 ) -> None:
     async def test() -> None:
         node = Node()
-        await (await node.start()).stop()
+        await stop(await node.start())
         offset = append_to_log(node, [], (frame,))
         before = node.disk.read_file(METADATA_LOG), node.disk.read_file(QUORUM_STATE)
         with pytest.raises(QuorumError, match=rf"__cluster_metadata-0.* offset {offset}:.*Record.*{said}"):
@@ -88,8 +129,8 @@ def test_a_record_of_a_later_kafka_refuses_the_start_by_its_place_and_nothing_is
 def test_a_level_that_was_taken_back_refuses_nothing() -> None:
     async def test() -> None:
         node = Node()
-        await (await node.start()).stop()
+        await stop(await node.start())
         append_to_log(node, [FeatureLevelRecord("transaction.version", level) for level in (3, 2)])
-        await (await node.start()).stop()
+        await stop(await node.start())
 
     run(test)

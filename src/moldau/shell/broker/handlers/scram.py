@@ -27,7 +27,7 @@ async def act_describe_user_scram_credentials(
     """Versions 0-0. KIP-554. Credentials that Apache Kafka wrote are described as well. Ignored on purpose: nothing."""
     try:
         check_cluster(context, Operation.DESCRIBE)
-        kept = broker.controller.unserved().scram_credentials()
+        kept = broker.image.unserved.scram_credentials()
         response = await context.finish(scram.describe_user_scram_credentials(kept, request))
     except KafkaError as error:
         response = DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.message)

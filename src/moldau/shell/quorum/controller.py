@@ -1,0 +1,122 @@
+"""The active controller: the machine of core/controller on the runtime of shell/coordination, for one leader epoch.
+
+    submit -> decide -> append (page cache) -> apply -> flush (Workers) -> committed -> image, subscribers -> reply
+
+Requests that are decided while a flush runs wait for the next one together. When leadership ends, the image that the
+controller decides on goes back to the committed one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from moldau.core.controller.machine import ControllerDecision, ControllerMachine
+from moldau.core.controller.requests import ControllerRequest, ControllerResponse
+from moldau.core.coordination.host import CoordinatorHost
+from moldau.core.coordination.machine import Now
+from moldau.core.metadata.batches import MAX_BATCH_BYTES, batch_too_large, build_metadata_batch
+from moldau.core.metadata.fold import MetadataFold, MetadataRecord
+from moldau.errors import InvariantError, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.ports import Clock
+from moldau.shell.coordination.runtime import LongWork, MachineRuntime
+from moldau.shell.network.event_log import EventLog
+from moldau.shell.quorum.publisher import Publisher
+from moldau.shell.quorum.raft_driver import RaftDriver
+from moldau.types import METADATA_PARTITION, Buffer, Offset, Pausing
+
+MAX_PENDING_REQUESTS = 10_000
+"""Requests that wait for a flush; one more is refused with REQUEST_TIMED_OUT, which clients try again."""
+
+ControllerAnswer: TypeAlias = "ControllerResponse | asyncio.Future[ControllerResponse]"
+
+
+class ActiveController:
+    """One leader epoch. `fold`: all records of the log; `failed` and `broken` hear what is not for one request."""
+
+    def __init__(
+        self,
+        machine: ControllerMachine,
+        fold: MetadataFold,
+        raft: RaftDriver,
+        publisher: Publisher,
+        *,
+        clock: Clock,
+        pauses: LongWork,
+        event_log: EventLog,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        failed: Callable[[StorageFailedError], None],
+        broken: Callable[[InvariantError], None],
+    ) -> None:
+        self.failed = failed
+        self._fold = fold
+        self._raft = raft
+        self._publisher = publisher
+        self._event_log = event_log
+        self._broken = broken
+        host = CoordinatorHost(machine, METADATA_PARTITION, end_offset=self.end_offset, state=fold)
+        loop = asyncio.get_running_loop()
+        self._runtime: MachineRuntime[MetadataFold, ControllerRequest, ControllerResponse, MetadataRecord]
+        self._runtime = MachineRuntime(host, self, loop=loop, clock=clock, pauses=pauses, spawn=spawn)
+        self._runtime.begin(fold.image)
+
+    def ask(self, request: ControllerRequest) -> ControllerAnswer:
+        """Decides `request` now, unless others are in front of it: gives the answer, or a future that has it once it is
+        committed. Raises KafkaError, now or through the future."""
+        if self._runtime.waiting_count >= MAX_PENDING_REQUESTS:
+            raise kafka_error("REQUEST_TIMED_OUT", "the controller has too many requests waiting")
+        return self._runtime.submit(request)
+
+    def committed(self, end_offset: int) -> None:
+        """Everything below `end_offset` is committed, and published: the answers that rest on it leave."""
+        self._runtime.committed(end_offset)
+
+    def refuse_waiting(self, error: KafkaError) -> None:
+        """Everybody who waits gets `error`; the controller lives on."""
+        self._runtime.drop(error)
+
+    def end(self, error: KafkaError) -> None:
+        """Leadership ended: everybody gets `error`, and what is not committed is taken back."""
+        self._runtime.close(error)
+        self._publisher.take_back()
+        self._fold.go_back_to(self._publisher.image)
+
+    def abort(self) -> None:
+        """As a crash: nobody gets an answer."""
+        self._runtime.abort()
+
+    # what the runtime asks of its log
+
+    @property
+    def end_offset(self) -> int:
+        return self._raft.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._raft.quorum.high_watermark
+
+    def encode(self, decision: ControllerDecision, now: Now) -> Pausing[bytearray]:
+        """Raises INVALID_REQUEST for a value that its field cannot hold."""
+        levels, epoch = self._fold.image.features, self._raft.quorum.leader_epoch
+        building = build_metadata_batch(decision.records, levels, now_ms=now.wall_ms, leader_epoch=epoch)
+        try:
+            batch = yield from building
+        except ProtocolError as error:
+            raise kafka_error("INVALID_REQUEST", str(error)) from error
+        if len(batch) > MAX_BATCH_BYTES:
+            raise batch_too_large()
+        return bytearray(batch)
+
+    def append(self, batch: Buffer, now: Now) -> int:
+        return self._raft.append(batch, now.wall_ms)
+
+    def applied(self, records: tuple[MetadataRecord, ...], *, is_of_timer: bool) -> None:
+        self._publisher.applied(self._fold.take_delta(Offset(self.end_offset), self._raft.quorum.leader_epoch))
+        self._raft.applied()
+
+    def stopped(self, reason: str) -> None:
+        self._broken(InvariantError(reason))
+
+    def unforeseen(self, error: Exception) -> None:
+        self._event_log.unforeseen(f"controller {type(error).__name__}", "a decision of the controller failed", error)
