@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller.requests import RegisterBroker
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError
 from moldau.ports import Workers
+from moldau.shell.broker.life_cycle import FEATURES, LifeCycle
 from moldau.shell.io.twins.clock import ManualClock
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
@@ -20,6 +20,7 @@ from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 from moldau.types import BrokerId, Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -88,17 +89,24 @@ class Node:
 
     async def start_with_broker(self, workers: Workers | None = None) -> QuorumRole:
         role = await self.start(workers)
+        await self.start_broker(role)
+        return role
+
+    async def start_broker(self, role: QuorumRole) -> None:
         properties = read_meta_properties(self.disk)
         assert properties is not None
-        request = RegisterBroker(
+        registration = BrokerRegistrationRequest(
             NODE,
-            Uuid(self.random.random_bytes(16)),
-            (BrokerListener("PLAINTEXT", "127.0.0.1", 9092),),
-            (properties.directory_id,),
+            incarnation_id=Uuid(self.random.random_bytes(16)),
+            listeners=(RegisteredListener("PLAINTEXT", "127.0.0.1", 9092),),
+            features=FEATURES,
+            log_dirs=(properties.directory_id,),
             previous_broker_epoch=self.broker_epoch,
         )
-        self.broker_epoch = await role.start_broker(request)
-        return role
+        self.broker_epoch = await LifeCycle(NODE, role).start(registration)
+
+    async def shut_down_broker(self, role: QuorumRole) -> None:
+        await LifeCycle(NODE, role).shut_down(self.broker_epoch)
 
 
 async def stop(role: QuorumRole) -> None:

@@ -1,10 +1,11 @@
 """Brokers come, serve and go: registration, unfencing, controlled and unclean ends, as records of Apache Kafka.
 
-The order of a life: RegisterBroker (fenced) -> UnfenceBroker (its partitions get it as leader) -> ShutDownBroker (its
-partitions lose it, then it is fenced). A broker that registers while it still counts as serving has crashed: it is
-fenced first. If it brings no mark of a clean stop, what it held may be incomplete: it is no eligible leader (KIP-966).
+The order of a life: BrokerRegistration (fenced) -> BrokerHeartbeat (its partitions get it as leader) -> BrokerHeartbeat
+that wants to shut down (its partitions lose it, then it is fenced). A broker that registers while it still counts as
+serving has crashed: it is fenced first. If it brings no mark of a clean stop, what it held may be incomplete: it is no
+eligible leader (KIP-966).
 
-A change of many partitions is cut into batches: each decision does one, and is asked for again (`Step.is_done`).
+A change of many partitions is cut into batches: each decision does one, and the broker asks again until all is done.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from typing import TYPE_CHECKING
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.configs import min_insync_replicas
 from moldau.core.controller.elections import change_in_sync
-from moldau.core.controller.requests import RegisterBroker, RegisterController, ShutDownBroker, Step, UnfenceBroker
+from moldau.core.controller.requests import RegisterController
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, SUPPORTED_FEATURES, RecordVersions
 from moldau.core.metadata.fold import MetadataRecord
-from moldau.core.metadata.image import NO_BROKER_EPOCH, BrokerImage, MetadataImage, PartitionImage, TopicImage
-from moldau.errors import kafka_error
+from moldau.core.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from moldau.errors import ERROR_CODES, kafka_error
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -41,6 +48,10 @@ MAX_CHANGES_PER_STEP = 9_000
 UNFENCED = -1
 FENCED = 1
 
+_AGAIN = BrokerRegistrationResponse(error_code=ERROR_CODES["DUPLICATE_BROKER_REGISTRATION"])
+_STOPPING = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+_SHUT_DOWN = BrokerHeartbeatResponse(is_caught_up=True, should_shut_down=True)
+
 
 def register_controller(request: RegisterController) -> list[MetadataRecord]:
     """A controller announces itself at each start."""
@@ -54,9 +65,12 @@ def register_controller(request: RegisterController) -> list[MetadataRecord]:
 
 
 def register_broker(
-    image: MetadataImage, settings: BrokerSettings, request: RegisterBroker
-) -> tuple[list[MetadataRecord], Step]:
-    """Fences what still counts as serving, takes back the eligibility of an unclean predecessor, registers."""
+    image: MetadataImage, settings: BrokerSettings, request: BrokerRegistrationRequest
+) -> tuple[list[MetadataRecord], BrokerRegistrationResponse]:
+    """Fences what still counts as serving, takes back the eligibility of an unclean predecessor, registers.
+
+    While the earlier life is not ended, the answer is DUPLICATE_BROKER_REGISTRATION: the broker registers again.
+    """
     old = image.brokers.get(request.broker_id)
     is_clean = old is None or request.previous_broker_epoch == old.epoch
     changes = _Changes(image, settings, request.broker_id)
@@ -64,62 +78,65 @@ def register_broker(
         records = changes.leave()
         if changes.is_complete:
             records.append(BrokerRegistrationChangeRecord(old.broker_id, old.epoch, fenced=FENCED))
-        return records, Step(False, NO_BROKER_EPOCH)
+        return records, _AGAIN
     records = [] if is_clean else changes.lose_eligibility()
     if not changes.is_complete:
-        return records, Step(False, NO_BROKER_EPOCH)
+        return records, _AGAIN
     versions = RecordVersions.for_levels(image.features)
     points = tuple(
         BrokerEndpoint(point.name, point.host, point.port, point.security_protocol) for point in request.listeners
     )
     features = tuple(
-        BrokerFeature(feature.name, feature.min_level, feature.max_level) for feature in SUPPORTED_FEATURES
+        BrokerFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
+        for feature in request.features
     )
     records.append(
         RegisterBrokerRecord(
             broker_id=request.broker_id,
             incarnation_id=request.incarnation_id,
-            broker_epoch=request.broker_epoch,
+            broker_epoch=image.end_offset,
             end_points=points,
             features=features,
             rack=request.rack,
             fenced=True,
-            log_dirs=request.log_directories if versions.register_broker >= 3 else (),
+            log_dirs=request.log_dirs if versions.register_broker >= 3 else (),
         )
     )
-    return records, Step(True, request.broker_epoch)
+    return records, BrokerRegistrationResponse(broker_epoch=image.end_offset)
 
 
-def unfence_broker(
-    image: MetadataImage, settings: BrokerSettings, request: UnfenceBroker
-) -> tuple[list[MetadataRecord], Step]:
-    """Lifts the fence, then makes the broker leader of the partitions that have none."""
+def heartbeat(
+    image: MetadataImage, settings: BrokerSettings, request: BrokerHeartbeatRequest
+) -> tuple[list[MetadataRecord], BrokerHeartbeatResponse]:
+    """A broker that serves: lifts its fence, then makes it leader of the partitions that have none; it has caught up
+    when no partition is left. One that wants to stop: marks it, moves its partitions away from it, and last fences it
+    in a batch of its own; then it should shut down.
+
+    Of the request the rest is not looked at: a broker registers when it serves.
+    """
     broker = _registered(image, request.broker_id, request.broker_epoch)
+    changes = _Changes(image, settings, request.broker_id)
+    if request.want_shut_down:
+        return _shut_down(broker, changes)
     records: list[MetadataRecord] = []
     if broker.is_fenced:
         records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=UNFENCED))
         if RecordVersions.for_levels(image.features).can_cordon and broker.cordoned_log_directories is None:
             records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, cordoned_log_dirs=()))
-    changes = _Changes(image, settings, request.broker_id)
     records += changes.come_back()
-    return records, Step(changes.is_complete, broker.epoch)
+    return records, BrokerHeartbeatResponse(is_caught_up=changes.is_complete, is_fenced=False)
 
 
-def shut_down_broker(
-    image: MetadataImage, settings: BrokerSettings, request: ShutDownBroker
-) -> tuple[list[MetadataRecord], Step]:
-    """Marks the broker as stopping, moves its partitions away from it, and last fences it in a batch of its own."""
-    broker = _registered(image, request.broker_id, request.broker_epoch)
+def _shut_down(broker: BrokerImage, changes: _Changes) -> tuple[list[MetadataRecord], BrokerHeartbeatResponse]:
     if broker.is_fenced:
-        return [], Step(True, broker.epoch)
-    changes = _Changes(image, settings, request.broker_id)
+        return [], _SHUT_DOWN
     records = changes.leave()
     if not broker.is_in_controlled_shutdown:
         stopping = BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, in_controlled_shutdown=1)
-        return [stopping, *records], Step(False, broker.epoch)
-    if not records:
-        return [BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=FENCED)], Step(True, broker.epoch)
-    return records, Step(False, broker.epoch)
+        return [stopping, *records], _STOPPING
+    if records:
+        return records, _STOPPING
+    return [BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=FENCED)], _SHUT_DOWN
 
 
 def unregister_broker(

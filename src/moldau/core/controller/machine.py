@@ -8,22 +8,18 @@ import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.assignments import Charge, free_of_charge
-from moldau.core.controller.brokers import register_broker, register_controller, shut_down_broker, unfence_broker
+from moldau.core.controller.brokers import heartbeat, register_broker, register_controller
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS
 from moldau.core.controller.directories import assign_directories
 from moldau.core.controller.producer_ids import allocate_producer_ids
 from moldau.core.controller.requests import (
     ActivateController,
     AllocateProducerIds,
-    AssignDirectories,
     ControllerReady,
     ControllerRequest,
     ControllerResponse,
     MeteredRequest,
-    RegisterBroker,
     RegisterController,
-    ShutDownBroker,
-    UnfenceBroker,
 )
 from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.coordination.machine import Decision, Now
@@ -34,6 +30,11 @@ from moldau.core.quotas.rates import Windows
 from moldau.core.quotas.usage import MutationBuckets
 from moldau.ports import Random
 from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    AssignReplicasToDirsRequest,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+)
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -82,18 +83,16 @@ class ControllerMachine:
                 return (yield from delete_topics(image, self._settings, request, charge))
             case AllocateProducerIds():
                 return allocate_producer_ids(image, request)
-            case RegisterBroker():
+            case BrokerRegistrationRequest():
                 return register_broker(image, self._settings, request)
-            case UnfenceBroker():
-                return unfence_broker(image, self._settings, request)
-            case ShutDownBroker():
-                return shut_down_broker(image, self._settings, request)
+            case BrokerHeartbeatRequest():
+                return heartbeat(image, self._settings, request)
+            case AssignReplicasToDirsRequest():
+                return assign_directories(image, request)
             case RegisterController():
                 return register_controller(request), ControllerReady()
             case ActivateController():
                 return self._activate(state, request), ControllerReady()
-            case AssignDirectories():
-                return assign_directories(image, request)
             case MeteredRequest():
                 metered = self._mutations.charge(request.quota, now.steady_ms)
                 records, response = yield from self._answer(state, request.request, now, metered.take)

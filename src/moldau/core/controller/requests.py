@@ -1,4 +1,4 @@
-"""What the controller can be asked, beside the protocol's own CreateTopicsRequest and DeleteTopicsRequest."""
+"""What the controller can be asked: requests of the protocol, and what only its own process asks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ import msgspec
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener
 from moldau.types import BrokerId, ProducerId, Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from moldau.wire.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -55,56 +63,6 @@ class RegisterController(msgspec.Struct, frozen=True):
     controller_id: BrokerId
     incarnation_id: Uuid
     listeners: tuple[BrokerListener, ...]
-
-
-class RegisterBroker(msgspec.Struct, frozen=True):
-    """A broker starts. Answered with a Step: asked again while it is not done, then with the broker's epoch.
-
-    `previous_broker_epoch`: the epoch in the mark of its last clean stop, -1 without one. `broker_epoch` is filled in
-    by the role of the quorum: the offset at which the records will stand.
-    """
-
-    broker_id: BrokerId
-    incarnation_id: Uuid
-    listeners: tuple[BrokerListener, ...]
-    log_directories: tuple[Uuid, ...]
-    rack: str | None = None
-    previous_broker_epoch: int = -1
-    broker_epoch: int = -1
-
-
-class UnfenceBroker(msgspec.Struct, frozen=True):
-    """A registered broker has caught up and serves: it leads what it can. Asked again while the Step is not done."""
-
-    broker_id: BrokerId
-    broker_epoch: int
-
-
-class ShutDownBroker(msgspec.Struct, frozen=True):
-    """A broker wants to stop: its partitions get other leaders, then it is fenced. Asked again until done."""
-
-    broker_id: BrokerId
-    broker_epoch: int
-
-
-class AssignDirectories(msgspec.Struct, frozen=True):
-    """A broker reports in which of its log directories its replicas lie, as by AssignReplicasToDirs (KIP-858)."""
-
-    broker_id: BrokerId
-    broker_epoch: int
-    replicas: tuple[tuple[Uuid, int, Uuid], ...]
-    """Topic id, partition, directory id."""
-
-
-class DirectoriesAssigned(msgspec.Struct, frozen=True):
-    """The metadata log says it now, of those that still exist."""
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One batch of a change that may need several (a batch holds at most 10,000 records)."""
-
-    is_done: bool
-    broker_epoch: int
 
 
 class AllocateProducerIds(msgspec.Struct, frozen=True):
@@ -172,14 +130,19 @@ CoreRequest = (
     CreateTopicsRequest
     | DeleteTopicsRequest
     | AllocateProducerIds
-    | RegisterBroker
-    | UnfenceBroker
-    | ShutDownBroker
+    | BrokerRegistrationRequest
+    | BrokerHeartbeatRequest
+    | AssignReplicasToDirsRequest
     | RegisterController
     | ActivateController
-    | AssignDirectories
     | MeteredRequest
 )
 CoreResponse = (
-    CreateTopicsResponse | DeleteTopicsResponse | ProducerIdBlock | Step | ControllerReady | DirectoriesAssigned
+    CreateTopicsResponse
+    | DeleteTopicsResponse
+    | ProducerIdBlock
+    | BrokerRegistrationResponse
+    | BrokerHeartbeatResponse
+    | AssignReplicasToDirsResponse
+    | ControllerReady
 )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from itertools import islice
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import groupby, islice
 from typing import Any
 
-from moldau.core.controller.requests import AssignDirectories
 from moldau.errors import KafkaError
 from moldau.shell.broker.own_node import OwnNode
 from moldau.types import Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    AssignedDirectory,
+    AssignedPartition,
+    AssignedTopic,
+    AssignReplicasToDirsRequest,
+)
 
 MAX_PARTITIONS = 1_000
 """In one report."""
@@ -19,7 +24,7 @@ MAX_PARTITIONS = 1_000
 class DirectoryReports:
     """Nothing is sent before the broker is registered, and one report at a time."""
 
-    def __init__(self, node: OwnNode, submit: Callable[[AssignDirectories], Awaitable[Any]]) -> None:
+    def __init__(self, node: OwnNode, submit: Callable[[AssignReplicasToDirsRequest], Awaitable[Any]]) -> None:
         self._node = node
         self._submit = submit
         self._broker_epoch = -1
@@ -49,9 +54,9 @@ class DirectoryReports:
                 sent = dict(islice(self._unsent.items(), MAX_PARTITIONS))
                 for key in sent:
                     del self._unsent[key]
-                replicas = tuple((topic_id, index, directory) for (topic_id, index), directory in sent.items())
+                directories = assigned_directories(sent.items())
                 try:
-                    await self._submit(AssignDirectories(self._node.node_id, self._broker_epoch, replicas))
+                    await self._submit(AssignReplicasToDirsRequest(self._node.node_id, self._broker_epoch, directories))
                 except KafkaError as error:
                     # the next start finds the difference again
                     self._node.log.warn(
@@ -60,3 +65,18 @@ class DirectoryReports:
                     return
         finally:
             self._is_sending = False
+
+
+def assigned_directories(replicas: Iterable[tuple[tuple[Uuid, int], Uuid]]) -> tuple[AssignedDirectory, ...]:
+    """`replicas`: topic id and partition, and the directory. They keep their order, so a directory may stand here more
+    than once."""
+    return tuple(
+        AssignedDirectory(
+            directory_id,
+            tuple(
+                AssignedTopic(topic_id, tuple(AssignedPartition(index) for (_, index), _ in of_topic))
+                for topic_id, of_topic in groupby(in_directory, key=lambda replica: replica[0][0])
+            ),
+        )
+        for directory_id, in_directory in groupby(replicas, key=lambda replica: replica[1])
+    )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
-from moldau.core.controller.requests import RegisterBroker
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError, MoldauError
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
@@ -227,7 +226,7 @@ class Node:
         )
         quorum.subscribe(broker.metadata_changed)
         await broker.partitions.wait_settled()
-        await self._register(quorum, broker, logs)
+        await self._register(broker, logs)
         await broker.partitions.wait_flushed()
         self.housekeeping = Housekeeping(
             broker.own_node, broker.partitions, broker.flusher, broker.checkpoints, broker.moves, broker.touched
@@ -307,23 +306,28 @@ class Node:
         names = self.settings.controller_listener_names
         return BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
 
-    async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
+    async def _register(self, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
+        from moldau.shell.broker.life_cycle import FEATURES
+        from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
+
         listeners = []
         for endpoint, listener in zip(self.settings.listeners, self._listeners, strict=True):
             advertised = self.settings.advertised_listener(endpoint.name)
             host = advertised.host if advertised is not None else endpoint.host
             port = advertised.port if advertised is not None else listener.port
-            listeners.append(BrokerListener(endpoint.name, host or "localhost", port))
-        request = RegisterBroker(
+            listeners.append(RegisteredListener(endpoint.name, host or "localhost", port))
+        registration = BrokerRegistrationRequest(
             broker_id=self.node_id,
+            cluster_id=broker.image.cluster_id,
             incarnation_id=broker.incarnation_id,
             listeners=tuple(listeners),
-            log_directories=tuple(sorted(logs.online_ids)),
+            features=FEATURES,
             rack=self.settings.broker_rack,
+            log_dirs=tuple(sorted(logs.online_ids)),
             previous_broker_epoch=logs.previous_broker_epoch,
         )
-        broker.registered(await quorum.start_broker(request))
+        broker.registered(await broker.life_cycle.start(registration))
 
     def _open(self, group: ConnectionGroup, quorum: QuorumRole, broker: Broker) -> None:
         from moldau.shell.broker.handlers.table import handler_specs
@@ -370,7 +374,7 @@ class Node:
             broker.partitions.settle()
             with contextlib.suppress(MoldauError, TimeoutError):
                 async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
-                    await quorum.shut_down_broker(broker.broker_epoch)
+                    await broker.life_cycle.shut_down(broker.broker_epoch)
         if broker is not None:
             await broker.wait_ended()
         if quorum is not None:

@@ -24,11 +24,7 @@ from moldau.core.controller.requests import (
     ControllerRequest,
     ControllerResponse,
     QuorumDescription,
-    RegisterBroker,
     RegisterController,
-    ShutDownBroker,
-    Step,
-    UnfenceBroker,
 )
 from moldau.core.log.cut import Cut
 from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
@@ -180,7 +176,7 @@ class QuorumRole:
         listeners = (self.identity.controller_listener,)
         register = RegisterController(self.identity.node_id, random_uuid(self._random), listeners)
         # decided one after the other, made durable by one flush
-        await _all_answered(self._ask(activate), self._ask(register))
+        await _all_answered(self.ask(activate), self.ask(register))
 
     def _load(self) -> RaftDriver:
         """Folds snapshot and log. Waits for the disk."""
@@ -257,17 +253,15 @@ class QuorumRole:
         Raises KafkaError: what the controller refuses as a whole; KAFKA_STORAGE_ERROR if the records cannot be stored;
         NOT_CONTROLLER when stopping.
         """
-        answer = self._ask(request)
+        answer = self.ask(request)
         return await answer if isinstance(answer, asyncio.Future) else answer
 
-    def _ask(self, request: ControllerRequest) -> ControllerAnswer:
+    def ask(self, request: ControllerRequest) -> ControllerAnswer:
         """Decides `request` now; gives the answer, or a future that has it once it is durable. Raises as `submit`."""
         if self._is_stopping:
             raise kafka_error("NOT_CONTROLLER")
         if self.is_offline or self._controller is None:
             raise self._not_leading()
-        if isinstance(request, RegisterBroker):
-            request = msgspec.structs.replace(request, broker_epoch=self.log.log_end_offset)
         return self._controller.ask(request)
 
     def _not_leading(self) -> KafkaError:
@@ -275,31 +269,11 @@ class QuorumRole:
             return kafka_error("KAFKA_STORAGE_ERROR", self.health.failure)
         return kafka_error("NOT_CONTROLLER")
 
-    async def start_broker(self, request: RegisterBroker) -> int:
-        """Registers this node's broker, which serves already, and unfences it with the same flush; gives its epoch.
-
-        Raises KafkaError as `submit`.
-        """
-        registered = self._ask(request)
-        broker = self._fold.image.brokers.get(request.broker_id)
-        if broker is not None and broker.incarnation_id == request.incarnation_id:
-            epoch = broker.epoch
-            await _all_answered(registered, self._ask(UnfenceBroker(request.broker_id, epoch)))
-        else:
-            await _all_answered(registered)
-            epoch = await self._repeat(request)
-        await self._repeat(UnfenceBroker(self.identity.node_id, epoch))
-        return epoch
-
-    async def shut_down_broker(self, broker_epoch: int) -> None:
-        """The broker stops cleanly: its partitions lose their leader, it is fenced. Raises KafkaError as `submit`."""
-        await self._repeat(ShutDownBroker(self.identity.node_id, broker_epoch))
-
-    async def _repeat(self, request: ControllerRequest) -> int:
-        while True:
-            step = await self.submit(request)
-            if isinstance(step, Step) and step.is_done:
-                return step.broker_epoch
+    def decided_epoch(self, broker_id: int, incarnation_id: Uuid) -> int | None:
+        """The epoch of a registration that is decided, and perhaps not committed yet: what is asked at once for this
+        epoch is committed by the same flush."""
+        broker = self._fold.image.brokers.get(broker_id)
+        return None if broker is None or broker.incarnation_id != incarnation_id else broker.epoch
 
     # what the voter tells
 

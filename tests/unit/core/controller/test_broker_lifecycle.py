@@ -21,22 +21,33 @@ from moldau.core.controller.requests import (
     ControllerResponse,
     MeteredRequest,
     ProducerIdBlock,
-    RegisterBroker,
-    ShutDownBroker,
-    Step,
-    UnfenceBroker,
 )
 from moldau.core.coordination.machine import Now
 from moldau.core.metadata.features import FORMATTED_LEVELS
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, merge_partition
-from moldau.core.metadata.image import BrokerImage, BrokerListener, PartitionImage
+from moldau.core.metadata.image import BrokerImage, PartitionImage
 from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Uuid, whole
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    AssignedDirectory,
+    AssignedPartition,
+    AssignedTopic,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    RegisteredFeature,
+    RegisteredListener,
+)
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    BrokerEndpoint,
+    BrokerFeature,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     EndTransactionRecord,
@@ -76,19 +87,33 @@ class Controller:
         assert request_id == 7
         return decision.records, response
 
-    def repeat(self, request: ControllerRequest) -> tuple[list[tuple[MetadataRecord, ...]], int]:
+    def repeat(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> list[tuple[MetadataRecord, ...]]:
+        """As a broker does, until the controller has nothing left to do for it."""
         batches = []
         while True:
-            records, step = self.ask(request)
+            records, response = self.ask(request)
             batches.append(records)
-            assert isinstance(step, Step)
-            if step.is_done:
-                return batches, step.broker_epoch
+            if isinstance(response, BrokerRegistrationResponse):
+                is_done = response.error_code == 0
+                assert response.broker_epoch == (self.state.image.end_offset if is_done else -1)
+                assert is_done or response.error_code == 101
+            else:
+                assert isinstance(response, BrokerHeartbeatResponse)
+                wants_to_stop = isinstance(request, BrokerHeartbeatRequest) and request.want_shut_down
+                is_done = response.should_shut_down if wants_to_stop else response.is_caught_up
+                broker = self.state.image.brokers[request.broker_id]
+                assert response.is_fenced == broker.is_fenced == (wants_to_stop and is_done)
+            if is_done:
+                return batches
 
     def start(self, broker_epoch: int, previous_broker_epoch: int = -1) -> list[tuple[MetadataRecord, ...]]:
-        batches, _ = self.repeat(register(broker_epoch, previous_broker_epoch))
-        unfenced, _ = self.repeat(UnfenceBroker(BrokerId(1), broker_epoch))
-        return batches + unfenced
+        """The broker's epoch is where the log ends when it registers."""
+        self.state.take_delta(Offset(broker_epoch), 0)
+        batches = self.repeat(registration(previous_broker_epoch))
+        return batches + self.repeat(BrokerHeartbeatRequest(1, broker_epoch))
+
+    def stop(self, broker_epoch: int) -> list[tuple[MetadataRecord, ...]]:
+        return self.repeat(BrokerHeartbeatRequest(1, broker_epoch, want_shut_down=True))
 
     def create(self, name: str, partitions: int = 1) -> Uuid:
         _, response = self.ask(CreateTopicsRequest((CreatableTopic(name, partitions, 1),), 1000))
@@ -97,10 +122,15 @@ class Controller:
         return response.topics[0].topic_id
 
 
-def register(broker_epoch: int, previous_broker_epoch: int = -1) -> RegisterBroker:
-    listener = BrokerListener("PLAINTEXT", "h", 9092)
-    return RegisterBroker(
-        BrokerId(1), INCARNATION, (listener,), (DIRECTORY,), None, previous_broker_epoch, broker_epoch
+def registration(previous_broker_epoch: int = -1) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(
+        1,
+        incarnation_id=INCARNATION,
+        listeners=(RegisteredListener("PLAINTEXT", "h", 9092),),
+        features=(RegisteredFeature("metadata.version", 7, 30), RegisteredFeature("group.version", 0, 1)),
+        rack=None,
+        log_dirs=(DIRECTORY,),
+        previous_broker_epoch=previous_broker_epoch,
     )
 
 
@@ -154,7 +184,8 @@ def test_a_first_start_registers_fenced_and_then_lifts_the_fence() -> None:
         (DIRECTORY,),
         None,
     )
-    assert [feature.name for feature in record.features][:2] == ["metadata.version", "eligible.leader.replicas.version"]
+    assert record.end_points == (BrokerEndpoint("PLAINTEXT", "h", 9092, 0),)
+    assert record.features == (BrokerFeature("metadata.version", 7, 30), BrokerFeature("group.version", 0, 1))
     assert unfenced == (
         BrokerRegistrationChangeRecord(1, 13, fenced=-1),
         BrokerRegistrationChangeRecord(1, 13, cordoned_log_dirs=()),
@@ -165,7 +196,7 @@ def test_a_clean_stop_and_start_keeps_the_partitions_eligible() -> None:
     controller = Controller()
     controller.start(13)
     topic_id = controller.create("t")
-    batches, _ = controller.repeat(ShutDownBroker(BrokerId(1), 13))
+    batches = controller.stop(13)
     assert batches == [
         (
             BrokerRegistrationChangeRecord(1, 13, in_controlled_shutdown=1),
@@ -201,7 +232,7 @@ def test_many_partitions_are_changed_in_several_batches(monkeypatch: pytest.Monk
     controller = Controller()
     controller.start(13)
     controller.create("t", 10)
-    batches, _ = controller.repeat(ShutDownBroker(BrokerId(1), 13))
+    batches = controller.stop(13)
     assert [len(batch) for batch in batches] == [5, 4, 2, 1]
     assert all(partition.leader == -1 for partition in partitions(controller.state))
     restarted = controller.start(40)
@@ -213,11 +244,38 @@ def partitions(state: MetadataFold) -> list[PartitionImage]:
     return [one for topic in state.image.topics_by_id.values() for one in topic.partitions.values()]
 
 
+def test_each_replica_of_an_assignment_has_its_answer_and_what_is_new_its_record() -> None:
+    controller = Controller()
+    controller.start(13)
+    topic_id, other = controller.create("t", 3), Uuid(b"\xee" * 16)
+    partitions = tuple(AssignedPartition(index) for index in (0, 2, 7))
+    assigned = (
+        AssignedDirectory(other, (AssignedTopic(topic_id, partitions), AssignedTopic(Uuid(b"?" * 16), partitions[:1]))),
+        AssignedDirectory(DIRECTORY, (AssignedTopic(topic_id, (AssignedPartition(1),)),)),
+    )
+    records, response = controller.ask(AssignReplicasToDirsRequest(1, 13, assigned))
+    assert records == tuple(PartitionChangeRecord(index, topic_id, directories=(other,)) for index in (0, 2))
+    assert isinstance(response, AssignReplicasToDirsResponse)
+    answers = [
+        (directory.id, one.partition_index, one.error_code)
+        for directory in response.directories
+        for topic in directory.topics
+        for one in topic.partitions
+    ]
+    assert answers == [(other, 0, 0), (other, 2, 0), (other, 7, 3), (other, 0, 100), (DIRECTORY, 1, 0)]
+    controller.state.apply(PartitionChangeRecord(0, topic_id, replicas=(2,), isr=(2,)))
+    _, response = controller.ask(AssignReplicasToDirsRequest(1, 13, assigned))
+    assert isinstance(response, AssignReplicasToDirsResponse)
+    assert response.directories[0].topics[0].partitions[0].error_code == 6
+
+
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (UnfenceBroker(BrokerId(2), 13), 102),
-        (ShutDownBroker(BrokerId(1), 12), 77),
+        (BrokerHeartbeatRequest(2, 13), 102),
+        (BrokerHeartbeatRequest(1, 12, want_shut_down=True), 77),
+        (AssignReplicasToDirsRequest(1, 12), 77),
+        (AssignReplicasToDirsRequest(2, 13), 77),
         (AllocateProducerIds(BrokerId(2), 13), 102),
         (AllocateProducerIds(BrokerId(1), 12), 77),
     ],
@@ -251,7 +309,7 @@ def test_folding_the_log_gives_the_state_through_any_life(steps: list[str]) -> N
             name = next(iter(controller.state.image.topics_by_name))
             controller.ask(delete(name))
         elif step == "stop":
-            controller.repeat(ShutDownBroker(BrokerId(1), epoch))
+            controller.stop(epoch)
             controller.start(epoch + 1, previous_broker_epoch=epoch)
             epoch += 1
         elif step == "crash":
@@ -263,6 +321,7 @@ def test_folding_the_log_gives_the_state_through_any_life(steps: list[str]) -> N
     folded = MetadataFold("cluster")
     for record in controller.log:
         folded.apply(record)
+    folded.take_delta(controller.state.image.end_offset, 0)
     assert vars(folded.image) == vars(controller.state.image)
 
 

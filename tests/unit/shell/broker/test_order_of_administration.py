@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from moldau.core.controller.features import UpgradeType
-from moldau.core.controller.requests import RegisterBroker
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
-from moldau.core.metadata.image import BrokerListener
+from moldau.shell.broker.life_cycle import FEATURES
 from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.types import BrokerId, Uuid
+from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
 from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.log_dirs import (
     AlterReplicaLogDir,
@@ -57,8 +57,9 @@ async def test_a_description_of_directories_sees_the_move_before_it(start_node: 
 async def test_a_list_of_reassignments_sees_the_one_before_it(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
-    listener = BrokerListener("PLAINTEXT", "127.0.0.1", 9092)
-    other = RegisterBroker(BrokerId(2), Uuid(b"i" * 16), (listener,), (Uuid(b"d" * 16),))
+    listener = RegisteredListener("PLAINTEXT", "127.0.0.1", 9092)
+    directory = Uuid(b"d" * 16)
+    other = BrokerRegistrationRequest(2, "", Uuid(b"i" * 16), (listener,), FEATURES, log_dirs=(directory,))
     await node.node.broker.controller.submit(other)
     topic = ReassignableTopic("t", (ReassignablePartition(0, (1, 2)),))
     _, listed = await answers_to(

@@ -59,7 +59,7 @@ def test_topics_configs_and_producer_ids_survive_a_clean_restart_and_a_crash() -
         role = await node.start_with_broker()
         assert await codes(role, create("a", "b", partitions=2)) == [0, 0]
         assert await role.submit(AllocateProducerIds(NODE, node.broker_epoch)) == ProducerIdBlock(0, 1000)  # type: ignore[arg-type]
-        await role.shut_down_broker(node.broker_epoch)
+        await node.shut_down_broker(role)
         await stop(role)
         role = await node.start_with_broker()
         assert role.leader_epoch == 2
@@ -368,7 +368,7 @@ def test_snapshots_are_written_as_the_log_grows_and_a_start_folds_only_what_is_b
         role = await node.start_with_broker()
         await grow(role, "t", 40)
         names = list(role.image.topics_by_name)
-        await role.shut_down_broker(node.broker_epoch)
+        await node.shut_down_broker(role)
         await stop(role)
         assert len(snapshots(node.disk)) == 2
         newest = load_snapshot(node.disk)

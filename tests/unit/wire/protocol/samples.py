@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import msgspec
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from moldau.wire.protocol.api_keys import API_VERSIONS
-from moldau.wire.protocol.messages import group_records, metadata_records, raft_records
+from moldau.wire.protocol.messages import broker_lifecycle, group_records, metadata_records, raft_records
 from moldau.wire.protocol.schema import (
     Array,
     Bytes,
@@ -29,14 +31,20 @@ API_MESSAGES: list[tuple[MessageClass, int]] = [
     for version in range(row.min_version, row.max_version + 1)
 ]
 
-RECORD_MESSAGES: list[tuple[MessageClass, int]] = [
-    (cls, version)
-    for module in (metadata_records, group_records, raft_records)
-    for cls in declared_messages(module)
-    for version in range(message_info(cls).versions.first, message_info(cls).versions.last + 1)
-]
 
-ALL_MESSAGES = API_MESSAGES + RECORD_MESSAGES
+def declared_in(*modules: ModuleType) -> list[tuple[MessageClass, int]]:
+    return [
+        (cls, version)
+        for module in modules
+        for cls in declared_messages(module)
+        for version in range(message_info(cls).versions.first, message_info(cls).versions.last + 1)
+    ]
+
+
+NODE_MESSAGES = declared_in(broker_lifecycle)
+"""What only nodes say to each other."""
+
+ALL_MESSAGES = API_MESSAGES + NODE_MESSAGES + declared_in(metadata_records, group_records, raft_records)
 
 
 def generated(examples: int) -> settings:

@@ -18,6 +18,7 @@ from tests.unit.wire.protocol.oracles import (
 from tests.unit.wire.protocol.samples import (
     ALL_MESSAGES,
     API_MESSAGES,
+    NODE_MESSAGES,
     MessageClass,
     generated,
     messages,
@@ -53,8 +54,8 @@ def test_the_bytes_are_those_of_kio_in_both_directions_and_those_of_kafka_python
     agree()
 
 
-@pytest.mark.parametrize(("cls", "version"), KIO_RECORDS, ids=sample_id)
-def test_the_bytes_of_control_records_are_those_of_kio(cls: MessageClass, version: int):
+@pytest.mark.parametrize(("cls", "version"), KIO_RECORDS + NODE_MESSAGES, ids=sample_id)
+def test_the_bytes_of_control_records_and_of_what_nodes_say_are_those_of_kio(cls: MessageClass, version: int):
     @few
     @given(messages(cls, version))
     def agree(message):

@@ -1,0 +1,71 @@
+"""What a broker tells the controller of its own life: it registers, it serves, it stops (KIP-631, 841).
+
+Every request is a message of the protocol, also where the controller lives in this process: there it is the argument of
+a call, and no timer repeats it, for such a broker cannot be alone in being alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from moldau.core.metadata.features import SUPPORTED_FEATURES
+from moldau.types import BrokerId, Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    RegisteredFeature,
+)
+
+FEATURES = tuple(
+    RegisteredFeature(feature.name, feature.min_level, feature.max_level) for feature in SUPPORTED_FEATURES
+)
+"""What a broker registers with."""
+
+
+class OwnController(Protocol):
+    """The active controller, in this process."""
+
+    def ask(self, request: Any) -> Any:
+        """Decides `request` now: gives the answer, or a future of it. Raises KafkaError, now or through the future."""
+
+    def decided_epoch(self, broker_id: int, incarnation_id: Uuid) -> int | None:
+        """The epoch of a registration that is decided, and perhaps not committed yet."""
+
+
+class LifeCycle:
+    """Of one broker."""
+
+    def __init__(self, node_id: BrokerId, controller: OwnController) -> None:
+        self._node_id = node_id
+        self._controller = controller
+
+    async def start(self, registration: BrokerRegistrationRequest) -> int:
+        """Registers the broker, which serves already, and has its fence lifted; gives its epoch. One flush, unless what
+        an earlier life left must be ended first. Raises KafkaError."""
+        first = self._controller.ask(registration)
+        epoch = self._controller.decided_epoch(self._node_id, registration.incarnation_id)
+        if epoch is None:
+            registered = await _answered(first)
+            while registered.error_code:
+                registered = await self._submit(registration)
+            epoch = registered.broker_epoch
+        else:
+            answers = first, self._controller.ask(BrokerHeartbeatRequest(self._node_id, epoch))
+            await asyncio.gather(*(answer for answer in answers if isinstance(answer, asyncio.Future)))
+        while not (await self._submit(BrokerHeartbeatRequest(self._node_id, epoch))).is_caught_up:
+            pass
+        return epoch
+
+    async def shut_down(self, broker_epoch: int) -> None:
+        """The broker stops cleanly: its partitions lose their leader, it is fenced. Raises KafkaError."""
+        stopping = BrokerHeartbeatRequest(self._node_id, broker_epoch, want_shut_down=True)
+        while not (await self._submit(stopping)).should_shut_down:
+            pass
+
+    async def _submit(self, request: Any) -> Any:
+        return await _answered(self._controller.ask(request))
+
+
+async def _answered(answer: Any) -> Any:
+    return await answer if isinstance(answer, asyncio.Future) else answer
