@@ -87,6 +87,7 @@ class Quorum:
         return ((ControlType.LEADER_CHANGE, encode_message(change, 0)), *voters)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        """Takes one event; a voter that resigned takes none. `now_ms`: steady time."""
         if not self.is_leader:
             return ()
         match event:
@@ -107,6 +108,7 @@ class Quorum:
         return (*self._advance(), *self._flush())
 
     def next_deadline_ms(self) -> int | None:
+        """When the next Tick is due, in steady time; None: none is."""
         return self._retry_ms
 
     def _advance(self) -> tuple[Output, ...]:

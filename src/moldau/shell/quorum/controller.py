@@ -33,7 +33,7 @@ ControllerAnswer: TypeAlias = "ControllerResponse | asyncio.Future[ControllerRes
 
 
 class ActiveController:
-    """One leader epoch. `fold`: all records of the log; `failed` and `broken` hear what is not for one request."""
+    """One leader epoch. `fold`: all records of the log; `failed` and `broken` get errors that end the epoch."""
 
     def __init__(
         self,
@@ -73,27 +73,29 @@ class ActiveController:
         self._runtime.committed(end_offset)
 
     def refuse_waiting(self, error: KafkaError) -> None:
-        """Everybody who waits gets `error`; the controller lives on."""
+        """Every request that waits gets `error`; the controller lives on."""
         self._runtime.drop(error)
 
     def end(self, error: KafkaError) -> None:
-        """Leadership ended: everybody gets `error`, and what is not committed is taken back."""
+        """Leadership ended: every request gets `error`, and what is not committed is taken back."""
         self._runtime.close(error)
         self._publisher.take_back()
         self._fold.go_back_to(self._publisher.image)
 
     def abort(self) -> None:
-        """As a crash: nobody gets an answer."""
+        """As a crash: no request gets an answer."""
         self._runtime.abort()
 
     # what the runtime asks of its log
 
     @property
     def end_offset(self) -> int:
+        """Where the metadata log ends, exclusive."""
         return self._raft.log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
+        """Everything below is committed."""
         return self._raft.quorum.high_watermark
 
     def encode(self, decision: ControllerDecision, now: Now) -> Pausing[bytearray]:
@@ -109,14 +111,18 @@ class ActiveController:
         return bytearray(batch)
 
     def append(self, batch: Buffer, now: Now) -> int:
+        """Gives the last offset. Raises KafkaError, StorageFullError, StorageFailedError: nothing is in the log."""
         return self._raft.append(batch, now.wall_ms)
 
     def applied(self, records: tuple[MetadataRecord, ...], *, is_of_timer: bool) -> None:
+        """What was appended is in the state: it is published, and the requests are answered, once it is committed."""
         self._publisher.applied(self._fold.take_delta(Offset(self.end_offset), self._raft.quorum.leader_epoch))
         self._raft.applied()
 
     def stopped(self, reason: str) -> None:
+        """A record cannot be applied: the node stops."""
         self._broken(InvariantError(reason))
 
     def unforeseen(self, error: Exception) -> None:
+        """Our own mistake, behind a request that was refused for it: logged."""
         self._event_log.unforeseen(f"controller {type(error).__name__}", "a decision of the controller failed", error)

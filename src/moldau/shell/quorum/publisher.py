@@ -1,4 +1,4 @@
-"""The committed image, and who hears of each change of it.
+"""The committed image, and its subscribers, who get each change of it.
 
 What the controller decides is applied at once, to an image of its own (core/metadata/fold): the next decision sees it.
 It is published when it is committed; until then its deltas wait here, and can be taken back.
@@ -33,7 +33,7 @@ class Publisher:
         self._uncommitted.append(delta)
 
     def committed(self, end_offset: int) -> None:
-        """Everything below `end_offset` is committed: the image moves, subscribers hear."""
+        """Everything below `end_offset` is committed: the image moves, and its subscribers get the changes."""
         while self._uncommitted and self._uncommitted[0].end_offset <= end_offset:
             delta = self._uncommitted.popleft()
             self.image.apply_delta(delta)
@@ -41,5 +41,5 @@ class Publisher:
                 subscriber(self.image, delta)
 
     def take_back(self) -> None:
-        """What is not committed is nobody's any more."""
+        """What is not committed will not be published."""
         self._uncommitted.clear()

@@ -1,7 +1,7 @@
 """Performs what the voter's step machine asks for (core/raft): on the metadata log, on `quorum-state`, and in time.
 
-What the disk does to us. No space: who waits for the flush gets KAFKA_STORAGE_ERROR, and what is in the log is flushed
-when there is room. A failed device: the voter resigns, for nothing of this log can be trusted until a restart.
+What the disk does to us. No space: requests that wait for the flush get KAFKA_STORAGE_ERROR, and what is in the log is
+flushed when there is room. A failed device: the voter resigns, for nothing of this log can be trusted until a restart.
 """
 
 from __future__ import annotations
@@ -42,17 +42,22 @@ PARTITION_METADATA = f"{METADATA_DIRECTORY}/partition.metadata"
 
 
 class RaftListener(Protocol):
-    """Who hears of the voter; called on the loop, in the order of its outputs."""
+    """What the voter calls on the loop, in the order of its outputs."""
 
-    def leadership_began(self) -> None: ...
+    def leadership_began(self) -> None:
+        """A new epoch stands in the log: the controller decides from here on."""
 
-    def leadership_ended(self) -> None: ...
+    def leadership_ended(self) -> None:
+        """The controller decides no more, and what is not committed is taken back."""
 
-    def committed(self, end_offset: int) -> None: ...
+    def committed(self, end_offset: int) -> None:
+        """Everything below `end_offset` is committed."""
 
-    def flush_refused(self, error: StorageFullError) -> None: ...
+    def flush_refused(self, error: StorageFullError) -> None:
+        """A flush found no room for a file beside the log, and is repeated later."""
 
-    def failed(self, error: StorageFailedError) -> None: ...
+    def failed(self, error: StorageFailedError) -> None:
+        """The device failed: nothing is flushed until a restart."""
 
 
 class RaftDriver:
@@ -121,7 +126,7 @@ class RaftDriver:
         self._flushed_offset.close()
 
     def abort(self) -> None:
-        """As a crash: nothing is flushed any more, nobody hears."""
+        """As a crash: nothing is flushed any more, and the listener is not called."""
         self.quorum.step(Resign(), self._clock.monotonic_ms())
         self._end_timer()
         self.log.release()

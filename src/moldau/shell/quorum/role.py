@@ -74,8 +74,8 @@ class QuorumRole:
         on_invariant_broken: Callable[[InvariantError], None],
         health: DirectoryHealth | None = None,
     ) -> None:
-        """`on_invariant_broken` hears when our own code (a subscriber, the fold) fails behind a request: the node has
-        to stop."""
+        """`on_invariant_broken` is called when our own code (a subscriber, the fold) fails behind a request: the node
+        has to stop."""
         self.identity = identity
         self.health = health or DirectoryHealth()
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
@@ -235,7 +235,7 @@ class QuorumRole:
             self._raft = None
 
     def abort(self) -> None:
-        """As a crash: nothing is flushed or closed, nobody gets an answer."""
+        """As a crash: nothing is flushed or closed, no request gets an answer."""
         self._is_stopping = True
         for task in self._tasks:
             task.cancel()
@@ -294,12 +294,13 @@ class QuorumRole:
         )
 
     def leadership_ended(self) -> None:
+        """The controller decides no more, and what is not committed is taken back."""
         if self._controller is not None:
             self._controller.end(self._not_leading())
             self._controller = None
 
     def committed(self, end_offset: int) -> None:
-        """The image moves, subscribers hear, requests are answered."""
+        """The image moves, subscribers get the changes, requests are answered."""
         self._publisher.committed(end_offset)
         if self._controller is not None:
             self._controller.committed(end_offset)
@@ -307,12 +308,12 @@ class QuorumRole:
             self._snapshots.take_if_due(self.image, self._control, self.log)
 
     def flush_refused(self, error: StorageFullError) -> None:
-        """No room for a file beside the log: who waits gets the error."""
+        """No room for a file beside the log: requests that wait get the error."""
         if self._controller is not None:
             self._controller.refuse_waiting(kafka_error("KAFKA_STORAGE_ERROR", str(error)))
 
     def failed(self, error: StorageFailedError) -> None:
-        """Offline until a restart: everybody gets KAFKA_STORAGE_ERROR."""
+        """Offline until a restart: every request gets KAFKA_STORAGE_ERROR."""
         self.health.fail(error)
         if self._raft is not None:
             self._raft.resign()
@@ -331,7 +332,7 @@ class QuorumRole:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """Our own mistake: nothing is decided any more, everybody gets an answer, the node is told."""
+        """Our own mistake: nothing is decided any more, every request gets an answer, and the node stops."""
         self._is_stopping = True
         if self._controller is not None:
             self._controller.refuse_waiting(kafka_error("UNKNOWN_SERVER_ERROR"))

@@ -34,7 +34,7 @@ PART_SUFFIX = ".part"
 
 
 class Snapshots:
-    """One per quorum role. `failed` hears of a device that failed; `spawn` runs what is written."""
+    """One per quorum role. `failed` is called when the device failed; `spawn` runs what is written."""
 
     def __init__(
         self,
