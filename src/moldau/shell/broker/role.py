@@ -25,7 +25,6 @@ from moldau.shell.broker.directory_reports import DirectoryReports
 from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.fetch_turns import FetchTurns
 from moldau.shell.broker.flusher import Flusher
-from moldau.shell.broker.life_cycle import LifeCycle, OwnController
 from moldau.shell.broker.moves import ReplicaMoves
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
@@ -49,7 +48,7 @@ MAX_REWRITES = 2
 """A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
 
 
-class Controller(OwnController, Protocol):
+class Controller(Protocol):
     """What the broker asks of the active controller."""
 
     async def submit(self, request: Any) -> Any:
@@ -117,7 +116,6 @@ class Broker:
         self.fetch_turns = FetchTurns(loop)
         self.checkpoints = checkpoints = Checkpoints(node, logs)
         self.flusher = flusher = Flusher(node, checkpoints, self.partition_appended)
-        self.life_cycle = LifeCycle(node_id, controller)
         self._directory_reports = reports = DirectoryReports(node, controller.submit)
         self.partitions = Partitions(
             node, logs, flusher, checkpoints, reports, self.waits, self.touched, self.partition_appended

@@ -226,7 +226,7 @@ class Node:
         )
         quorum.subscribe(broker.metadata_changed)
         await broker.partitions.wait_settled()
-        await self._register(broker, logs)
+        await self._register(quorum, broker, logs)
         await broker.partitions.wait_flushed()
         self.housekeeping = Housekeeping(
             broker.own_node, broker.partitions, broker.flusher, broker.checkpoints, broker.moves, broker.touched
@@ -306,9 +306,9 @@ class Node:
         names = self.settings.controller_listener_names
         return BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
 
-    async def _register(self, broker: Broker, logs: LogDirectories) -> None:
+    async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
-        from moldau.shell.broker.life_cycle import FEATURES
+        from moldau.shell.broker.life_cycle import FEATURES, LifeCycle
         from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
 
         listeners = []
@@ -327,7 +327,7 @@ class Node:
             log_dirs=tuple(sorted(logs.online_ids)),
             previous_broker_epoch=logs.previous_broker_epoch,
         )
-        broker.registered(await broker.life_cycle.start(registration))
+        broker.registered(await LifeCycle(self.node_id, quorum).start(registration))
 
     def _open(self, group: ConnectionGroup, quorum: QuorumRole, broker: Broker) -> None:
         from moldau.shell.broker.handlers.table import handler_specs
@@ -371,10 +371,12 @@ class Node:
         if broker is not None:
             broker.stop()
         if quorum is not None and broker is not None and not quorum.is_offline:
+            from moldau.shell.broker.life_cycle import LifeCycle
+
             broker.partitions.settle()
             with contextlib.suppress(MoldauError, TimeoutError):
                 async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
-                    await broker.life_cycle.shut_down(broker.broker_epoch)
+                    await LifeCycle(self.node_id, quorum).shut_down(broker.broker_epoch)
         if broker is not None:
             await broker.wait_ended()
         if quorum is not None:

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from moldau.shell.broker.life_cycle import LifeCycle
+from moldau.types import BrokerId
+
 pytestmark = pytest.mark.asyncio
 
 
@@ -14,7 +17,7 @@ async def test_a_partition_that_nobody_leads_any_more_is_told_so(start_node: Any
     node = await start_node()
     await node.create_topic("t")
     assert "topic t is created with 1 partitions" in caplog.text
-    await node.node.broker.life_cycle.shut_down(node.node.broker.broker_epoch)
+    await LifeCycle(BrokerId(1), node.node._quorum).shut_down(node.node.broker.broker_epoch)
     assert "t-0: leader none, leader epoch 1, in sync none" in caplog.text
 
 
