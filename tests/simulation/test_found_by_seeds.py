@@ -36,11 +36,11 @@ from moldau.wire.protocol.messages.log_dirs import (
 def tell(story, seed=1, partitions=1):
     """Runs `story(world, topic)` on a fresh machine with a topic that flushes each batch; gives its result."""
     loop = VirtualLoop()
-    world = World(seed, loop, settings_of(Random(1).randrange))
+    world = World(seed, loop, settings_of(1))
 
     async def run():
         scenario = Scenario(world, 0)
-        assert await world.boot()
+        assert await world.broker.boot()
         await scenario.create_topic("flushed", partitions, {"flush.messages": "1"})
         return await story(world, scenario.topics[0])
 
@@ -53,7 +53,7 @@ def tell(story, seed=1, partitions=1):
 
 async def produce(world, topic, acks, partitions=(0,)):
     producer = PlainProducer(world, "producer", topic)
-    client = await BrokerClient.open(world.network, "producer", world.port, producer.random)
+    client = await BrokerClient.open(world.network, "producer", world.broker.host, producer.random)
     batches = {index: producer.make_batch(index, [Value(producer.name, 0, True)]) for index in partitions}
     request = producer.make_request(client, batches, acks)
     answer = await client.request(request)
@@ -61,15 +61,15 @@ async def produce(world, topic, acks, partitions=(0,)):
 
 
 def partition_of(world):
-    return next(p for p in world.node.broker.partitions if p.topic_partition.topic == "flushed")
+    return next(p for p in world.broker.node.broker.partitions if p.topic_partition.topic == "flushed")
 
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_an_answer_waits_for_the_flush_whatever_the_acks(acks):
     async def story(world, topic):
         await produce(world, topic, acks)
-        world.kill("machine")
-        assert await world.boot()
+        world.broker.kill("machine")
+        assert await world.broker.boot()
         return partition_of(world).log.log_end_offset
 
     assert tell(story) == 1
@@ -87,9 +87,9 @@ class SlowToFlushPartitions(SimulatedWorkers):
 def test_a_node_serves_only_when_what_it_recovered_is_below_the_high_watermark_again(monkeypatch):
     async def story(world, topic):
         await produce(world, topic, -1)
-        world.kill("process")
-        monkeypatch.setattr("moldau.simulation.world.SimulatedWorkers", SlowToFlushPartitions)
-        assert await world.boot()
+        world.broker.kill("process")
+        monkeypatch.setattr("moldau.simulation.node_machine.SimulatedWorkers", SlowToFlushPartitions)
+        assert await world.broker.boot()
         partition = partition_of(world)
         return partition.high_watermark, partition.log.log_end_offset
 
@@ -100,12 +100,12 @@ def test_a_stop_waits_for_the_flush_that_is_under_way():
     """Two writers of one leader-epoch-checkpoint.tmp: the stop failed, and left no mark."""
 
     async def story(world, topic):
-        weather = world.worker_weather
+        weather = world.broker.worker_weather
         weather.delay_max, weather.interrupted_share, weather.stop_share = 0.1, 1.0, 1.0
         asyncio.ensure_future(produce(world, topic, -1, range(20))).add_done_callback(lambda task: task.exception())
-        await asyncio.sleep(world.random.uniform(0, 2))
-        is_stopped = await world.stop()
-        return is_stopped, world.disks[0].exists(CLEAN_SHUTDOWN_MARK), tuple(world.trace.told)
+        await asyncio.sleep(world.random_of("stop").uniform(0, 2))
+        is_stopped = await world.broker.stop()
+        return is_stopped, world.broker.disks[0].exists(CLEAN_SHUTDOWN_MARK), tuple(world.trace.told)
 
     for seed in range(1, 11):
         is_stopped, is_marked, told = tell(story, seed, partitions=20)
@@ -119,9 +119,9 @@ def while_it_moves(ask):
 
     async def story(world, topic):
         await produce(world, topic, -1)
-        world.worker_weather.delay_max = 1.0
-        asker = await BrokerClient.open(world.network, "asker", world.port, Random(1))
-        mover = await BrokerClient.open(world.network, "mover", world.port, Random(2))
+        world.broker.worker_weather.delay_max = 1.0
+        asker = await BrokerClient.open(world.network, "asker", world.broker.host, Random(1))
+        mover = await BrokerClient.open(world.network, "mover", world.broker.host, Random(2))
         answers = []
         for turn in range(10):
             await asyncio.sleep(20)  # the move before has come to its end
@@ -130,7 +130,7 @@ def while_it_moves(ask):
             wanted = AlterReplicaLogDir(directory_path(1 - turn % 2), (AlterReplicaLogDirTopic(topic.name, (0,)),))
             await mover.request(AlterReplicaLogDirsRequest((wanted,)))
             answers.append(await answer)
-        await world.stop()
+        await world.broker.stop()
         return answers
 
     return tell(story, next(seed for seed in range(50) if has_kind(seed, "directories")))
@@ -164,9 +164,9 @@ def test_a_deletion_is_not_acknowledged_by_a_directory_that_just_failed(seed):
     async def story(world, topic):
         for _ in range(10):
             await produce(world, topic, -1)
-        world.worker_weather.delay_max = 1.0
-        world.disks[0].fail(Fault("flush", "io", ".log", times=1))
-        clients = [await BrokerClient.open(world.network, f"{n}", world.port, Random(n)) for n in range(10)]
+        world.broker.worker_weather.delay_max = 1.0
+        world.broker.disks[0].fail(Fault("flush", "io", ".log", times=1))
+        clients = [await BrokerClient.open(world.network, f"{n}", world.broker.host, Random(n)) for n in range(10)]
         producer = PlainProducer(world, "last", topic)
         batch = producer.make_batch(0, [Value(producer.name, 0, True)])
         clients[0].send(producer.make_request(clients[0], {0: batch}, -1))
@@ -178,8 +178,8 @@ def test_a_deletion_is_not_acknowledged_by_a_directory_that_just_failed(seed):
             answers.append(client.send(request))
         results = [(await answer).topics[0].partitions[0] for answer in answers]
         deleted = max(result.low_watermark for result in results)
-        world.kill("machine")
-        assert await world.boot()
+        world.broker.kill("machine")
+        assert await world.broker.boot()
         return deleted, partition_of(world).log.log_start_offset
 
     deleted, log_start_offset = tell(story, seed)
@@ -190,18 +190,18 @@ def test_a_deletion_is_not_acknowledged_by_a_directory_that_just_failed(seed):
 def test_what_a_later_process_serves_after_a_failed_flush_survives_a_loss_of_power(restarts):
     async def story(world, topic):
         await produce(world, topic, -1)
-        world.disks[0].fail(Fault("flush", "io", "flushed-0", times=1))
+        world.broker.disks[0].fail(Fault("flush", "io", "flushed-0", times=1))
         with pytest.raises(AssertionError):
             await produce(world, topic, -1)
         for _ in range(restarts):
-            world.kill("process")
-            assert await world.boot()
+            world.broker.kill("process")
+            assert await world.broker.boot()
         # the record that was refused is served now
         assert partition_of(world).high_watermark == 2
         await produce(world, topic, -1)
-        world.kill("machine")
-        assert await world.boot()
-        assert not world.disks[0].exists(FLUSH_FAILED_MARK)
+        world.broker.kill("machine")
+        assert await world.broker.boot()
+        assert not world.broker.disks[0].exists(FLUSH_FAILED_MARK)
         return partition_of(world).high_watermark
 
     assert tell(story) == 3

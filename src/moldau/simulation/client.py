@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from moldau.simulation.network import SimulatedNetwork
 
 REQUEST_TIMEOUT_S = 10.0
+PORT = 9092
+"""Of every broker."""
 LIMITED = "limited"
 """The only client id that has a quota."""
 FIRST_VERSIONS: dict[ApiKey, int] = {
@@ -63,12 +65,13 @@ class BrokerClient(AsyncConnection):
         )
 
     @classmethod
-    async def open(cls, network: SimulatedNetwork, name: str, port: int, random: Random) -> BrokerClient:
-        """Connects. Raises UnansweredError if nobody listens."""
+    async def open(cls, network: SimulatedNetwork, name: str, host: str, random: Random) -> BrokerClient:
+        """Connects from the host `name` to the broker on `host`. Raises UnansweredError if nobody listens there, or
+        nothing passes."""
         client = cls(name, random)
         try:
-            client.opened(await network.connect(name, port, client))
-        except ConnectionRefusedError as error:
+            client.opened(await network.connect(name, host, PORT, client))
+        except (ConnectionRefusedError, TimeoutError) as error:
             raise UnansweredError(str(error)) from error
         return client
 

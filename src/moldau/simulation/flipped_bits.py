@@ -24,9 +24,9 @@ import msgspec
 from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
 from moldau.errors import ERROR_CODES, MoldauError, ProtocolError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.simulation.damaged_machine import DamagedMachine
 from moldau.simulation.flipped_reading import DAMAGED, RULE, Batch, CopyReader, Held, Tree, held_by
-from moldau.simulation.kinds import directory_path, kind_random
-from moldau.simulation.machine import DamagedMachine
+from moldau.simulation.kinds import directory_path, random_of
 from moldau.simulation.violation import ViolationError
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 
@@ -81,13 +81,13 @@ class FlippedBits:
     def __init__(self, world: World, topics: list[SimulatedTopic]) -> None:
         self.world = world
         self.topics = topics
-        self.random = kind_random(world.seed, KIND)
+        self.random = random_of(world.seed, KIND)
         self.copies: list[Copy] = []
 
     def process_ended(self, is_power_lost: bool) -> None:
         """Called with the disks as a stop or a crash left them."""
         if len(self.copies) < MAX_COPIES and self.topics and self.random.random() < COPY_SHARE:
-            self.copies.append(Copy([tree_of(disk) for disk in self.world.disks], is_power_lost))
+            self.copies.append(Copy([tree_of(disk) for disk in self.world.broker.disks], is_power_lost))
 
     async def run(self) -> None:
         """Tries all copies. Raises ViolationError."""
@@ -111,7 +111,7 @@ class FlippedStart:
         self.flipped = [dict(tree) for tree in copy.trees]
         self.flipped[flip.place][flip.path] = flip.of(self.flipped[flip.place][flip.path])
         self.held = held.without(self.is_hit)
-        self.machine = DamagedMachine(world, [disk_of(tree) for tree in self.flipped])
+        self.machine = DamagedMachine(world.broker, [disk_of(tree) for tree in self.flipped])
 
     def is_hit(self, batch: Batch) -> bool:
         is_inside = batch.position <= self.flip.position < batch.position + len(batch.data)
@@ -126,7 +126,7 @@ class FlippedStart:
         hidden = await self.hidden()
         self.check_reported(hidden)
         await asyncio.sleep(LIFE_S)
-        await self.machine.stop()
+        await self.machine.end()
         self.check_bytes()
         if await self.machine.start() is not None:
             raise self.violation("the second start is refused")
@@ -135,7 +135,7 @@ class FlippedStart:
             batch, code = again[0]
             told = list(self.machine.log.lines)
             raise self.violation(f"a second start hides {batch.directory} {batch.base_offset}: {code}; {told}")
-        self.machine.kill()
+        self.machine.kill("process", is_told=False)
 
     def violation(self, detail: str) -> ViolationError:
         return ViolationError(RULE, f"{self.flip}: {detail}")
@@ -183,7 +183,7 @@ class FlippedStart:
         if hidden:
             batch, code = hidden[0]
             raise self.violation(f"flipped back, {batch.directory} {batch.base_offset} is not served: {code}")
-        self.machine.kill()
+        self.machine.kill("process", is_told=False)
 
     # -- a start that serves
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,7 +28,7 @@ from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.record import Record, read_records
 
 if TYPE_CHECKING:
-    from moldau.simulation.machine import DamagedMachine
+    from moldau.simulation.damaged_machine import DamagedMachine
     from moldau.simulation.world import SimulatedTopic
 
 RULE = "a flipped bit hides nothing"
@@ -185,7 +184,7 @@ class CopyReader:
 
     def __init__(self, machine: DamagedMachine) -> None:
         self.machine = machine
-        self.random = Random(f"{machine.world.seed}/flipped bits/reader")
+        self.random = machine.around.random_of("flipped bits/reader")
         self.log_starts: dict[str, int] = {}
         self.covered: dict[str, int] = {}
         """By directory the offset up to which answers have come."""
@@ -223,7 +222,7 @@ class CopyReader:
 
     async def connect(self) -> BrokerClient:
         try:
-            client = await BrokerClient.open(self.machine.network, "flips", self.machine.port, self.random)
+            client = await BrokerClient.open(self.machine.around.network, "flips", self.machine.host, self.random)
         except UnansweredError as error:
             raise ViolationError(RULE, f"a node that started does not listen: {error}") from error
         client.versions[ApiKey.FETCH] = FETCH_VERSION
@@ -268,7 +267,7 @@ class CopyReader:
                     or offsets.get((position.topic, position.partition), NOTHING) == position.offset
                 ):
                     continue
-                if self.machine.world.clock.latest_ms() - position.committed_ms < retention_ms:
+                if self.machine.clock.latest_ms() - position.committed_ms < retention_ms:
                     lost.append((position.batch, code))
         return lost
 

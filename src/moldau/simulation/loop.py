@@ -6,7 +6,7 @@ threads, no self-pipe; whoever asks for one is told so.
 A `SimulatedProcess` is what a crash kills. Everything that the process starts inherits it through its context, so that
 `kill` can drop each of its callbacks and tasks at once, without running a `finally`: as kill -9 does. Dead tasks are
 kept in a graveyard until the world ends, for a collected coroutine would run its `finally` at a time of the
-collector's choosing.
+collector's choosing. `pause` lets a process stand still, as SIGSTOP or a machine that is moved does.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ class StuckError(Exception):
 class SimulatedProcess:
     """One incarnation of a program: alive until killed, never again after."""
 
-    __slots__ = ("is_dead", "name", "tasks")
+    __slots__ = ("context", "is_dead", "name", "tasks")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_dead = False
         self.tasks: list[asyncio.Task[Any]] = []
+        self.context = copy_context()
+        """Of what belongs to the process: hand it to `call_soon` or `call_later`."""
+        self.context.run(CURRENT_PROCESS.set, self)
 
     def check_alive(self) -> None:
         """Raises ProcessKilledError once dead: every door of the process calls it."""
@@ -110,6 +113,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._timers: list[tuple[float, _Timer]] = []
         """A heap in place of the one of BaseEventLoop, which compares handles, not numbers, twenty times an event."""
         self._cancelled_timers = 0
+        self._paused: dict[SimulatedProcess, list[asyncio.Handle]] = {}
+        """What each process that stands still should have done."""
         self._selector = _VirtualSelector()
         self.graveyard: list[object] = []
         self.on_unhandled: Callable[[str, BaseException | None], None] = lambda story, error: None
@@ -174,20 +179,35 @@ class VirtualLoop(base_events.BaseEventLoop):
             timer = heappop(timers)[1]
             timer._scheduled = False  # type: ignore[attr-defined]
             ready.append(timer)
+        paused = self._paused
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+            if handle._cancelled:
+                continue
+            if paused:
+                process = handle._context.get(CURRENT_PROCESS)  # type: ignore[attr-defined]
+                if process in paused:
+                    paused[process].append(handle)
+                    continue
+            handle._run()
 
     def run_in_process(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task of `process`; what it starts belongs to the process as well."""
-        context = copy_context()
-        context.run(CURRENT_PROCESS.set, process)
-        return context.run(self.create_task, coroutine)
+        return process.context.copy().run(self.create_task, coroutine)
+
+    def pause(self, process: SimulatedProcess) -> None:
+        """The process does nothing until `resume`; then it does what it should have done, in order."""
+        if not process.is_dead:
+            self._paused.setdefault(process, [])
+
+    def resume(self, process: SimulatedProcess) -> None:
+        """Silent unless the process stands still."""
+        self._ready.extend(self._paused.pop(process, ()))
 
     def kill(self, process: SimulatedProcess) -> None:
         """Nothing of `process` runs from here on; who waits for one of its tasks waits for ever."""
         process.is_dead = True
+        self._paused.pop(process, None)
         for handle in [*self._ready, *(timer for _, timer in self._timers)]:
             context = handle._context  # type: ignore[attr-defined]
             if context is not None and context.get(CURRENT_PROCESS) is process:

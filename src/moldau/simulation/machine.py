@@ -1,93 +1,130 @@
-"""A second machine of a story, with disks and a wire of its own, on which one node starts and stops."""
+"""A machine of a world: disks and a clock that outlive the processes which run on it one after the other.
+
+A world has as many machines as it likes: each is a host on the network, each has its own streams. What runs on one is
+the matter of a subclass: a whole node (`node_machine`), or a replica of one partition (`replication`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
 
-from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.node.assemble import Node
-from moldau.simulation.doors import ProcessDisk
-from moldau.simulation.loop import ProcessKilledError, SimulatedProcess
-from moldau.simulation.network import SimulatedNetwork
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.simulation.doors import CrashPlan, ProcessDisk, SimulatedClock
+from moldau.simulation.loop import SimulatedProcess
+from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.workers import SimulatedWorkers
 
-if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedEventLog, World
-
-PATIENCE_S = 120.0
-QUICK_DELETION = {"log.segment.delete.delay.ms": "2000"}
-"""What the node deletes is gone before it stops again."""
-MAX_CALLS = 300_000
-"""Of the disk by one process: a walk that goes on without end is stopped by it."""
+SILENT_SHARE = 0.3
+"""Of the losses of power after which peers get nothing, not even a reset."""
 
 
-class DamagedMachine:
-    """Starts, stops and kills the node. Raises ViolationError where one of that does not come to an end."""
+class Machine:
+    """`host` is its name on the network. `ended` is called after each stop and crash, with whether power was lost, once
+    the disks are as it left them."""
 
-    def __init__(self, world: World, disks: list[MemoryDisk]) -> None:
-        self.world = world
+    def __init__(
+        self,
+        around: Surroundings,
+        host: str,
+        disks: list[MemoryDisk],
+        clock: SimulatedClock | None = None,
+        ended: Callable[[bool], None] = lambda is_power_lost: None,
+    ) -> None:
+        self.around = around
+        self.host = host
         self.disks = disks
-        self.port = world.port
+        self.clock = clock or SimulatedClock(around.loop)
         self.boots = 0
-        self.calls = 0
-        self.process: SimulatedProcess
-        self.network: SimulatedNetwork
-        self.workers: SimulatedWorkers
-        self.node: Node
-        self.log: SimulatedEventLog
+        self.process: SimulatedProcess | None = None
+        self.process_disks: list[ProcessDisk] = []
+        """Of the process that runs: one for each log directory."""
+        self.died = asyncio.Event()
+        self._ended = ended
+        self._losses = around.random_of(f"{host}/losses of power")
 
-    async def start(self) -> BaseException | None:
-        """Gives what the start was refused with; None: the node serves."""
-        world = self.world
+    # -- processes
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a process runs."""
+        return self.process is not None and not self.process.is_dead
+
+    def begin_process(self) -> SimulatedProcess:
+        """The next process, and its doors to the disks."""
         self.boots += 1
-        self.calls = 0
-        name = f"flipped-{self.boots}"
-        self.process = process = SimulatedProcess(name)
-        self.network = SimulatedNetwork(world.loop, Random(f"{world.seed}/{name}/network"), world.trace)
-        self.network.kept_buffer_of = world.network.kept_buffer_of
-        self.workers = SimulatedWorkers(
-            world.loop, process, Random(f"{world.seed}/{name}/workers"), world.worker_weather
-        )
-        disks = [ProcessDisk(disk, process, world.trace) for disk in self.disks]
-        for disk in disks:
-            disk.before_call = self.before_call
-        random = Random(f"{world.seed}/{name}")
-        settings = world.settings | QUICK_DELETION
-        self.node, self.log = world.make_node(settings, disks, self.workers, self.network, random)
-        refusal = await self._run(self.node.start(), "start")
-        if refusal is not None:
-            self.kill()
-        return refusal
+        self.process = process = SimulatedProcess(f"{self.host}-{self.boots}")
+        self.process_disks = [ProcessDisk(disk, process, self.around.trace) for disk in self.disks]
+        self.died.clear()
+        return process
 
-    async def stop(self) -> None:
-        error = await self._run(self.node.stop(), "stop")
-        if error is not None:
-            raise ViolationError("the node starts and stops", f"stop with a flipped bit: {error!r}") from error
-        self.kill()
+    def plan_crash(self, kind: str, changes: int, random: Random, begins_with: re.Pattern[str] | None = None) -> None:
+        """The process will die inside its `changes`-th change of the disk from now, see CrashPlan."""
+        if self.is_alive:
+            begin = f" from {begins_with.pattern} on" if begins_with is not None else ""
+            self.around.trace.tell(f"{kind} crash planned within {changes} changes of the disk{begin}")
+            plan = CrashPlan(changes, kind, random, self.kill, begins_with)
+            for disk in self.process_disks:
+                disk.plan = plan
 
-    def kill(self) -> None:
-        """The process ends; the disks keep what it wrote."""
-        self.world.loop.kill(self.process)
-        self.world.loop.graveyard.append(self.node)
-        self.workers.close()
-        self.network.drop_process(self.process, is_silent=False)
+    def kill(self, kind: str, *, is_told: bool = True) -> None:
+        """The process ends at this instant: "process" keeps the page cache, "machine" loses it."""
+        process = self.process
+        if process is None or process.is_dead:
+            return
+        around = self.around
+        if is_told:
+            around.trace.tell(f"{kind} crash")
+        around.loop.kill(process)
+        self._dropped()
+        is_power_lost = kind == "machine"
+        around.network.drop_process(process, is_silent=is_power_lost and self._losses.random() < SILENT_SHARE)
         for disk in self.disks:
-            disk.crash_process()
+            if is_power_lost:
+                disk.crash_machine(SeededRandom(self._losses.getrandbits(64)))
+            else:
+                disk.crash_process()
+        self.died.set()
+        try:
+            with self.without_faults():
+                self._ended(is_power_lost)
+        except ViolationError as violation:
+            around.violate(violation)
 
-    def before_call(self) -> None:
-        self.calls += 1
-        if self.calls > MAX_CALLS:
-            self.world.violate(ViolationError("nothing hangs", f"a node calls its disk {self.calls} times"))
-            raise ProcessKilledError(self.process.name)
-        self.workers.rest()
+    def _dropped(self) -> None:
+        """The process is dead: what ran in it is of no use any more."""
 
-    async def _run(self, work: Coroutine[Any, Any, None], what: str) -> BaseException | None:
-        task = self.world.loop.run_in_process(self.process, work)
-        done, _ = await asyncio.wait((task,), timeout=PATIENCE_S)
-        if not done:
-            raise ViolationError("nothing hangs", f"a {what} with a flipped bit takes longer than {PATIENCE_S} s")
-        return task.exception()
+    # -- the disks
+
+    def fail_disk(self, fault: Fault, random: Random) -> None:
+        """One of the disks has `fault` from here on."""
+        random.choice(self.disks).fail(fault)
+
+    def heal_disks(self) -> None:
+        for disk in self.disks:
+            disk.heal()
+
+    def limit_disks(self, room_bytes: int | None) -> None:
+        """Each disk takes so many bytes more; None: it has room for all."""
+        for disk in self.disks:
+            disk.capacity_bytes = None if room_bytes is None else disk.used_bytes() + room_bytes
+
+    @property
+    def is_disk_limited(self) -> bool:
+        return any(disk.capacity_bytes is not None for disk in self.disks)
+
+    @contextmanager
+    def without_faults(self) -> Iterator[None]:
+        """Faults are set for the node, not for the checkers."""
+        faults = [disk.faults for disk in self.disks]
+        for disk in self.disks:
+            disk.faults = []
+        try:
+            yield
+        finally:
+            for disk, kept in zip(self.disks, faults, strict=True):
+                disk.faults = kept

@@ -1,4 +1,8 @@
-"""A network of one machine room: the same protocol classes as on real sockets, called with bytes cut anywhere.
+"""The network between the hosts: the same protocol classes as on real sockets, called with bytes cut anywhere.
+
+A server is known by its host and port, a client by the host that it runs on. Between two hosts there are two links,
+one for each direction. A link may be slow, or cut: then what is sent waits, as TCP sends it again, and arrives
+once the link is mended. Neither host learns that a link is cut.
 
 Each connection has two ends. What an end writes waits in its own buffer (as in a transport), moves into the wire as
 far as the window allows (as in the kernel: sender's and receiver's socket buffers together), arrives after a delay in
@@ -6,6 +10,8 @@ order, and is given to the receiving protocol in pieces cut at any byte. A buffe
 only when it moves into the wire, so that a caller who writes to it too early is found out.
 
 A reset drops what is under way, at whatever byte that is. An end whose process died is reset, or falls silent.
+
+Delays and cuts of bytes come from a stream for each client's host: another client changes no draw of this one.
 """
 
 from __future__ import annotations
@@ -15,17 +21,20 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
+from functools import partial
 from random import Random
 from typing import Any, cast
 
 import msgspec
 
-from moldau.simulation.loop import CURRENT_PROCESS, SimulatedProcess, VirtualLoop
+from moldau.simulation.kinds import random_of
+from moldau.simulation.loop import CLOCK_RESOLUTION, CURRENT_PROCESS, SimulatedProcess, VirtualLoop
 from moldau.simulation.trace import Trace
 from moldau.types import Buffer
 
 FIRST_EPHEMERAL_PORT = 30_000
 RUBBISH = b"\xa5"
+CONNECT_PATIENCE_S = 10.0
 
 
 class NetworkWeather(msgspec.Struct):
@@ -44,6 +53,46 @@ class NetworkWeather(msgspec.Struct):
     window_bytes: int = 65_536
 
 
+class Link:
+    """The way from one host to another one."""
+
+    __slots__ = ("_ends_s", "_held", "_loop", "delay_s", "is_cut")
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.is_cut = False
+        self.delay_s = 0.0
+        """What takes this link takes so much longer: bytes of a connection this long, a message up to this long."""
+        self._ends_s = 0.0
+        """When the link is as before."""
+        self._held: list[Callable[[], object]] = []
+
+    def trouble(self, length_s: float, *, delay_s: float | None = None) -> None:
+        """For `length_s` the link is slow by `delay_s`, or cut without it."""
+        if delay_s is None:
+            self.is_cut = True
+        else:
+            self.delay_s = delay_s
+        self._ends_s = self._loop.time() + length_s
+        self._loop.call_later(length_s, self._end)
+
+    def _end(self) -> None:
+        if self._loop.time() >= self._ends_s - CLOCK_RESOLUTION:  # else another trouble has come meanwhile
+            self.mend()
+
+    def hold(self, act: Callable[[], object]) -> None:
+        """`act` is called when the link is mended."""
+        self._held.append(act)
+
+    def mend(self) -> None:
+        """Neither cut nor slow any more: what was sent since the link was cut is sent again, in its order."""
+        self.is_cut = False
+        self.delay_s = 0.0
+        held, self._held = self._held, []
+        for act in held:
+            act()
+
+
 class End(asyncio.Transport):
     """One end of a connection: the transport that its protocol sees."""
 
@@ -51,8 +100,10 @@ class End(asyncio.Transport):
         super().__init__()
         self.network = network
         self.connection = connection
+        self.random = connection.random
         self.name = name
         self.peer_name = peer_name
+        self.link = network.link(name, peer_name)
         self.context = copy_context()
         self.process = self.context.get(CURRENT_PROCESS)
         self.peer: End = self
@@ -73,7 +124,8 @@ class End(asyncio.Transport):
         self.is_lost = False
         """connection_lost has been called, or never will be."""
         self.is_vanished = False
-        """Its machine lost power: nothing of it arrives any more, not even what was under way."""
+        """Its machine lost power, or its process ended behind a cut link: nothing of it arrives any more, not even what
+        was under way."""
 
     def begin(self) -> None:
         """The protocol learns of the connection, and is given what arrives from now on. As uvloop does and asyncio does
@@ -130,7 +182,7 @@ class End(asyncio.Transport):
         self.outgoing.append(data)
         self.outgoing_bytes += len(data)
         network = self.network
-        if len(self.outgoing) == 1 and network.random.random() >= network.weather.late_write_share:
+        if len(self.outgoing) == 1 and self.random.random() >= network.weather.late_write_share:
             self._pump()
         elif len(self.outgoing) == 1:
             network.loop.call_soon(self._pump, context=self.context)
@@ -165,7 +217,7 @@ class End(asyncio.Transport):
         self.network.lose(self, None, after=0.0)
         if not self.connection.is_silent:
             # behind what is under way: a request may be carried out although its client has given up
-            self.network.loop.call_at(self._arrival(), self.peer._reset_by_peer, context=self.peer.context)
+            self._send(self.peer._reset_by_peer)
 
     # -- the wire
 
@@ -195,7 +247,7 @@ class End(asyncio.Transport):
             piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             self.outgoing_bytes -= len(piece)
             self.in_flight_bytes += len(piece)
-            self.network.loop.call_at(self._arrival(), peer._arrive, piece, context=peer.context)
+            self._send(peer._arrive, piece)
         if self.is_write_paused and self.outgoing_bytes <= self.low_water:
             self.is_write_paused = False
             self.network.loop.call_soon(self._resume_writing, context=self.context)
@@ -206,17 +258,23 @@ class End(asyncio.Transport):
         if not self.is_lost and not self.is_write_paused:
             cast(asyncio.BaseProtocol, self.protocol).resume_writing()
 
-    def _arrival(self) -> float:
-        """When bytes sent now arrive: after those sent earlier (timers of one instant fire in any order)."""
-        self.last_arrival = max(self.last_arrival + 1e-7, self.network.loop.time() + self.network.delay())
-        return self.last_arrival
+    def _send(self, arrive: Callable[..., object], *pieces: bytes) -> None:
+        """Calls `arrive` of the peer after all that was sent earlier (timers of one instant fire in any order)."""
+        link = self.link
+        if link.is_cut:
+            link.hold(partial(self._send, arrive, *pieces))
+            return
+        network = self.network
+        delay_s = network.delay(self.random) + link.delay_s
+        self.last_arrival = max(self.last_arrival + 1e-7, network.loop.time() + delay_s)
+        network.loop.call_at(self.last_arrival, arrive, *pieces, context=self.peer.context)
 
     def _finish_close(self) -> None:
         if self.is_lost:
             return
         peer = self.peer
         if not peer.is_lost and not self.connection.is_silent:
-            self.network.loop.call_at(self._arrival(), peer._end_of_stream, context=peer.context)
+            self._send(peer._end_of_stream)
         self.network.lose(self, None, after=0.0)
 
     # -- the receiving side
@@ -229,13 +287,14 @@ class End(asyncio.Transport):
         if self.is_lost or self.peer.is_vanished:
             return
         network = self.network
-        is_reset = network.weather.reset_share > 0 and network.random.random() < network.weather.reset_share
+        is_reset = network.weather.reset_share > 0 and self.random.random() < network.weather.reset_share
         if is_reset:
-            piece = piece[: network.random.randrange(len(piece) + 1)]
+            piece = piece[: self.random.randrange(len(piece) + 1)]
         self.arrived += piece
         network.trace.note("arrive", self.connection.number, self.name, len(piece), zlib.crc32(piece))
         self._read()
-        network.after_event()
+        if self is self.connection.server:
+            network.after_request()
         if is_reset:
             network.reset(self.connection)
 
@@ -255,8 +314,8 @@ class End(asyncio.Transport):
         available = len(self.arrived)
         if available:
             network = self.network
-            if available > 1 and network.random.random() < network.weather.cut_share:
-                available = network.random.randrange(1, available)
+            if available > 1 and self.random.random() < network.weather.cut_share:
+                available = self.random.randrange(1, available)
             given = network.give(cast(asyncio.BaseProtocol, self.protocol), self.arrived, available)
             del self.arrived[:given]
             if self.peer.outgoing:
@@ -283,11 +342,12 @@ class End(asyncio.Transport):
 class Connection:
     """Two ends. `client` opened it, `server` accepted it."""
 
-    __slots__ = ("client", "is_silent", "number", "port", "server")
+    __slots__ = ("client", "is_silent", "number", "port", "random", "server")
 
-    def __init__(self, number: int, port: int) -> None:
+    def __init__(self, number: int, port: int, random: Random) -> None:
         self.number = number
         self.port = port
+        self.random = random
         self.is_silent = False
         """The wire is cut: nothing arrives, and nobody is told."""
         self.client: End
@@ -307,23 +367,26 @@ class SimulatedListener:
 
     def close(self) -> None:
         """Takes no new connection; those that are there stay."""
-        if self.network.listeners.get(self.port) is self:
-            del self.network.listeners[self.port]
+        if self.network.listeners.get((self.host, self.port)) is self:
+            del self.network.listeners[self.host, self.port]
 
 
 class SimulatedNetwork:
     """The Network door of every simulated process, and the hands of the scenario on the wire."""
 
-    def __init__(self, loop: VirtualLoop, random: Random, trace: Trace) -> None:
+    def __init__(self, loop: VirtualLoop, seed: int, trace: Trace) -> None:
         self.loop = loop
-        self.random = random
         self.trace = trace
         self.weather = NetworkWeather()
-        self.listeners: dict[int, SimulatedListener] = {}
+        self.listeners: dict[tuple[str, int], SimulatedListener] = {}
         self.connections: dict[int, Connection] = {}
+        self._seed = seed
+        self._links: dict[tuple[str, str], Link] = {}
+        self._randoms: dict[str, Random] = {}
         self.next_number = 1
         self.next_port = FIRST_EPHEMERAL_PORT
-        self.after_event: Callable[[], None] = lambda: None
+        self.after_request: Callable[[], None] = lambda: None
+        """Called once a server has taken in what arrived."""
         self.kept_buffer_of: Callable[[asyncio.BufferedProtocol], object] = lambda protocol: None
         """The buffer that a protocol goes on filling: all others are free once `buffer_updated` returns."""
 
@@ -332,26 +395,32 @@ class SimulatedNetwork:
     async def listen(
         self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]
     ) -> SimulatedListener:
-        """Takes connections on `port` (0 picks one). Raises OSError if it is taken."""
+        """Takes connections on `port` of `host` (0 picks one). Raises OSError if it is taken."""
         if port == 0:
             port = self.next_port
             self.next_port += 1
-        if port in self.listeners:
+        if (host, port) in self.listeners:
             raise OSError(98, "address already in use")
         listener = SimulatedListener(self, host, port, protocol_factory)
-        self.listeners[port] = listener
+        self.listeners[host, port] = listener
         return listener
 
-    async def connect(self, name: str, port: int, protocol: asyncio.BaseProtocol) -> End:
-        """Opens a connection for the client `name`. Raises ConnectionRefusedError if nobody listens."""
-        await asyncio.sleep(self.delay())
-        listener = self.listeners.get(port)
+    async def connect(self, name: str, host: str, port: int, protocol: asyncio.BaseProtocol) -> End:
+        """Opens a connection from the host `name`. Raises ConnectionRefusedError if nobody listens, TimeoutError while
+        nothing passes."""
+        random = self._randoms.get(name)
+        if random is None:
+            random = self._randoms[name] = random_of(self._seed, f"network/{name}")
+        await asyncio.sleep(self.delay(random) + self.link(name, host).delay_s)
+        await self._passed(self.link(name, host))
+        await self._passed(self.link(host, name))
+        listener = self.listeners.get((host, port))
         if listener is None or (listener.process is not None and listener.process.is_dead):
-            raise ConnectionRefusedError(f"nobody listens on port {port}")
-        connection = Connection(self.next_number, port)
+            raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
+        connection = Connection(self.next_number, port, random)
         self.next_number += 1
-        client = End(self, connection, name, listener.host)
-        server = listener.context.copy().run(End, self, connection, listener.host, name)
+        client = End(self, connection, name, host)
+        server = listener.context.copy().run(End, self, connection, host, name)
         client.peer, server.peer = server, client
         connection.client, connection.server = client, server
         self.connections[connection.number] = connection
@@ -361,6 +430,14 @@ class SimulatedNetwork:
         client.begin()
         self.loop.call_soon(server.begin, context=server.context)
         return client
+
+    async def _passed(self, link: Link) -> None:
+        """Returns once something passes. Raises TimeoutError."""
+        while link.is_cut:
+            passed = self.loop.create_future()
+            link.hold(lambda passed=passed: passed.done() or passed.set_result(None))  # type: ignore[misc]
+            async with asyncio.timeout(CONNECT_PATIENCE_S):
+                await passed
 
     # -- delivery
 
@@ -386,13 +463,40 @@ class SimulatedNetwork:
             end = len(owner) - len(view) + length
             owner[:end] = RUBBISH * end
 
-    def delay(self) -> float:
+    def delay(self, random: Random) -> float:
         """Seconds from one end to the other, for what is sent now."""
         weather = self.weather
-        delay = self.random.uniform(weather.delay_min, weather.delay_max)
-        if self.random.random() < weather.spike_share:
-            delay += self.random.uniform(0, weather.spike_max)
+        delay = random.uniform(weather.delay_min, weather.delay_max)
+        if random.random() < weather.spike_share:
+            delay += random.uniform(0, weather.spike_max)
         return delay
+
+    # -- links
+
+    def link(self, source: str, target: str) -> Link:
+        """The way from the host `source` to the host `target`."""
+        link = self._links.get((source, target))
+        if link is None:
+            link = self._links[source, target] = Link(self.loop)
+        return link
+
+    def cut(self, source: str, target: str, length_s: float) -> None:
+        """From now on nothing passes from `source` to `target`; what is on its way still arrives."""
+        self.link(source, target).trouble(length_s)
+
+    def slow(self, source: str, target: str, length_s: float, delay_s: float) -> None:
+        """From now on what passes from `source` to `target` takes so much longer."""
+        self.link(source, target).trouble(length_s, delay_s=delay_s)
+
+    def mend(self) -> None:
+        """No link is cut or slow any more."""
+        for link in [*self._links.values()]:
+            link.mend()
+
+    def clients_of(self, host: str) -> list[str]:
+        """The hosts that are connected with `host`, in order."""
+        connections = self.connections.values()
+        return list(dict.fromkeys(one.client.name for one in connections if one.server.name == host))
 
     # -- faults
 
@@ -440,11 +544,17 @@ class SimulatedNetwork:
                 if end.process is not process:
                     continue
                 end.is_lost = end.is_closed = True
-                if is_silent:
+                if is_silent or end.link.is_cut:
                     end.is_vanished = True
                     end.peer.arrived.clear()
+                if is_silent:
                     self.silence(connection)
+                elif end.peer.is_lost:
+                    self.connections.pop(connection.number, None)
+                elif end.link.is_cut:
+                    end.link.hold(partial(self._gone, end.peer))
                 else:
-                    self.lose(end.peer, ConnectionResetError("the process is gone"), after=self.delay())
-                    if end.peer.is_lost:
-                        self.connections.pop(connection.number, None)
+                    self._gone(end.peer)
+
+    def _gone(self, end: End) -> None:
+        self.lose(end, ConnectionResetError("the process is gone"), after=self.delay(end.random))

@@ -9,13 +9,13 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 from moldau.errors import InvariantError
-from moldau.simulation.kinds import kind_settings, settings_of
+from moldau.simulation.client import UnansweredError
+from moldau.simulation.kinds import settings_of
 from moldau.simulation.loop import StuckError, VirtualLoop
-from moldau.simulation.scenario import Scenario, run_until_failed
+from moldau.simulation.scenario import Scenario
 from moldau.simulation.seeds import SeedOutcome
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
@@ -71,8 +71,7 @@ def _run_world(
     loop = VirtualLoop()
     try:
         asyncio.set_event_loop(loop)
-        settings = settings_of(Random(f"{seed}/settings").randrange) | kind_settings(seed)
-        world = World(seed, loop, settings, write_line)
+        world = World(seed, loop, settings_of(seed), write_line)
         world.trace.is_every_event_told = is_every_event_told
         try:
             violation = _run(world, Scenario(world, seconds))
@@ -86,7 +85,7 @@ def _run_world(
             last_events=tuple(world.trace.last_lines()) if violation else (),
             story=tuple(world.trace.told) if violation else (),
             events=world.trace.count,
-            boots=world.boots,
+            boots=world.broker.boots,
             acknowledged=sum(len(partition.values) for partition in world.ledger.partitions.values()),
             virtual_s=loop.time(),
             elapsed_s=time.perf_counter() - began,
@@ -98,7 +97,9 @@ def _run_world(
 
 def _run(world: World, scenario: Scenario) -> ViolationError | None:
     try:
-        return world.loop.run_until_complete(run_until_failed(world, scenario))
+        return world.loop.run_until_complete(world.first_violation(scenario.run()))
+    except UnansweredError as error:
+        return ViolationError("a healthy node answers", str(error))
     except StuckError as error:
         return ViolationError("something can always happen", str(error))
     except InvariantError as error:

@@ -1,6 +1,6 @@
 """From a seed to a story: which topics and clients there are, what goes wrong and when, and how it must end.
 
-Each seed draws a few kinds of trouble and leaves the others out (a run with every trouble at once reaches no depth).
+Each seed has a few kinds of trouble and lacks the others (a run with every trouble at once reaches no depth).
 Then everything is healed, the clients finish what they owe, and all that was promised is read back: once from the
 running node, and once more after a last crash or stop, for what was folded from the log must be what was there.
 """
@@ -16,7 +16,7 @@ from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.flipped_bits import FlippedBits
-from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES, directory_path, has_kind, kind_random
+from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES, directory_path, has_kind
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.troubles import Troubles
 from moldau.simulation.violation import ViolationError
@@ -25,6 +25,8 @@ from moldau.simulation.workloads.directory_mover import DirectoryMover
 from moldau.simulation.workloads.epoch_asker import EpochAsker
 from moldau.simulation.workloads.group_members import GroupMember
 from moldau.simulation.workloads.large_batches import large_batch_clients
+from moldau.simulation.workloads.long_asker import WIDE, WIDE_PARTITIONS, LongAsker
+from moldau.simulation.workloads.pipeliner import PIPELINED, Pipeliner
 from moldau.simulation.workloads.producers import IdempotentProducer, LateProducer, PlainProducer
 from moldau.simulation.workloads.questioner import Questioner
 from moldau.simulation.workloads.quota_admin import LimitedProducer, QuotaAdmin, QuotaAuditor
@@ -46,7 +48,6 @@ DRAIN_PATIENCE_S = 120.0
 AUDIT_PATIENCE_S = 120.0
 GROUP = "readers"
 SIMPLE_GROUP = "positions"
-EXPIRY_SHARE = 0.2
 LATE_BATCHES = 10
 SHORTEST_RETENTION_MS = 2_000
 """Of those that the administrator of the settings gives to the topic that expires."""
@@ -57,7 +58,7 @@ class Scenario:
 
     def __init__(self, world: World, seconds: float) -> None:
         self.world = world
-        self.random = world.random
+        self.broker = world.broker
         self.seconds = seconds
         self.is_all_flushed = world.settings.get("log.flush.interval.messages") == "1"
         self.topics: list[SimulatedTopic] = []
@@ -76,21 +77,11 @@ class Scenario:
 
     async def run(self) -> None:
         world = self.world
-        self.troubles.draw()
-        if not await world.boot():
+        if not await self.broker.boot():
             raise ViolationError("the node starts and stops", "the first start failed")
         await self.create_topics()
         self.start_clients()
-        while world.loop.time() < self.seconds:
-            await asyncio.sleep(self.random.choice((0.1, 0.5, 1.0, 2.0)))
-            world.check_node()
-            self.troubles.plan_rename_crash()
-            if not world.is_up:
-                await self.troubles.restart(is_trouble_allowed=True)
-            elif self.troubles.is_flush_failure_due():
-                await self.troubles.fail_flush()
-            elif self.troubles.drawn:
-                await self.random.choice(self.troubles.drawn)()
+        await self.troubles.run(self.seconds)
         await self.heal()
         await self.drain()
         await self.let_clean()
@@ -98,9 +89,9 @@ class Scenario:
         await self.last_restart()
         await self.audit("after the last restart")
         await self.check_bound()
-        if self.random.random() < EXPIRY_SHARE:
+        if has_kind(world.seed, "expired positions"):
             await self.expire()
-        await world.stop()
+        await self.broker.stop()
         world.check_node()
         if self.flipped_bits is not None:
             await self.flipped_bits.run()
@@ -109,18 +100,17 @@ class Scenario:
 
     async def create_topics(self) -> None:
         """One that flushes each batch, one that leaves it to the page cache, one with retention, one compacted."""
-        random = self.random
-        small = ("internal.segment.bytes", str(random.choice((40_000, 60_000, 150_000))))
-        index = ("index.interval.bytes", str(random.choice((0, 100, 4_096))))
-        await self.create_topic("flushed", random.randint(1, 2), {"flush.messages": "1", **dict((small, index))})
-        await self.create_topic("cached", random.randint(1, 2), dict((small, index)))
-        retention = {
-            "retention.ms": "4000",
-            "segment.ms": "1500",
-            "file.delete.delay.ms": "500",
-            **dict((small, index)),
+        random_of = self.world.random_of
+        random = random_of("topics")
+        small = {
+            "internal.segment.bytes": str(random.choice((40_000, 60_000, 150_000))),
+            "index.interval.bytes": str(random.choice((0, 100, 4_096))),
         }
-        await self.create_topic("expiring", 1, retention)
+        await self.create_topic("flushed", random.randint(1, 2), {"flush.messages": "1", **small})
+        await self.create_topic("cached", random.randint(1, 2), small)
+        retention = {"retention.ms": "4000", "segment.ms": "1500", "file.delete.delay.ms": "500"}
+        await self.create_topic("expiring", 1, retention | small)
+        random = random_of("topic compacted")
         compaction = {
             "cleanup.policy": "compact",
             "flush.messages": "1",
@@ -129,20 +119,23 @@ class Scenario:
             "min.compaction.lag.ms": random.choice(("0", "0", "1500")),
             "segment.ms": random.choice(("700", "3000")),
             "file.delete.delay.ms": "500",
-            **dict((small, index)),
         }
-        await self.create_topic("compacted", 1, compaction)
+        await self.create_topic("compacted", 1, compaction | small)
         if has_kind(self.world.seed, "retention by bytes"):
             await self.create_bounded_topic()
         if has_kind(self.world.seed, "large batches"):
             await self.create_topic("large", 1, {})
-        self.group_topic = random.choice(self.topics[:2])
+        if has_kind(self.world.seed, "pipelines"):
+            await self.create_topic(PIPELINED, 1, {"flush.messages": "1", "retention.ms": "3600000"})
+        if has_kind(self.world.seed, "long requests"):
+            await self.create_topic(WIDE, WIDE_PARTITIONS, {"flush.messages": "1"})
+        self.group_topic = random_of("group topic").choice(self.topics[:2])
         self.world.groups[GROUP] = self.group
         self.world.groups[SIMPLE_GROUP] = self.positions
 
     async def create_bounded_topic(self) -> None:
         """One whose log may only be so long."""
-        random = kind_random(self.world.seed, "retention by bytes")
+        random = self.world.random_of("retention by bytes")
         configs = {
             "retention.bytes": str(random.choice((60_000, 150_000))),
             "internal.segment.bytes": str(random.choice((40_000, 60_000))),
@@ -150,24 +143,26 @@ class Scenario:
         }
         await self.create_topic("bounded", 1, configs)
         self.topics[-1].ledger(self.world, 0).bytes_left = lambda start: sum(
-            size for base_offset, size in self.world.segment_sizes("bounded", 0) if base_offset >= start
+            size for base_offset, size in self.broker.segment_sizes("bounded", 0) if base_offset >= start
         )
 
     async def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         request = CreateTopicsRequest(
             (CreatableTopic(name, partitions, 1, (), tuple(CreatableTopicConfig(*row) for row in configs.items())),)
         )
-        client = await BrokerClient.open(self.world.network, "setup", self.world.port, self.random)
+        random = self.world.random_of(f"creation of {name}")
+        client = await BrokerClient.open(self.world.network, "setup", self.broker.host, random)
         answer = await client.request(request)
         if answer.topics[0].error_code:
             raise ViolationError("topics can be created", f"{name}: {answer.topics[0]}")
         topic_id = await self.topic_id(client, name, partitions)
         client.close()
         is_flushed = self.is_all_flushed or "flush.messages" in configs
+        retention_ms = int(configs["retention.ms"]) if "retention.ms" in configs else None
         rules = TopicRules(
             is_flushed=is_flushed,
             is_compacted="cleanup.policy" in configs,
-            retention_ms=SHORTEST_RETENTION_MS if "retention.ms" in configs else None,
+            retention_ms=SHORTEST_RETENTION_MS if name == "expiring" else retention_ms,
             retention_bytes=int(configs["retention.bytes"]) if "retention.bytes" in configs else None,
             delete_retention_ms=int(configs.get("delete.retention.ms", 0)),
         )
@@ -184,14 +179,17 @@ class Scenario:
             raise ViolationError("created topics exist", f"{name}: {found}")
         return found.topic_id
 
+    def topic(self, name: str) -> SimulatedTopic:
+        return next(topic for topic in self.topics if topic.name == name)
+
     def start_clients(self) -> None:
-        world, random = self.world, self.random
+        world = self.world
         flushed, cached, expiring, compacted = self.topics[:4]
         self.admins = [TopicAdmin(world, "admin", ("passing-a", "passing-b"))]
         loops: list[ClientLoop] = [
             IdempotentProducer(world, "idem-flushed", flushed),
             IdempotentProducer(world, "idem-cached", cached),
-            PlainProducer(world, "plain-any", random.choice((flushed, cached))),
+            PlainProducer(world, "plain-any", world.random_of("plain topic").choice((flushed, cached))),
             PlainProducer(world, "plain-expiring", expiring),
             IdempotentProducer(world, "idem-compacted", compacted),
             PlainProducer(world, "plain-compacted", compacted),
@@ -215,9 +213,14 @@ class Scenario:
         world, topics = self.world, tuple(self.topics)
         loops: list[ClientLoop] = []
         if has_kind(world.seed, "retention by bytes"):
-            loops += [PlainProducer(world, "plain-bounded", topics[4]), Consumer(world, "read-bounded", topics[4])]
+            bounded = self.topic("bounded")
+            loops += [PlainProducer(world, "plain-bounded", bounded), Consumer(world, "read-bounded", bounded)]
         if has_kind(world.seed, "large batches"):
-            loops += large_batch_clients(world, topics[-1])
+            loops += large_batch_clients(world, self.topic("large"))
+        if has_kind(world.seed, "pipelines"):
+            loops.append(Pipeliner(world, "pipeliner", self.topic(PIPELINED)))
+        if has_kind(world.seed, "long requests"):
+            loops.append(LongAsker(world, "long", self.topic(WIDE)))
         if has_kind(world.seed, "sessions"):
             loops.append(SessionReader(world, "session", topics[:3]))
         if has_kind(world.seed, "times"):
@@ -229,7 +232,7 @@ class Scenario:
         if has_kind(world.seed, "refusals"):
             loops.append(Refuser(world, "refuser"))
         if has_kind(world.seed, "directories"):
-            paths = tuple(directory_path(place) for place in range(len(world.disks)))
+            paths = tuple(directory_path(place) for place in range(len(self.broker.disks)))
             loops.append(DirectoryMover(world, "mover", topics, paths))
         if has_kind(world.seed, "quotas"):
             self.quotas = QuotaAdmin(world, "quotas")
@@ -242,15 +245,16 @@ class Scenario:
         """All troubles end; the node runs."""
         world = self.world
         world.trace.tell("heal")
-        world.heal_disks()
-        world.limit_disks(None)
-        world.worker_weather.delay_max = 0.01
+        self.broker.heal_disks()
+        self.broker.limit_disks(None)
+        self.broker.worker_weather.delay_max = 0.01
         world.network.weather = NetworkWeather()
-        for disk in world.process_disks:
+        world.network.mend()
+        for disk in self.broker.process_disks:
             disk.plan = None
-        if world.is_up and self.troubles.is_restart_needed:
-            world.kill("process")
-        if not world.is_up:
+        if self.broker.is_up and self.troubles.is_restart_needed:
+            self.broker.kill("process")
+        if not self.broker.is_up:
             await self.troubles.restart(is_trouble_allowed=False)
 
     async def drain(self) -> None:
@@ -279,14 +283,14 @@ class Scenario:
 
     async def last_restart(self) -> None:
         world = self.world
-        kind = self.random.choice(("process", "clean", "machine"))
+        kind = world.random_of("last restart").choice(("process", "clean", "machine"))
         before = GroupDescriber(world, "describe-before", GROUP)
         await before.run()
         metadata = world.metadata()
         if kind == "clean":
-            await world.stop()
+            await self.broker.stop()
         else:
-            world.kill(kind)
+            self.broker.kill(kind)
         await self.troubles.restart(is_trouble_allowed=False)
         after = GroupDescriber(world, "describe-after", GROUP)
         await after.run()
@@ -321,8 +325,8 @@ class Scenario:
         if not has_kind(self.world.seed, "retention by bytes"):
             return
         await asyncio.sleep(2 * float(self.world.settings["log.retention.check.interval.ms"]) / 1_000 + 2)
-        bound = self.topics[4].ledger(self.world, 0).rules.retention_bytes or 0
-        sizes = [size for _, size in self.world.segment_sizes("bounded", 0)]
+        bound = self.topic("bounded").ledger(self.world, 0).rules.retention_bytes or 0
+        sizes = [size for _, size in self.broker.segment_sizes("bounded", 0)]
         if sizes and sum(sizes) - bound >= sizes[0]:
             raise ViolationError("retention by bytes keeps its bound", f"segments of {sizes} bytes, allowed {bound}")
 
@@ -333,7 +337,7 @@ class Scenario:
     async def expire(self) -> None:
         """Nobody commits any more: half-way everything is there, after the retention nothing is."""
         retention_s = OFFSETS_RETENTION_MINUTES * 60
-        self.world.clock.set_off(0)
+        self.broker.clock.set_off(0)
         await asyncio.sleep(retention_s / 2 - self.seconds)
         async with _patience("the audit of positions half-way"):
             await self.audit_positions("half-way", is_expired=False)
@@ -351,20 +355,3 @@ async def _patience(what: str) -> AsyncIterator[None]:
             yield
     except TimeoutError as error:
         raise ViolationError("a healthy node makes progress", f"{what} could not finish") from error
-
-
-async def run_until_failed(world: World, scenario: Scenario) -> ViolationError | None:
-    """Runs the story to its end or to its first violation, and gives that."""
-    story = asyncio.ensure_future(scenario.run())
-    await asyncio.wait((story, world.failed), return_when=asyncio.FIRST_COMPLETED)
-    if world.failed.done():
-        story.cancel()
-        return world.failed.result()
-    error = story.exception()
-    if error is None:
-        return None
-    if isinstance(error, ViolationError):
-        return error
-    if isinstance(error, UnansweredError):
-        return ViolationError("a healthy node answers", str(error))
-    raise error

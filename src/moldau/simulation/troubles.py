@@ -1,190 +1,275 @@
-"""What goes wrong in a story: crashes, restarts, disks that fill, break, are slow or forget, connections, clocks."""
+"""What goes wrong in a story: crashes, restarts, disks that fill or break or are slow, connections, links, clocks.
+
+Each trouble is a kind (`kinds.TROUBLE`): whether a seed has it, when it comes and all that it draws depends on the seed
+and its name alone, so that a new one changes no draw of the others. One trouble at a time: one that comes due while
+another is under way waits for its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from random import Random
 
 from moldau.shell.io.twins.memory_disk import Fault, Operation
-from moldau.simulation.kinds import has_kind, kind_random
+from moldau.simulation.kinds import has_kind
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
 
-MAX_RENAME_CRASHES = 6
+MEANS_S = (2.0, 4.0, 8.0)
+"""Between two troubles of a kind, on average, in seconds: drawn for each story and kind."""
+CRASHES = ("process crashes", "machine crashes", "process crashes inside", "machine crashes inside")
 RENAMES = re.compile(r"rename (compacted-.*\.deleted$|\S*-future )")
 """The first of an old segment that goes, and the name of a log that has moved."""
+CUT_S = (0.3, 1.5, 4.0)
+
+
+class Timetable:
+    """When one trouble comes. `random`: all that it draws."""
+
+    __slots__ = ("_mean_s", "act", "due_s", "kind", "random")
+
+    def __init__(self, kind: str, act: Callable[[Random], Awaitable[None]], random: Random) -> None:
+        self.kind = kind
+        self.act = act
+        self.random = random
+        self._mean_s = random.choice(MEANS_S)
+        self.due_s = 0.0
+        self.plan_next(0.0)
+
+    def plan_next(self, now_s: float) -> None:
+        """It has just come, or the story begins."""
+        self.due_s = now_s + self.random.expovariate(1 / self._mean_s)
 
 
 class Troubles:
-    """The troubles of one seed; `draw` picks a few of them."""
+    """The troubles of one seed."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.random = world.random
-        self.flush_random = kind_random(world.seed, "failed flushes")
-        self.flush_fails_s = self.flush_random.uniform(1, 12) if has_kind(world.seed, "failed flushes") else math.inf
-        self.rename_random = kind_random(world.seed, "crashes in renames")
-        self.rename_crashes = MAX_RENAME_CRASHES if has_kind(world.seed, "crashes in renames") else 0
-        self.drawn: list[Callable[[], Awaitable[None]]] = []
+        self.broker = world.broker
         self.is_restart_needed = False
+        """A log directory is offline, or soon will be."""
+        self._restarts = world.random_of("restarts")
+        acts: dict[str, Callable[[Random], Awaitable[None]]] = {
+            "aborts": self.abort,
+            "broken disks": self.break_disk,
+            "clean restarts": self.stop,
+            "clock steps": self.set_clock,
+            "cold reads": self.cold_reads,
+            "crashes in renames": self.plan_rename_crash,
+            "cuts": self.cut,
+            "failed flushes": self.fail_flush,
+            "full disks": self.fill_disk,
+            "machine crashes": self.crash_machine,
+            "machine crashes inside": self.crash_machine_inside,
+            "one-way cuts": self.cut_one_way,
+            "pauses": self.pause_process,
+            "process crashes": self.crash_process,
+            "process crashes inside": self.crash_process_inside,
+            "resets": self.reset_connections,
+            "silences": self.silence_connection,
+            "slow disks": self.slow_disk,
+            "slow links": self.slow_links,
+            "slow readers": self.slow_reader,
+            "storms": self.storm,
+        }
+        kinds = [kind for kind in acts if has_kind(world.seed, kind)]
+        if not any(kind in CRASHES for kind in kinds):
+            kinds.append(CRASHES[0])  # every story has crashes
+        self.timetables = [Timetable(kind, acts[kind], world.random_of(kind)) for kind in kinds]
 
-    def draw(self) -> None:
-        everything = (
-            self.crash_process,
-            self.crash_machine,
-            self.crash_process_inside,
-            self.crash_machine_inside,
-            self.restart_cleanly,
-            self.abort,
-            self.fill_disk,
-            self.break_disk,
-            self.slow_disk,
-            self.cold_reads,
-            self.reset_connections,
-            self.stormy_network,
-            self.silence_connection,
-            self.slow_reader,
-            self.set_clock,
-        )
-        count = self.random.randint(1, 5)
-        self.drawn = list(self.random.sample(everything, count))
-        if self.crash_process not in self.drawn and self.crash_machine not in self.drawn:
-            self.drawn.append(self.random.choice(everything[:4]))
-        self.world.trace.tell("troubles: " + ", ".join(trouble.__name__ for trouble in self.drawn))
+    async def run(self, until_s: float) -> None:
+        """Makes trouble, and starts the broker again whenever it is down, until `until_s` of the loop's time."""
+        world = self.world
+        world.trace.tell("troubles: " + ", ".join(timetable.kind for timetable in self.timetables))
+        while world.loop.time() < until_s:
+            timetable = min(self.timetables, key=lambda one: one.due_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(timetable.due_s, until_s)):
+                    await self.broker.died.wait()
+            world.check_node()
+            if not self.broker.is_up:
+                await self.restart(is_trouble_allowed=True)
+            elif timetable.due_s <= world.loop.time() < until_s:
+                await timetable.act(timetable.random)
+                timetable.plan_next(world.loop.time())
 
     async def restart(self, *, is_trouble_allowed: bool) -> None:
         """Boots after a crash; where trouble is allowed, now and then with the next crash or fault on its way."""
-        world, random = self.world, self.random
-        await asyncio.sleep(random.choice((0.0, 0.1, 1.0)))
+        broker, random = self.broker, self._restarts
+        await asyncio.sleep(random.choice((0.0, 0.1, 0.5, 1.0, 2.0)))
         self.is_restart_needed = False
         plan = None
         if is_trouble_allowed and random.random() < 0.2:
-            plan = ("machine" if random.random() < 0.5 else "process", random.randint(1, 40))
+            plan = ("machine" if random.random() < 0.5 else "process", random.randint(1, 40), random)
         if is_trouble_allowed and random.random() < 0.1:
             operation: Operation = random.choice(("read", "append", "write", "flush", "open"))
-            world.fail_disk(Fault(operation, random.choice(("io", "full")), times=1))
-            world.trace.tell(f"the first {operation} of the start fails")
-            world.is_disk_troubled = True
+            broker.fail_disk(Fault(operation, random.choice(("io", "full")), times=1), random)
+            self.world.trace.tell(f"the first {operation} of the start fails")
+            broker.is_disk_troubled = True
             self.is_restart_needed = True
-        is_booted = await world.boot(plan=plan)
-        world.heal_disks()
-        world.is_disk_troubled = False
+        is_booted = await broker.boot(plan=plan)
+        broker.heal_disks()
+        broker.is_disk_troubled = False
         if not is_booted and not is_trouble_allowed:
             raise ViolationError("the node starts and stops", "a start failed on a healthy machine")
 
-    async def crash_process(self) -> None:
-        self.world.kill("process")
+    # -- processes and machines
 
-    async def crash_machine(self) -> None:
-        self.world.kill("machine")
+    async def crash_process(self, random: Random) -> None:
+        self.broker.kill("process")
 
-    async def crash_process_inside(self) -> None:
-        self.world.plan_crash("process", self.random.randint(1, 60))
+    async def crash_machine(self, random: Random) -> None:
+        self.broker.kill("machine")
 
-    async def crash_machine_inside(self) -> None:
-        self.world.plan_crash("machine", self.random.randint(1, 60))
+    async def crash_process_inside(self, random: Random) -> None:
+        self.broker.plan_crash("process", random.randint(1, 60), random)
 
-    async def restart_cleanly(self) -> None:
-        await self.world.stop()
+    async def crash_machine_inside(self, random: Random) -> None:
+        self.broker.plan_crash("machine", random.randint(1, 60), random)
 
-    async def abort(self) -> None:
-        await self.world.abort()
-
-    async def fill_disk(self) -> None:
-        room_bytes = self.random.choice((0, 100, 1_000, 20_000))
-        self.world.limit_disks(room_bytes)
-        self.world.trace.tell(f"the disk has room for {room_bytes} bytes")
-        await asyncio.sleep(self.random.choice((0.2, 1.0, 3.0)))
-        self.world.limit_disks(None)
-        self.world.trace.tell("disk has room again")
-
-    async def break_disk(self) -> None:
-        """One operation fails; the log directory is offline until the restart that follows."""
-        if self.is_restart_needed:
-            self.world.kill("process")
-            return
-        operation: Operation = self.random.choice(("append", "flush", "write", "read"))
-        path = self.random.choice(("", ".log", "flushed", "cached"))
-        self.world.fail_disk(Fault(operation, "io", path, times=1))
-        self.world.trace.tell(f"the next {operation} of *{path}* fails")
-        self.is_restart_needed = True
-        await asyncio.sleep(self.random.choice((0.5, 2.0)))
-        self.world.heal_disks()
-
-    def is_flush_failure_due(self) -> bool:
-        """Once in a story of this kind, while nothing else is broken."""
-        return self.world.loop.time() >= self.flush_fails_s and not self.is_restart_needed
-
-    async def fail_flush(self) -> None:
-        """The next flush fails. Soon after power is lost, at once or after another process has served: then nothing
-        of what failed may have been acknowledged, and everything that the later process acknowledged is there."""
-        self.flush_fails_s = math.inf
-        self.world.fail_disk(Fault("flush", "io", ".log", times=1))
-        self.world.trace.tell("the next flush of *.log fails")
-        self.is_restart_needed = True
-        await asyncio.sleep(self.flush_random.choice((0.1, 0.5, 1.0)))
-        self.world.heal_disks()
-        if self.flush_random.random() < 0.5:
-            self.world.kill("process")
-            await self.restart(is_trouble_allowed=False)
-            await asyncio.sleep(self.flush_random.choice((0.5, 2.0)))
-        self.world.kill("machine")
-
-    def plan_rename_crash(self) -> None:
+    async def plan_rename_crash(self, random: Random) -> None:
         """The process will die while cleaned segments take the place of others, or soon after a partition has moved to
         another log directory."""
-        if not self.rename_crashes or not self.world.is_up or any(disk.plan for disk in self.world.process_disks):
+        if not any(disk.plan for disk in self.broker.process_disks):
+            kind = "process" if random.random() < 0.7 else "machine"
+            self.broker.plan_crash(kind, random.randint(1, 8), random, RENAMES)
+
+    async def stop(self, random: Random) -> None:
+        await self.broker.stop()
+
+    async def abort(self, random: Random) -> None:
+        await self.broker.abort(random.choice((0.001, 0.5, 15.0)))
+
+    async def set_clock(self, random: Random) -> None:
+        skew_ms = random.choice((-5_000, -100, 0, 100, 5_000))
+        self.broker.clock.set_off(skew_ms)
+        self.world.trace.tell(f"the wall clock is set off by {skew_ms} ms")
+
+    async def pause_process(self, random: Random) -> None:
+        """It stands still, and goes on as if nothing had happened."""
+        process, length_s = self.broker.process, random.choice((0.2, 1.5, 3.0))
+        if process is not None:
+            self.world.trace.tell(f"the process pauses for {length_s} s")
+            self.world.loop.pause(process)
+            await asyncio.sleep(length_s)
+            self.world.loop.resume(process)
+
+    # -- disks
+
+    async def fill_disk(self, random: Random) -> None:
+        room_bytes = random.choice((0, 100, 1_000, 20_000))
+        self.broker.limit_disks(room_bytes)
+        self.world.trace.tell(f"the disk has room for {room_bytes} bytes")
+        await asyncio.sleep(random.choice((0.2, 1.0, 3.0)))
+        self.broker.limit_disks(None)
+        self.world.trace.tell("disk has room again")
+
+    async def break_disk(self, random: Random) -> None:
+        """One operation fails; the log directory is offline until the restart that follows."""
+        if self.is_restart_needed:
+            self.broker.kill("process")
             return
-        self.rename_crashes -= 1
-        kind = "process" if self.rename_random.random() < 0.7 else "machine"
-        self.world.plan_crash(kind, self.rename_random.randint(1, 8), RENAMES)
+        operation: Operation = random.choice(("append", "flush", "write", "read"))
+        path = random.choice(("", ".log", "flushed", "cached"))
+        self.broker.fail_disk(Fault(operation, "io", path, times=1), random)
+        self.world.trace.tell(f"the next {operation} of *{path}* fails")
+        self.is_restart_needed = True
+        await asyncio.sleep(random.choice((0.5, 2.0)))
+        self.broker.heal_disks()
 
-    async def slow_disk(self) -> None:
+    async def fail_flush(self, random: Random) -> None:
+        """The next flush fails. Soon after power is lost, at once or after another process has served: then nothing
+        of what failed may have been acknowledged, and everything that the later process acknowledged is there."""
+        if self.is_restart_needed:
+            return
+        self.broker.fail_disk(Fault("flush", "io", ".log", times=1), random)
+        self.world.trace.tell("the next flush of *.log fails")
+        self.is_restart_needed = True
+        await asyncio.sleep(random.choice((0.1, 0.5, 1.0)))
+        self.broker.heal_disks()
+        if random.random() < 0.5:
+            self.broker.kill("process")
+            await self.restart(is_trouble_allowed=False)
+            await asyncio.sleep(random.choice((0.5, 2.0)))
+        self.broker.kill("machine")
+
+    async def slow_disk(self, random: Random) -> None:
         self.world.trace.tell("the disk is slow")
-        self.world.worker_weather.delay_max = self.random.choice((0.1, 1.0))
-        await asyncio.sleep(self.random.choice((0.5, 2.0)))
-        self.world.worker_weather.delay_max = 0.01
+        self.broker.worker_weather.delay_max = random.choice((0.1, 1.0))
+        await asyncio.sleep(random.choice((0.5, 2.0)))
+        self.broker.worker_weather.delay_max = 0.01
 
-    async def cold_reads(self) -> None:
-        self.world.fail_disk(Fault("read_cached", "cold", times=self.random.choice((1, 10, 100))))
+    async def cold_reads(self, random: Random) -> None:
+        self.broker.fail_disk(Fault("read_cached", "cold", times=random.choice((1, 10, 100))), random)
 
-    async def reset_connections(self) -> None:
+    # -- the network
+
+    async def reset_connections(self, random: Random) -> None:
         connections = list(self.world.network.connections.values())
-        for connection in self.random.sample(connections, self.random.randint(0, len(connections))):
+        for connection in random.sample(connections, random.randint(0, len(connections))):
             self.world.network.reset(connection)
 
-    async def stormy_network(self) -> None:
+    async def storm(self, random: Random) -> None:
         """Resets at any byte, small windows, long delays."""
         self.world.trace.tell("storm")
         self.world.network.weather = NetworkWeather(
-            delay_max=self.random.choice((0.002, 0.05)),
+            delay_max=random.choice((0.002, 0.05)),
             spike_share=0.05,
             cut_share=0.8,
-            reset_share=self.random.choice((0.0, 0.01, 0.05)),
-            window_bytes=self.random.choice((512, 4_096, 65_536)),
+            reset_share=random.choice((0.0, 0.01, 0.05)),
+            window_bytes=random.choice((512, 4_096, 65_536)),
         )
-        await asyncio.sleep(self.random.choice((0.5, 2.0)))
+        await asyncio.sleep(random.choice((0.5, 2.0)))
         self.world.network.weather = NetworkWeather()
 
-    async def silence_connection(self) -> None:
+    async def silence_connection(self, random: Random) -> None:
         connections = list(self.world.network.connections.values())
         if connections:
-            self.world.network.silence(self.random.choice(connections))
+            self.world.network.silence(random.choice(connections))
 
-    async def slow_reader(self) -> None:
+    async def slow_reader(self, random: Random) -> None:
         """A client that asks and does not read."""
         connections = list(self.world.network.connections.values())
         if not connections:
             return
-        end = self.random.choice(connections).client
+        end = random.choice(connections).client
         end.pause_reading()
-        await asyncio.sleep(self.random.choice((0.5, 3.0)))
+        await asyncio.sleep(random.choice((0.5, 3.0)))
         end.resume_reading()
 
-    async def set_clock(self) -> None:
-        skew_ms = self.random.choice((-5_000, -100, 0, 100, 5_000))
-        self.world.clock.set_off(skew_ms)
-        self.world.trace.tell(f"the wall clock is set off by {skew_ms} ms")
+    def _some_clients(self, random: Random) -> list[str]:
+        """Each client's host with the same chance."""
+        return [client for client in self.world.network.clients_of(self.broker.host) if random.random() < 0.5]
+
+    async def cut(self, random: Random) -> None:
+        """Nothing passes between the broker and some clients."""
+        host, clients, length_s = self.broker.host, self._some_clients(random), random.choice(CUT_S)
+        self.world.trace.tell(f"{len(clients)} clients are cut off for {length_s} s")
+        for client in clients:
+            self.world.network.cut(client, host, length_s)
+            self.world.network.cut(host, client, length_s)
+        await asyncio.sleep(length_s)
+
+    async def cut_one_way(self, random: Random) -> None:
+        """Requests do not arrive, or answers do not."""
+        host, clients, length_s = self.broker.host, self._some_clients(random), random.choice(CUT_S)
+        lost = random.choice(("requests", "answers"))
+        self.world.trace.tell(f"the {lost} of {len(clients)} clients do not arrive for {length_s} s")
+        for client in clients:
+            source, target = (client, host) if lost == "requests" else (host, client)
+            self.world.network.cut(source, target, length_s)
+        await asyncio.sleep(length_s)
+
+    async def slow_links(self, random: Random) -> None:
+        """What passes between the broker and some clients takes longer."""
+        host, clients, length_s = self.broker.host, self._some_clients(random), random.choice(CUT_S)
+        self.world.trace.tell(f"the links of {len(clients)} clients are slow for {length_s} s")
+        for client in clients:
+            self.world.network.slow(client, host, length_s, random.choice((0.0, 0.1, 0.5)))
+            self.world.network.slow(host, client, length_s, random.choice((0.0, 0.1, 0.5)))
+        await asyncio.sleep(length_s)

@@ -132,23 +132,23 @@ def test_a_disk_made_from_a_tree_holds_the_tree():
 def start_flipped(check, position, *, is_stopped=True):
     """Three batches are flushed, the node ends, a bit at `position` of the log is flipped: `check(start)`."""
     loop = VirtualLoop()
-    world = World(1, loop, settings_of(Random(1).randrange))
+    world = World(1, loop, settings_of(1))
 
     async def run():
         scenario = Scenario(world, 0)
-        assert await world.boot()
+        assert await world.broker.boot()
         await scenario.create_topic("flushed", 1, {"flush.messages": "1"})
         topic = scenario.topics[0]
         producer = PlainProducer(world, "producer", topic)
-        client = await BrokerClient.open(world.network, "producer", world.port, producer.random)
+        client = await BrokerClient.open(world.network, "producer", world.broker.host, producer.random)
         for _ in range(3):
             request = producer.make_request(client, {0: batch(0)}, -1)
             await client.request(request)
         if is_stopped:
-            await world.stop()
+            await world.broker.stop()
         else:
-            world.kill("process")
-        copy = Copy([tree_of(disk) for disk in world.disks], is_power_lost=False)
+            world.broker.kill("process")
+        copy = Copy([tree_of(disk) for disk in world.broker.disks], is_power_lost=False)
         held = held_by(copy.trees, scenario.topics)
         flip = Flip(0, "flushed-0/00000000000000000000.log", position(len(held.batches[0].data)), 2)
         return await check(FlippedStart(world, scenario.topics, copy, held, flip))
@@ -164,12 +164,12 @@ def test_what_a_group_and_a_key_lost_is_found():
     async def check(start):
         assert await start.machine.start() is None
         batch = start.held.batches[0]
-        start.held.positions.append(Position(batch, "g", "flushed", 0, 5, start.world.clock.now_ms()))
+        start.held.positions.append(Position(batch, "g", "flushed", 0, 5, start.world.broker.clock.now_ms()))
         start.held.positions.append(Position(batch, "g", "flushed", 0, 5, 0))  # it may have expired
         start.held.keys.append(LastRecord(batch, batch.base_offset, b"key", b"other"))
         # no group has ever committed here, so there is no coordinator
         assert await start.hidden() == [(batch, 0), (batch, NOT_COORDINATOR)]
-        start.machine.kill()
+        start.machine.kill("process", is_told=False)
 
     start_flipped(check, lambda size: size + 70)
 
@@ -200,7 +200,7 @@ def test_what_is_hidden_must_be_reported_and_what_is_reported_must_be_on_the_dis
         start.machine.disks[0].remove(start.held.batches[0].path)
         with pytest.raises(ViolationError, match="is gone from the disk"):
             start.check_bytes()
-        start.machine.kill()
+        start.machine.kill("process", is_told=False)
 
     start_flipped(check, lambda size: size + 70)
 
@@ -225,7 +225,7 @@ def test_a_refusal_is_one_sentence_about_the_place_and_changes_no_record():
 
 
 def test_a_node_that_asks_its_disk_without_end_breaks_a_rule(monkeypatch):
-    monkeypatch.setattr("moldau.simulation.machine.MAX_CALLS", 20)
+    monkeypatch.setattr("moldau.simulation.damaged_machine.MAX_CALLS", 20)
 
     async def check(start):
         task = asyncio.ensure_future(start.machine.start())

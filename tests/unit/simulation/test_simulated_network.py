@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 
 import pytest
 
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
 from moldau.simulation.network import NetworkWeather, SimulatedNetwork
 from moldau.simulation.trace import Trace
+
+HOST = "broker"
 
 
 class EchoServer(asyncio.BufferedProtocol):
@@ -72,10 +73,10 @@ def world(scenario, seed=1, **weather):
         return servers[-1]
 
     async def run():
-        network = SimulatedNetwork(loop, Random(f"{seed}/network"), trace)
+        network = SimulatedNetwork(loop, seed, trace)
         network.weather = NetworkWeather(**weather)
         process = SimulatedProcess("broker")
-        await loop.run_in_process(process, network.listen("broker", 9092, factory))
+        await loop.run_in_process(process, network.listen(HOST, 9092, factory))
         network.process_under_test = process
         return await scenario(network, servers)
 
@@ -93,7 +94,7 @@ def frames(count):
 def test_every_byte_comes_back_in_order_however_it_is_cut(seed):
     async def scenario(network, servers):
         collector = Collector()
-        end = await network.connect("client", 9092, collector)
+        end = await network.connect("client", HOST, 9092, collector)
         for start in range(0, len(frames(200)), 333):
             end.write(frames(200)[start : start + 333])
             await asyncio.sleep(0.001)
@@ -106,7 +107,7 @@ def test_every_byte_comes_back_in_order_however_it_is_cut(seed):
 
 def test_the_same_seed_gives_the_same_trace_and_another_seed_another():
     async def scenario(network, servers):
-        end = await network.connect("client", 9092, Collector())
+        end = await network.connect("client", HOST, 9092, Collector())
         end.write(frames(100))
         await asyncio.sleep(5)
 
@@ -122,8 +123,8 @@ def test_who_pauses_before_reading_has_begun_is_not_heard_as_on_uvloop(seed):
             transport.pause_reading()
 
     async def scenario(network, servers):
-        await network.listen("shy", 9093, lambda: servers.append(Shy()) or servers[-1])
-        end = await network.connect("client", 9093, Collector())
+        await network.listen(HOST, 9093, lambda: servers.append(Shy()) or servers[-1])
+        end = await network.connect("client", HOST, 9093, Collector())
         end.write(frames(10))
         await asyncio.sleep(5)
         received = bytes(end.protocol.received)
@@ -140,7 +141,7 @@ def test_who_pauses_before_reading_has_begun_is_not_heard_as_on_uvloop(seed):
 def test_a_closed_connection_ends_after_its_last_byte():
     async def scenario(network, servers):
         collector = Collector()
-        end = await network.connect("client", 9092, collector)
+        end = await network.connect("client", HOST, 9092, collector)
         end.write(frames(100))
         await asyncio.sleep(1)
         end.close()
@@ -157,7 +158,7 @@ def test_a_closed_connection_ends_after_its_last_byte():
 def test_a_reset_in_mid_frame_is_told_to_both_ends_once(seed):
     async def scenario(network, servers):
         collector = Collector()
-        end = await network.connect("client", 9092, collector)
+        end = await network.connect("client", HOST, 9092, collector)
         end.write((10_000).to_bytes(4, "big") + bytes(10_000))
         await asyncio.sleep(1)
         return await collector.lost, servers[0].lost, len(servers[0].filled), network.connections
@@ -172,7 +173,7 @@ def test_a_reset_in_mid_frame_is_told_to_both_ends_once(seed):
 def test_a_reader_that_stops_pauses_the_writer_and_resumes_it():
     async def scenario(network, servers):
         collector = Collector()
-        end = await network.connect("client", 9092, collector)
+        end = await network.connect("client", HOST, 9092, collector)
         end.pause_reading()
         data = frames(2_000)
         end.write(data)
@@ -191,14 +192,14 @@ def test_a_reader_that_stops_pauses_the_writer_and_resumes_it():
 def test_a_killed_process_resets_its_peers_and_frees_its_port():
     async def scenario(network, servers):
         collector = Collector()
-        await network.connect("client", 9092, collector)
+        await network.connect("client", HOST, 9092, collector)
         process = network.process_under_test
         network.loop.kill(process)
         network.drop_process(process)
         error = await collector.lost
         with pytest.raises(ConnectionRefusedError):
-            await network.connect("client", 9092, Collector())
-        await network.listen("broker", 9092, EchoServer)
+            await network.connect("client", HOST, 9092, Collector())
+        await network.listen(HOST, 9092, EchoServer)
         return error, servers[0].lost, network.connections
 
     (error, server_errors, left), _ = world(scenario)
@@ -210,7 +211,7 @@ def test_a_killed_process_resets_its_peers_and_frees_its_port():
 def test_a_silent_wire_tells_nobody():
     async def scenario(network, servers):
         collector = Collector()
-        end = await network.connect("client", 9092, collector)
+        end = await network.connect("client", HOST, 9092, collector)
         network.silence(end.connection)
         end.write(frames(10))
         await asyncio.sleep(100)
@@ -224,7 +225,7 @@ def test_a_silent_wire_tells_nobody():
 def test_bytes_are_taken_when_they_move_into_the_wire_not_before():
     async def scenario(network, servers):
         collector = Collector()
-        end = await network.connect("client", 9092, collector)
+        end = await network.connect("client", HOST, 9092, collector)
         data = bytearray((4).to_bytes(4, "big") + b"good")
         end.write(data)
         data[4:] = b"evil"
@@ -233,3 +234,159 @@ def test_bytes_are_taken_when_they_move_into_the_wire_not_before():
 
     received, _ = world(scenario, late_write_share=1.0)
     assert received[4:] == b"evil"
+
+
+def cut_both_ways(network):
+    network.cut("client", HOST, 1_000)
+    network.cut(HOST, "client", 1_000)
+
+
+def test_what_is_sent_over_a_cut_link_arrives_in_order_once_the_link_is_mended():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector)
+        network.cut("client", HOST, 1_000)
+        end.write(frames(10))
+        await asyncio.sleep(100)
+        end.write(frames(20))
+        before = bytes(collector.received)
+        network.mend()
+        await asyncio.sleep(5)
+        return before, bytes(collector.received)
+
+    (before, after), _ = world(scenario)
+    assert before == b""
+    assert after == frames(10) + frames(20)
+
+
+def test_a_link_is_cut_in_one_direction_alone():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector)
+        network.cut(HOST, "client", 1_000)
+        end.write(frames(1_000))
+        await asyncio.sleep(5)
+        return len(collector.received), servers[0].writing_paused
+
+    (received, paused), _ = world(scenario, window_bytes=4_096)
+    assert received == 0
+    assert paused == 1
+
+
+def test_a_cut_between_two_hosts_leaves_the_others_alone():
+    async def scenario(network, servers):
+        cut_off, served = Collector(), Collector()
+        ends = [
+            await network.connect("client", HOST, 9092, cut_off),
+            await network.connect("other", HOST, 9092, served),
+        ]
+        cut_both_ways(network)
+        for end in ends:
+            end.write(frames(10))
+        await asyncio.sleep(5)
+        return network.clients_of(HOST), bytes(cut_off.received), bytes(served.received)
+
+    assert world(scenario)[0] == (["client", "other"], b"", frames(10))
+
+
+@pytest.mark.parametrize("way", [("client", HOST), (HOST, "client")])
+def test_a_connection_over_a_cut_link_waits_for_its_end_and_gives_up_in_time(way):
+    async def scenario(network, servers):
+        network.cut(*way, 1_000)
+        with pytest.raises(TimeoutError):
+            await network.connect("client", HOST, 9092, Collector())
+        waiting = asyncio.ensure_future(network.connect("client", HOST, 9092, Collector()))
+        await asyncio.sleep(5)
+        network.mend()
+        await waiting
+        return len(servers)
+
+    assert world(scenario)[0] == 1
+
+
+def test_a_client_behind_a_cut_link_hears_of_the_end_of_a_process_when_the_link_is_mended_and_nothing_before_it():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector)
+        network.cut(HOST, "client", 1_000)
+        end.write(frames(10))
+        await asyncio.sleep(5)
+        network.loop.kill(network.process_under_test)
+        network.drop_process(network.process_under_test)
+        await asyncio.sleep(100)
+        was_told = collector.lost.done()
+        network.mend()
+        return was_told, await collector.lost, bytes(collector.received), network.connections
+
+    (was_told, error, received, left), _ = world(scenario)
+    assert not was_told
+    assert isinstance(error, ConnectionResetError)
+    assert received == b""
+    assert left == {}
+
+
+def test_a_slow_link_delays_one_direction():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector)
+        network.slow(HOST, "client", 1_000, 3.0)
+        end.write(frames(10))
+        await asyncio.sleep(2)
+        arrived = len(servers[0].filled) == 0 and len(collector.received) == 0
+        await asyncio.sleep(5)
+        return arrived, bytes(collector.received) == frames(10)
+
+    assert world(scenario, spike_share=0.0)[0] == (True, True)
+
+
+def test_two_hosts_listen_on_the_same_port():
+    async def scenario(network, servers):
+        await network.listen("second", 9092, EchoServer)
+        with pytest.raises(OSError, match="address already in use"):
+            await network.listen("second", 9092, EchoServer)
+        end = await network.connect("client", "second", 9092, Collector())
+        return end.get_extra_info("peername")[0]
+
+    assert world(scenario)[0] == "second"
+
+
+def test_another_client_changes_no_draw_of_the_network_for_this_one():
+    class Timed(Collector):
+        def __init__(self):
+            super().__init__()
+            self.times = []
+
+        def data_received(self, data):
+            self.times.append(round(asyncio.get_running_loop().time() - self.began_s, 6))
+
+    def arrivals(others):
+        async def scenario(network, servers):
+            collector = Timed()
+            end = await network.connect("client", HOST, 9092, collector)
+            for number in range(others):
+                (await network.connect(f"other-{number}", HOST, 9092, Collector())).write(frames(10))
+            collector.began_s = network.loop.time()
+            for _ in range(10):
+                end.write(frames(2))
+                await asyncio.sleep(1)
+            return collector.times
+
+        return world(scenario, late_write_share=0.0)[0]
+
+    assert arrivals(0) == arrivals(3)
+
+
+def test_a_link_mends_itself_when_the_last_of_its_troubles_ends():
+    async def scenario(network, servers):
+        collector = Collector()
+        end = await network.connect("client", HOST, 9092, collector)
+        network.cut("client", HOST, 10)
+        await asyncio.sleep(5)
+        network.cut("client", HOST, 10)
+        end.write(frames(10))
+        await asyncio.sleep(9)
+        before = bytes(collector.received)
+        await asyncio.sleep(5)
+        return before, bytes(collector.received)
+
+    assert world(scenario)[0] == (b"", frames(10))

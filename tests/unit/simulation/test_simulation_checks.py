@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from moldau.simulation.checkers.ledger import PartitionLedger, SentTimes, TopicRules, Value
-from moldau.simulation.kinds import SHARES, has_kind, kind_random, kind_settings
+from moldau.simulation.kinds import CHOICES, SHARES, has_kind, random_of, settings_of
+from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.troubles import CRASHES, Timetable, Troubles
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.questioner import errors_of
 from moldau.simulation.workloads.quota_admin import QuotaValue
 from moldau.simulation.workloads.time_searcher import check_found
+from moldau.simulation.world import World
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartitionResponse
 from moldau.wire.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
@@ -78,9 +81,38 @@ def test_each_kind_draws_from_a_stream_of_its_own():
     for kind in SHARES:
         assert any(has_kind(seed, kind) for seed in range(50))
         assert not all(has_kind(seed, kind) for seed in range(50))
-    assert len({kind_random(1, kind).random() for kind in SHARES}) == len(SHARES)
+    assert len({random_of(1, kind).random() for kind in SHARES}) == len(SHARES)
 
 
 def test_the_settings_of_a_kind_come_only_with_the_kind():
     for seed in range(30):
-        assert ("metadata.log.max.snapshot.interval.ms" in kind_settings(seed)) == has_kind(seed, "snapshots")
+        assert ("metadata.log.max.snapshot.interval.ms" in settings_of(seed)) == has_kind(seed, "snapshots")
+
+
+def test_a_trouble_comes_by_a_timetable_that_only_its_name_and_the_seed_decide():
+    loop = VirtualLoop()
+    try:
+        timetables = Troubles(World(3, loop, settings_of(3))).timetables
+    finally:
+        loop.close()
+    assert len(timetables) > 1
+    for timetable in timetables:
+        alone = Timetable(timetable.kind, timetable.act, random_of(3, timetable.kind))
+        assert (alone.due_s, alone.random.random()) == (timetable.due_s, timetable.random.random())
+
+
+def test_every_story_has_crashes():
+    for seed in range(30):
+        loop = VirtualLoop()
+        try:
+            kinds = {timetable.kind for timetable in Troubles(World(seed, loop, settings_of(seed))).timetables}
+        finally:
+            loop.close()
+        assert kinds & set(CRASHES)
+
+
+def test_each_setting_is_drawn_from_a_stream_of_its_own():
+    drawn = {name: str(random_of(5, f"setting {name}").choice(values)) for name, values in CHOICES.items()}
+    assert settings_of(5) | drawn == settings_of(5)
+    for name in CHOICES:
+        assert len({settings_of(seed)[name] for seed in range(40)}) > 1

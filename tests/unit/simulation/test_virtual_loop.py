@@ -114,3 +114,45 @@ def test_a_process_that_dies_in_its_own_call_is_unwound_without_a_complaint(loop
 
     loop.run_until_complete(world())
     assert reached == []
+
+
+def test_a_paused_process_does_nothing_and_then_all_that_it_should_have_done_in_order(loop):
+    paused, other = SimulatedProcess("paused"), SimulatedProcess("other")
+    done = []
+
+    async def count(name):
+        for number in range(4):
+            done.append((name, number))
+            await asyncio.sleep(1)
+
+    async def run():
+        tasks = [loop.run_in_process(process, count(process.name)) for process in (paused, other)]
+        await asyncio.sleep(1.5)
+        loop.pause(paused)
+        loop.call_soon(done.append, "later", context=paused.context)
+        await asyncio.sleep(5)
+        while_paused = list(done)
+        loop.resume(paused)
+        await asyncio.gather(*tasks)
+        return while_paused
+
+    while_paused = loop.run_until_complete(run())
+    assert [entry for entry in while_paused if entry[0] == "paused"] == [("paused", 0), ("paused", 1)]
+    assert while_paused[-1] == ("other", 3)
+    assert done[len(while_paused) :] == ["later", ("paused", 2), ("paused", 3)]
+
+
+def test_a_process_that_is_killed_while_it_is_paused_does_nothing_more(loop):
+    process = SimulatedProcess("paused")
+    done = []
+
+    async def run():
+        loop.pause(process)
+        loop.call_soon(done.append, 1, context=process.context)
+        await asyncio.sleep(1)
+        loop.kill(process)
+        loop.resume(process)
+        await asyncio.sleep(1)
+
+    loop.run_until_complete(run())
+    assert done == []

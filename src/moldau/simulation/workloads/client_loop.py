@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +25,7 @@ class ClientLoop(ABC):
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self.random = Random(f"{world.seed}/{name}")
+        self.random = world.random_of(f"client/{name}")
         self.connection: BrokerClient | None = None
 
     async def run(self) -> None:
@@ -54,7 +53,7 @@ class ClientLoop(ABC):
         """The open connection, or a new one. Raises UnansweredError if the broker is down."""
         connection = self.connection
         if connection is None or not connection.is_open:
-            connection = await BrokerClient.open(self.world.network, self.name, self.world.port, self.random)
+            connection = await BrokerClient.open(self.world.network, self.name, self.world.broker.host, self.random)
             self.connection = connection
         return connection
 
@@ -87,10 +86,15 @@ class FiniteLoop(ClientLoop):
 
 def errors_of(answer: object) -> list[int]:
     """Every `error_code` that stands anywhere in an answer."""
-    if isinstance(answer, tuple):
-        return [code for item in answer for code in errors_of(item)]
-    if not isinstance(answer, msgspec.Struct):
-        return []
-    found = [code for name in answer.__struct_fields__ for code in errors_of(getattr(answer, name))]
-    error_code = getattr(answer, "error_code", 0)
-    return [error_code, *found] if error_code else found
+    found: list[int] = []
+    left = [answer]
+    while left:
+        thing = left.pop()
+        if isinstance(thing, msgspec.Struct):
+            error_code = getattr(thing, "error_code", 0)
+            if error_code:
+                found.append(error_code)
+            thing = tuple([getattr(thing, name) for name in type(thing).__struct_fields__])
+        if isinstance(thing, tuple):
+            left += [part for part in reversed(thing) if isinstance(part, tuple | msgspec.Struct)]
+    return found

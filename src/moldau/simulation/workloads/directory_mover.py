@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING
 
 from moldau.simulation.client import BrokerClient
@@ -29,7 +28,6 @@ class DirectoryMover(FiniteLoop):
         super().__init__(world, name)
         self.partitions = [(topic, partition) for topic in topics for partition in range(topic.partitions)]
         self.paths = paths
-        self.random = Random(f"{world.seed}/directories/{name}")
         self.last: dict[tuple[str, int], str] = {}
         """Where each was sent at the end."""
         self.drained_s = -1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from random import Random
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
@@ -89,7 +88,7 @@ class GroupMember(Consumer):
         self.instance_id = f"static-{name}" if self.random.random() < 0.2 else None
         self.positions = {}
         self.next_heartbeat = 0.0
-        self.stale = Random(f"{world.seed}/older generations/{name}")
+        self.stale = world.random_of(f"client/{name}/older generations")
 
     async def step(self) -> None:
         client = await self.client()
@@ -323,34 +322,45 @@ async def fetch_offsets(
     loop: ClientLoop, client: BrokerClient, group: GroupLedger, topic: SimulatedTopic, partitions: tuple[int, ...]
 ) -> dict[int, int]:
     """OffsetFetch of these partitions, held against the ledger. Raises UnansweredError for an error that may pass."""
-    version = client.version_of(ApiKey.OFFSET_FETCH)
-    if version >= 8:
-        is_by_id = version >= 10
-        wanted = OffsetFetchRequestTopics(
-            name="" if is_by_id else topic.name, topic_id=topic.topic_id, partition_indexes=partitions
-        )
-        request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group.group, topics=(wanted,)),))
-    else:
-        request = OffsetFetchRequest(group_id=group.group, topics=(OffsetFetchRequestTopic(topic.name, partitions),))
     committed: dict[int, int] = {}
     errors: list[int] = []
 
     def note(answer: OffsetFetchResponse) -> None:
         errors.extend([answer.error_code, *[one.error_code for one in answer.groups]])
-        found: list[OffsetFetchResponsePartition | OffsetFetchResponsePartitions] = []
-        for one_group in answer.groups:
-            found += [partition for one_topic in one_group.topics for partition in one_topic.partitions]
-        found += [partition for one_topic in answer.topics for partition in one_topic.partitions]
-        for partition in found:
+        for partition in fetched_offsets(answer):
             errors.append(partition.error_code)
             if partition.error_code == 0 and not any(errors):
                 group.offset(topic.name, partition.partition_index).read(partition.committed_offset)
                 committed[partition.partition_index] = partition.committed_offset
 
-    await client.request(request, note=note)
+    await client.request(offset_fetch_request(client, group.group, topic, partitions), note=note)
     for error_code in errors:
         if error_code:
             loop.must_be_retriable(error_code, "OffsetFetch")
             await asyncio.sleep(0.1)
             raise UnansweredError(f"OffsetFetch refused with {error_code}")
     return committed
+
+
+def offset_fetch_request(
+    client: BrokerClient, group: str, topic: SimulatedTopic, partitions: tuple[int, ...]
+) -> OffsetFetchRequest:
+    """In the form of the connection's version."""
+    version = client.version_of(ApiKey.OFFSET_FETCH)
+    if version < 8:
+        return OffsetFetchRequest(group_id=group, topics=(OffsetFetchRequestTopic(topic.name, partitions),))
+    is_by_id = version >= 10
+    wanted = OffsetFetchRequestTopics(
+        name="" if is_by_id else topic.name, topic_id=topic.topic_id, partition_indexes=partitions
+    )
+    return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=(wanted,)),))
+
+
+def fetched_offsets(
+    answer: OffsetFetchResponse,
+) -> list[OffsetFetchResponsePartition | OffsetFetchResponsePartitions]:
+    """The partitions of an answer of any version."""
+    found: list[OffsetFetchResponsePartition | OffsetFetchResponsePartitions] = []
+    for group in answer.groups:
+        found += [partition for topic in group.topics for partition in topic.partitions]
+    return found + [partition for topic in answer.topics for partition in topic.partitions]

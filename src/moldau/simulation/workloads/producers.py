@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from functools import partial
 from itertools import takewhile
-from random import Random
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -73,7 +72,7 @@ class Producer(ClientLoop):
     def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
-        self.timestamps = Random(f"{world.seed}/timestamps/{name}")
+        self.timestamps = world.random_of(f"client/{name}/timestamps")
         rules = topic.ledger(world, 0).rules
         # elsewhere a record of the future would put off retention and cleaning
         self.is_ahead_at_times = has_kind(world.seed, "times") and not rules.may_expire and not rules.is_compacted
@@ -88,7 +87,7 @@ class Producer(ClientLoop):
         producer_epoch: int = -1,
         base_sequence: int = -1,
     ) -> bytes:
-        now_ms = self.world.clock.now_ms()
+        now_ms = self.world.broker.clock.now_ms()
         sent = self.topic.ledger(self.world, partition).sent
         padding, codec = self.draw_padding(len(values)), self.draw_codec(codecs)
         return build_batch(
@@ -275,17 +274,12 @@ class PlainProducer(Producer):
 
     async def step(self) -> None:
         client = await self.client()
-        if client is not self.sent_by:
-            self.sent_by = client
-            self.lives += 1
         acks = self.random.choice((-1, -1, 1, 0))
         sent: dict[int, list[Value]] = {}
         batches: dict[int, bytes] = {}
         partitions = range(self.topic.partitions)
         for partition in self.random.sample(partitions, self.random.randint(1, self.topic.partitions)):
-            count = self.random.choice((1, 2, 10))
-            values = [Value(f"{self.name}/{self.lives}", self.take_number(), True) for _ in range(count)]
-            sent[partition] = values
+            values = sent[partition] = self.take_values(client, self.random.choice((1, 2, 10)))
             codecs = (*OLD_CODECS, "zstd") if client.version_of(ApiKey.PRODUCE) >= FIRST_ZSTD_VERSION else OLD_CODECS
             batches[partition] = self.make_batch(partition, values, codecs=codecs)
         request = self.make_request(client, batches, acks)
@@ -294,6 +288,18 @@ class PlainProducer(Producer):
         else:
             await client.request(request, note=lambda answer: self.answered(sent, answer))
         await self.pause()
+
+    def take_values(self, client: BrokerClient, count: int) -> list[Value]:
+        """For one batch: each connection is a producer of its own."""
+        life = self.life_of(client)
+        return [Value(f"{self.name}/{life}", self.take_number(), True) for _ in range(count)]
+
+    def life_of(self, client: BrokerClient) -> int:
+        """Another number for each connection: what was sent on an older one may still be carried out."""
+        if client is not self.sent_by:
+            self.sent_by = client
+            self.lives += 1
+        return self.lives
 
     def take_number(self) -> int:
         self.next_number += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES
@@ -73,7 +72,6 @@ class Questioner(ClientLoop):
     def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
         self.topics = topics
-        self.random = Random(f"{world.seed}/questions/{name}")
 
     async def step(self) -> None:
         client = await self.client()

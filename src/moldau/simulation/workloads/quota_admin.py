@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING
 
 from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset
@@ -59,7 +58,6 @@ class QuotaAdmin(FiniteLoop):
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
-        self.random = Random(f"{world.seed}/quotas/{name}")
         self.values = {
             (client_id, key): QuotaValue(f"{client_id} {key}", is_flushed=True)
             for client_id in (LIMITED, *OTHERS)
@@ -146,7 +144,7 @@ class LimitedProducer(PlainProducer):
         self.life = (-1, -1.0)
 
     def make_request(self, client: BrokerClient, batches: dict[int, bytes], acks: int) -> ProduceRequest:
-        life = (self.world.boots, self.admin.changed_s)
+        life = (self.world.broker.boots, self.admin.changed_s)
         if life != self.life:
             self.life = life
             self.used = []
@@ -157,7 +155,7 @@ class LimitedProducer(PlainProducer):
         super().answered(sent, answer)
         now_s = self.world.loop.time()
         limit = self.admin.limit.sure
-        is_settled = self.life == (self.world.boots, self.admin.changed_s)
+        is_settled = self.life == (self.world.broker.boots, self.admin.changed_s)
         if limit is None or not is_settled:
             return
         self.world.trace.note("throttled", self.name, limit, answer.throttle_time_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, ProtocolError
@@ -136,7 +136,7 @@ class Consumer(ClientLoop):
     def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
-        self.seeks = Random(f"{world.seed}/seeks/{name}")
+        self.seeks = world.random_of(f"client/{name}/seeks")
         self.positions = self.from_the_start()
 
     def from_the_start(self) -> dict[int, Position]:
@@ -170,14 +170,7 @@ class Consumer(ClientLoop):
         asked = {partition: position.offset for partition, position in positions.items()}
         asked_s = self.world.loop.time()
         max_bytes = self.draw_max_bytes()
-        wanted = tuple(
-            FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
-            for partition, offset in asked.items()
-        )
-        if client.version_of(ApiKey.FETCH) >= FIRST_TOPIC_ID_VERSION:
-            topic = FetchTopic(topic_id=self.topic.topic_id, partitions=wanted)
-        else:
-            topic = FetchTopic(topic=self.topic.name, partitions=wanted)
+        topic = fetch_topic(client, self.topic, asked, max_bytes)
         request = FetchRequest(
             max_wait_ms=max_wait_ms, min_bytes=self.random.choice((0, 1, 1, 1_000)), max_bytes=1 << 22, topics=(topic,)
         )
@@ -215,13 +208,20 @@ class Consumer(ClientLoop):
             self.positions[partition] = Position(position.ledger, start)
 
 
+def fetch_topic(client: BrokerClient, topic: SimulatedTopic, asked: dict[int, int], max_bytes: int) -> FetchTopic:
+    """Asks for partitions of one topic, by partition the offset to begin at."""
+    wanted = tuple(
+        FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+        for partition, offset in asked.items()
+    )
+    if client.version_of(ApiKey.FETCH) >= FIRST_TOPIC_ID_VERSION:
+        return FetchTopic(topic_id=topic.topic_id, partitions=wanted)
+    return FetchTopic(topic=topic.name, partitions=wanted)
+
+
 async def list_offset(reader: ClientLoop, client: BrokerClient, topic: str, partition: int, timestamp: int) -> int:
     """ListOffsets of one partition; -1 for an error that may pass."""
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        topics=(ListOffsetsTopic(topic, (ListOffsetsPartition(partition_index=partition, timestamp=timestamp),)),),
-    )
-    answer = await client.request(request)
+    answer = await client.request(list_offsets_request(topic, (partition,), timestamp))
     for topic_answer in answer.topics:
         for partition_answer in topic_answer.partitions:
             if partition_answer.error_code == 0:
@@ -229,6 +229,11 @@ async def list_offset(reader: ClientLoop, client: BrokerClient, topic: str, part
             reader.must_be_retriable(partition_answer.error_code, f"ListOffsets of {topic}-{partition}")
     await asyncio.sleep(0.1)
     return -1
+
+
+def list_offsets_request(topic: str, partitions: Iterable[int], timestamp: int) -> ListOffsetsRequest:
+    rows = tuple(ListOffsetsPartition(partition_index=partition, timestamp=timestamp) for partition in partitions)
+    return ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic, rows),))
 
 
 class Auditor(Consumer):

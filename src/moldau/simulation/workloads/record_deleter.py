@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
+from moldau.simulation.client import BrokerClient
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -28,24 +30,32 @@ class RecordDeleter(ClientLoop):
 
     async def step(self) -> None:
         client = await self.client()
-        ledger = self.topic.ledger(self.world, 0)
-        wanted = min(ledger.log_start_offset + self.random.randrange(10), ledger.end)
-        ledger.asked_start_offset = max(ledger.asked_start_offset, wanted)
-        asked_s = self.world.loop.time()
-        item = DeleteRecordsPartition(partition_index=0, offset=wanted)
-        request = DeleteRecordsRequest((DeleteRecordsTopic(self.topic.name, (item,)),), timeout_ms=5_000)
-
-        def note(answer: DeleteRecordsResponse) -> None:
-            result = answer.topics[0].partitions[0]
-            self.world.trace.note("deleted", self.name, wanted, result.error_code, result.low_watermark)
-            if result.error_code == 0:
-                if not self.world.is_disk_limited:
-                    # a full disk has no room to write it down: a crash may undo it
-                    ledger.durable_start_offset = max(ledger.durable_start_offset, result.low_watermark)
-                ledger.log_start_seen(result.low_watermark, asked_s=asked_s, seen_s=self.world.loop.time())
-            elif result.error_code != OFFSET_OUT_OF_RANGE or not ledger.legal_losses:
-                self.must_be_retriable(result.error_code, "DeleteRecords")
-
-        await client.request(request, note=note)
+        await client.answer_in_time(send_deletion(self, client, self.topic))
         for _ in range(5):
             await self.pause()
+
+
+def send_deletion(
+    loop: ClientLoop, client: BrokerClient, topic: SimulatedTopic
+) -> asyncio.Future[DeleteRecordsResponse]:
+    """Asks for the deletion of up to ten records of partition 0."""
+    world = loop.world
+    ledger = topic.ledger(world, 0)
+    wanted = min(ledger.log_start_offset + loop.random.randrange(10), ledger.end)
+    ledger.asked_start_offset = max(ledger.asked_start_offset, wanted)
+    asked_s = world.loop.time()
+    item = DeleteRecordsPartition(partition_index=0, offset=wanted)
+    request = DeleteRecordsRequest((DeleteRecordsTopic(topic.name, (item,)),), timeout_ms=5_000)
+
+    def note(answer: DeleteRecordsResponse) -> None:
+        result = answer.topics[0].partitions[0]
+        world.trace.note("deleted", loop.name, wanted, result.error_code, result.low_watermark)
+        if result.error_code == 0:
+            if not world.broker.is_disk_limited:
+                # a full disk has no room to write it down: a crash may undo it
+                ledger.durable_start_offset = max(ledger.durable_start_offset, result.low_watermark)
+            ledger.log_start_seen(result.low_watermark, asked_s=asked_s, seen_s=world.loop.time())
+        elif result.error_code != OFFSET_OUT_OF_RANGE or not ledger.legal_losses:
+            loop.must_be_retriable(result.error_code, "DeleteRecords")
+
+    return client.send(request, note)

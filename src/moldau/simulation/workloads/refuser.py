@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client import PORT, BrokerClient, UnansweredError
 from moldau.simulation.kinds import CROWD, CROWD_LIMIT, directory_path
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import FiniteLoop
@@ -87,7 +86,6 @@ class Refuser(FiniteLoop):
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
-        self.random = Random(f"{world.seed}/{KIND}/{name}")
         self.ground: Ground | None = None
         self.producer_ids: list[int] = []
         self.written = 0
@@ -141,7 +139,7 @@ class Refuser(FiniteLoop):
     async def write(self, client: BrokerClient) -> bool:
         """Whether all records are there."""
         first, second = self.producer_ids
-        now_ms = self.world.clock.now_ms()
+        now_ms = self.world.broker.clock.now_ms()
         lives = [(first, 0, number * BATCH_RECORDS, BATCH_RECORDS) for number in range(BATCHES)]
         lives += [(second, 0, 0, 1), (second, 1, 0, 1)]
         while self.written < len(lives):
@@ -177,7 +175,7 @@ class Refuser(FiniteLoop):
         metadata = await client.request(MetadataRequest(None))
         ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
         first, second = self.producer_ids
-        now_ms = self.world.clock.now_ms()
+        now_ms = self.world.broker.clock.now_ms()
         ground = self.ground = Ground(
             {name: ids[name] for name in (PLAIN, COMPACTED, PACKED)}, (first, second), now_ms, directory_path(0)
         )
@@ -253,7 +251,7 @@ class Refuser(FiniteLoop):
     async def try_frame(self, case: FrameCase) -> None:
         """Sends the bytes on a connection of their own. Raises UnansweredError where trouble may have kept them."""
         self.world.trace.note("case", case.name)
-        was_up = self.world.boots
+        was_up = self.world.broker.boots
         sender = await self.send_bytes(self.name, case.data)
         try:
             async with asyncio.timeout(FRAME_PATIENCE_S):
@@ -261,7 +259,7 @@ class Refuser(FiniteLoop):
                     lambda: sender.is_lost or (not case.is_closed and len(sender.data) >= len(case.answer))
                 )
         except TimeoutError as error:
-            if self.world.is_draining and self.world.boots == was_up:
+            if self.world.is_draining and self.world.broker.boots == was_up:
                 raise ViolationError(FRAME_RULE, f"{case.name}: it stays open after {bytes(sender.data)!r}") from error
             raise UnansweredError(f"{case.name}: neither closed nor answered") from error
         finally:
@@ -293,8 +291,8 @@ class Refuser(FiniteLoop):
         """A connection of its own that has sent `data`. Raises UnansweredError if nobody listens."""
         sender = BytesSender()
         try:
-            sender.end = await self.world.network.connect(address, self.world.port, sender)
-        except ConnectionRefusedError as error:
+            sender.end = await self.world.network.connect(address, self.world.broker.host, PORT, sender)
+        except (ConnectionRefusedError, TimeoutError) as error:
             raise UnansweredError(str(error)) from error
         sender.end.write(data)
         return sender

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
@@ -36,7 +35,6 @@ class SessionReader(ClientLoop):
             for partition in range(topic.partitions):
                 ledger = topic.ledger(world, partition)
                 self.positions[topic.name, partition] = Position(ledger, ledger.log_start_offset)
-        self.random = Random(f"{world.seed}/sessions/{name}")
         self.session_id = 0
         self.epoch = 0
         self.told: dict[Key, tuple[int, int]] = {}

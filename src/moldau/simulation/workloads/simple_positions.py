@@ -90,20 +90,13 @@ class SimplePositions(ClientLoop):
     async def commit(self, client: BrokerClient) -> None:
         self.next_offset += 1
         positions = dict.fromkeys(range(self.topic.partitions), self.next_offset)
-        is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= FIRST_TOPIC_ID_VERSION
-        topic = OffsetCommitRequestTopic(
-            name="" if is_by_id else self.topic.name,
-            topic_id=self.topic.topic_id,
-            partitions=tuple(OffsetCommitRequestPartition(p, offset) for p, offset in positions.items()),
-        )
         change = Change(self.group, self.topic.name, positions)
 
         def note(answer: OffsetCommitResponse) -> None:
             for partition in answer.topics[0].partitions:
                 self.taken(partition.error_code, "OffsetCommit", change, partition.partition_index)
 
-        request = OffsetCommitRequest(self.group.group, topics=(topic,))
-        await self.change(client, request, change, note)
+        await self.change(client, commit_request(client, self.group.group, self.topic, positions), change, note)
 
     async def delete(self, client: BrokerClient) -> None:
         """The whole group."""
@@ -156,6 +149,16 @@ class SimplePositions(ClientLoop):
             await client.request(request, note=note)
         finally:
             change.is_over()
+
+
+def commit_request(
+    client: BrokerClient, group: str, topic: SimulatedTopic, positions: dict[int, int]
+) -> OffsetCommitRequest:
+    """Of a group without members; `positions`: the offset of each partition."""
+    is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= FIRST_TOPIC_ID_VERSION
+    rows = tuple(OffsetCommitRequestPartition(partition, offset) for partition, offset in positions.items())
+    wanted = OffsetCommitRequestTopic("" if is_by_id else topic.name, topic.topic_id, rows)
+    return OffsetCommitRequest(group, topics=(wanted,))
 
 
 class ExpiryAuditor(SimplePositions):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING
 
 from moldau.simulation.checkers.ledger import PartitionLedger
@@ -34,7 +33,6 @@ class TimeSearcher(ClientLoop):
     def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
         self.topics = topics
-        self.random = Random(f"{world.seed}/times/{name}")
 
     async def step(self) -> None:
         await self.search(await self.client())

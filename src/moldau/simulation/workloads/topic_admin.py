@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -70,11 +69,18 @@ class PassingReader(ClientLoop):
             )
             await client.request(fetch)
         else:
-            timestamp = self.random.choice((-1, -2, self.world.clock.now_ms() - self.random.randrange(5_000)))
+            timestamp = self.random.choice((-1, -2, self.world.broker.clock.now_ms() - self.random.randrange(5_000)))
             searched = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
             search = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic, (searched,)),))
             await client.request(search)
         await self.pause()
+
+
+def deletion_of(client: BrokerClient, name: str) -> DeleteTopicsRequest:
+    """In the form of the connection's version."""
+    if client.version_of(ApiKey.DELETE_TOPICS) >= 6:
+        return DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=5_000)
+    return DeleteTopicsRequest(topic_names=(name,), timeout_ms=5_000)
 
 
 class KnownTopic(msgspec.Struct):
@@ -99,7 +105,7 @@ class TopicAdmin(ClientLoop):
     def __init__(self, world: World, name: str, names: tuple[str, ...]) -> None:
         super().__init__(world, name)
         self.topics = {topic: KnownTopic(topic, 1) for topic in names}
-        self.more = Random(f"{world.seed}/partitions/{name}")
+        self.more = world.random_of(f"client/{name}/partitions")
 
     async def step(self) -> None:
         client = await self.client()
@@ -202,10 +208,8 @@ class TopicAdmin(ClientLoop):
         is_flexible = client.version_of(ApiKey.DELETE_TOPICS) >= 6
         if is_flexible and topic.topic_id != ZERO_UUID and self.random.random() < 0.5:
             request = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=topic.topic_id),), timeout_ms=5_000)
-        elif is_flexible:
-            request = DeleteTopicsRequest(topics=(DeleteTopicState(name=topic.name),), timeout_ms=5_000)
         else:
-            request = DeleteTopicsRequest(topic_names=(topic.name,), timeout_ms=5_000)
+            request = deletion_of(client, topic.name)
         was_known = not topic.may_be_absent
         topic.may_be_absent = True
         self.world.ledger.remove_topic(topic.topic_id)
