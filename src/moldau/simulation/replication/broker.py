@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from random import Random
 
 import msgspec
 
@@ -37,7 +36,7 @@ from moldau.core.replication.steps import (
 )
 from moldau.errors import KafkaError, ProtocolError
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.simulation.calls import Respond
 from moldau.simulation.doors import ProcessDisk
 from moldau.simulation.loop import SimulatedProcess
 from moldau.simulation.replication.messages import (
@@ -55,12 +54,11 @@ from moldau.simulation.replication.messages import (
     ProduceAnswer,
     Register,
 )
-from moldau.simulation.replication.network import Respond
 from moldau.simulation.replication.story import Story
 from moldau.types import METADATA_TOPIC_ID, BrokerId, LeaderEpoch, TopicPartition
 
 PARTITION = TopicPartition("t", 0)
-CALL_TIMEOUT_MS = 500
+CALL_TIMEOUT_S = 0.5
 FETCH_WAIT_MS = 100
 HEARTBEAT_MS = 100
 FETCH_BYTES = 2_000
@@ -80,14 +78,20 @@ class BrokerProcess:
     """One incarnation. `start` opens the log, which may die of a planned crash; `kill` is the machine's work."""
 
     def __init__(
-        self, story: Story, broker_id: int, boots: int, disk: MemoryDisk, acknowledged: Callable[[int], None]
+        self,
+        story: Story,
+        broker_id: int,
+        boots: int,
+        process: SimulatedProcess,
+        disk: ProcessDisk,
+        acknowledged: Callable[[int], None],
     ) -> None:
         """`boots`: of its machine, this one included; `acknowledged` hears each end offset that is acknowledged."""
         self.story = story
         self.name = f"broker-{broker_id}"
         self.broker_id = broker_id
-        self.process = SimulatedProcess(f"{self.name}.{boots}")
-        self.disk = ProcessDisk(disk, self.process, story.trace)
+        self.process = process
+        self.disk = disk
         self._boots = boots
         self._acknowledged = acknowledged
         self.broker_epoch = -1
@@ -103,7 +107,7 @@ class BrokerProcess:
         """Where the log is cut when the flush that runs has ended."""
         self._held: list[Event] = []
         """What happens meanwhile: an output is performed before the next event."""
-        self._random = Random(f"{self.story.seed}/{self.process.name}")
+        self._random = story.random_of(process.name)
 
     # --- start and stop ---
 
@@ -134,13 +138,13 @@ class BrokerProcess:
         )
 
     def _wall_ms(self) -> int:
-        return DEFAULT_NOW_MS + self.story.timeline.now_ms
+        return DEFAULT_NOW_MS + self.story.now_ms
 
     def _after(self, delay_ms: int, act: Callable[[], None]) -> None:
-        self.story.timeline.after(delay_ms, act, self.process)
+        self.story.after(delay_ms, act, self.process)
 
     def _call(self, target: str, request: object, take: Callable[[object | None], None]) -> None:
-        self.story.network.call(self.process, self.name, target, request, take, CALL_TIMEOUT_MS)
+        self.story.calls.call(self.process, self.name, target, request, take, CALL_TIMEOUT_S)
 
     # --- the controller ---
 
@@ -177,7 +181,7 @@ class BrokerProcess:
         if self._truncation is not None:
             self._held.append(event)
             return
-        self._perform_all(self.replica.step(event, self.story.timeline.now_ms))
+        self._perform_all(self.replica.step(event, self.story.now_ms))
 
     def _perform_all(self, outputs: tuple[Output, ...]) -> None:
         for output in outputs:
@@ -186,7 +190,7 @@ class BrokerProcess:
         deadline_ms = self.replica.next_deadline_ms()
         if deadline_ms is not None and (self._tick_ms is None or deadline_ms < self._tick_ms):
             self._tick_ms = deadline_ms
-            self._after(max(1, deadline_ms - self.story.timeline.now_ms), self._tick)
+            self._after(max(1, deadline_ms - self.story.now_ms), self._tick)
 
     def _tick(self) -> None:
         self._tick_ms = None
@@ -227,6 +231,7 @@ class BrokerProcess:
         self._appended()
 
     def _appended(self) -> None:
+        self.story.ledger.appended(self.name, self.log)
         if self.story.replication_settings.waits_for_flush and not self._is_flush_due:
             self._is_flush_due = True
             self._after(1 + self._random.randrange(self.story.flush_delay_ms), self._flush)
@@ -268,6 +273,7 @@ class BrokerProcess:
     def _end_flush(self, plan: FlushPlan) -> None:
         plan.run()
         self.log.mark_flushed(plan, self._wall_ms())
+        self.story.ledger.flushed(self.name, self.log)
         truncation, self._truncation = self._truncation, None
         held, self._held = self._held, []
         if truncation is not None:
@@ -322,7 +328,7 @@ class BrokerProcess:
         if appended.is_duplicate:
             self._answer_waits()
         else:
-            self._perform_all(leader.appended(self.log.log_end_offset, self.story.timeline.now_ms))
+            self._perform_all(leader.appended(self.log.log_end_offset, self.story.now_ms))
             self._appended()
 
     def _answer_waits(self) -> None:

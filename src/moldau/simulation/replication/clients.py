@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 from moldau.core.replication.leader import ACKS_ALL
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
 from moldau.simulation.loop import SimulatedProcess
@@ -19,7 +17,7 @@ from moldau.simulation.replication.story import Story
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 
-REQUEST_TIMEOUT_MS = 900
+REQUEST_TIMEOUT_S = 0.9
 BACKOFF_MS = 50
 _LOST_STATE = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")
 
@@ -35,13 +33,13 @@ class Producer:
         self._is_stopping = False
         self.is_idle = True
         self.acknowledged = 0
-        self._random = Random(f"{story.seed}/{name}")
+        self._random = story.random_of(name)
         self._target = 0
         self._number = 0
         self._producer_id = story.next_producer_id()
         self._sequence = 0
         self._values: tuple[bytes, ...] = ()
-        story.timeline.after(self._random.randrange(500), self._begin, self.process)
+        story.after(self._random.randrange(500), self._begin, self.process)
 
     def stop(self) -> None:
         """No new batch is begun."""
@@ -72,7 +70,7 @@ class Producer:
         )
         target = f"broker-{self._target}"
         request = Produce(self.acks, records)
-        self.story.network.call(self.process, self.name, target, request, self._take, REQUEST_TIMEOUT_MS)
+        self.story.calls.call(self.process, self.name, target, request, self._take, REQUEST_TIMEOUT_S)
 
     def _take(self, answer: object | None) -> None:
         story = self.story
@@ -84,14 +82,14 @@ class Producer:
                 self._target = answer.leader_id
             else:
                 self._target = story.replicas[self._random.randrange(len(story.replicas))]
-            story.timeline.after(BACKOFF_MS, self._send, self.process)
+            story.after(BACKOFF_MS, self._send, self.process)
             return
         if self.acks == ACKS_ALL:
             story.ledger.was_acknowledged(self._values, answer.base_offset)
         self.acknowledged += len(self._values)
         self._sequence += len(self._values)
         self.is_idle = True
-        story.timeline.after(self._random.randrange(story.think_ms), self._begin, self.process)
+        story.after(self._random.randrange(story.think_ms), self._begin, self.process)
 
     def _begin_anew(self) -> None:
         """Records may be lost, and with them the place of the next one. With acks=all it is a leader of the past that
@@ -108,22 +106,22 @@ class Reader:
         self.name = name
         self.process = SimulatedProcess(name)
         self.offset = 0
-        self._random = Random(f"{story.seed}/{name}")
+        self._random = story.random_of(name)
         self._target = 0
         self._leader_epoch = -1
-        story.timeline.after(self._random.randrange(500), self._ask, self.process)
+        story.after(self._random.randrange(500), self._ask, self.process)
 
     def _ask(self) -> None:
-        target, call = f"broker-{self._target}", self.story.network.call
+        target, call = f"broker-{self._target}", self.story.calls.call
         if self._leader_epoch >= 0 and self._random.randrange(4) == 0:
             question = EpochEnd(self._leader_epoch)
-            call(self.process, self.name, target, question, self._take_epoch_end, REQUEST_TIMEOUT_MS)
+            call(self.process, self.name, target, question, self._take_epoch_end, REQUEST_TIMEOUT_S)
         else:
             request = Consume(self.offset, self._leader_epoch)
-            call(self.process, self.name, target, request, self._take, REQUEST_TIMEOUT_MS)
+            call(self.process, self.name, target, request, self._take, REQUEST_TIMEOUT_S)
 
     def _again(self, delay_ms: int) -> None:
-        self.story.timeline.after(delay_ms, self._ask, self.process)
+        self.story.after(delay_ms, self._ask, self.process)
 
     def _take(self, answer: object | None) -> None:
         story = self.story

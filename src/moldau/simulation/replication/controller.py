@@ -13,11 +13,10 @@ import msgspec
 from moldau.core.controller.elections import change_in_sync
 from moldau.core.metadata.fold import merge_partition
 from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, PartitionImage
+from moldau.simulation.calls import Respond
 from moldau.simulation.loop import SimulatedProcess
 from moldau.simulation.replication.messages import AlterPartition, AlterPartitionAnswer, Heartbeat, Metadata, Register
-from moldau.simulation.replication.network import Respond
-from moldau.simulation.replication.timeline import Timeline
-from moldau.simulation.trace import Trace
+from moldau.simulation.replication.story import Story
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 
@@ -39,31 +38,24 @@ class Controller:
 
     def __init__(
         self,
-        timeline: Timeline,
-        trace: Trace,
-        replicas: tuple[int, ...],
+        story: Story,
         *,
-        min_insync_replicas: int,
-        session_timeout_ms: int,
-        allows_unclean_election: bool,
         on_change: Callable[[], None],
         on_registered: Callable[[int], None],
     ) -> None:
-        self.timeline = timeline
-        self.trace = trace
+        self.story = story
+        self.trace = story.trace
         self.process = SimulatedProcess("controller")
-        self.partition = PartitionImage(replicas, replicas, BrokerId(NO_LEADER), LeaderEpoch(0), 0)
+        self.partition = PartitionImage(story.replicas, story.replicas, BrokerId(NO_LEADER), LeaderEpoch(0), 0)
         self.brokers: dict[int, _Broker] = {}
-        self._min_insync_replicas = min_insync_replicas
-        self._session_timeout_ms = session_timeout_ms
-        self._allows_unclean_election = allows_unclean_election
         self._on_change = on_change
         self._on_registered = on_registered
         self.unclean_elections = 0
         self._version = 0
         self._next_broker_epoch = 1
         self._leaderless_since_ms = 0
-        timeline.after(CHECK_MS, self._check, self.process)
+        story.calls.serve("controller", self.process, self.receive)
+        story.after(CHECK_MS, self._check, self.process)
 
     def receive(self, request: object, respond: Respond) -> None:
         match request:
@@ -97,7 +89,7 @@ class Controller:
             return  # sent twice, or late
         is_clean = known is None or request.previous_epoch == known.epoch
         epoch, self._next_broker_epoch = self._next_broker_epoch, self._next_broker_epoch + 1
-        self.brokers[request.broker_id] = _Broker(epoch, request.incarnation, self.timeline.now_ms)
+        self.brokers[request.broker_id] = _Broker(epoch, request.incarnation, self.story.now_ms)
         self._version += 1
         self.trace.tell(f"broker {request.broker_id} registers with epoch {epoch}{'' if is_clean else ', unclean'}")
         if known is not None:
@@ -105,7 +97,7 @@ class Controller:
         self._on_registered(request.broker_id)
 
     def _heard(self, broker_id: int, broker: _Broker) -> None:
-        broker.heartbeat_ms = self.timeline.now_ms
+        broker.heartbeat_ms = self.story.now_ms
         if broker.is_fenced:
             broker.is_fenced = False
             self._version += 1
@@ -117,21 +109,21 @@ class Controller:
         self._change(isr, (broker_id,) if is_lost else ())
 
     def _check(self) -> None:
-        self.timeline.after(CHECK_MS, self._check, self.process)
+        self.story.after(CHECK_MS, self._check, self.process)
         for broker_id, broker in self.brokers.items():
-            if not broker.is_fenced and self.timeline.now_ms - broker.heartbeat_ms > self._session_timeout_ms:
+            if not broker.is_fenced and self.story.now_ms - broker.heartbeat_ms > self.story.session_timeout_ms:
                 broker.is_fenced = True
                 self._version += 1
                 self.trace.tell(f"broker {broker_id} is fenced")
                 self._leave(broker_id, is_lost=False)
         if self.partition.leader != NO_LEADER:
-            self._leaderless_since_ms = self.timeline.now_ms
-        elif self._allows_unclean_election:
+            self._leaderless_since_ms = self.story.now_ms
+        elif self.story.allows_unclean_election:
             self._elect_uncleanly()
 
     def _elect_uncleanly(self) -> None:
         active = [replica for replica in self.partition.replicas if self._is_active(replica)]
-        if active and self.timeline.now_ms - self._leaderless_since_ms > UNCLEAN_AFTER_MS:
+        if active and self.story.now_ms - self._leaderless_since_ms > UNCLEAN_AFTER_MS:
             leader = active[0]
             change = PartitionChangeRecord(
                 isr=(leader,),
@@ -165,7 +157,7 @@ class Controller:
             self.partition,
             target_isr=isr,
             is_active=self._is_active,
-            min_insync_replicas=self._min_insync_replicas,
+            min_insync_replicas=self.story.replication_settings.min_insync_replicas,
             has_elr=True,
             lost_replicas=lost,
         )

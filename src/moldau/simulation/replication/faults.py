@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from moldau.simulation.replication.controller import Controller
-from moldau.simulation.replication.machine import Machine, MayFail
+from moldau.simulation.replication.machine import MayFail, ReplicaMachine
 from moldau.simulation.replication.story import Story
 
 
@@ -16,7 +16,7 @@ class Faults:
     def __init__(
         self,
         story: Story,
-        machines: Sequence[Machine],
+        machines: Sequence[ReplicaMachine],
         controller: Controller,
         client_names: Sequence[str],
         may_fail: MayFail,
@@ -24,7 +24,7 @@ class Faults:
         self._story = story
         self._machines = machines
         self._controller = controller
-        self._server_names = ["controller", *(machine.name for machine in machines)]
+        self._server_names = ["controller", *(machine.host for machine in machines)]
         self._host_names = [*self._server_names, *client_names]
         self._may_fail = may_fail
         self.is_ended = False
@@ -43,7 +43,7 @@ class Faults:
 
     def begin(self) -> None:
         for name, (mean_ms, act) in self._kinds.items():
-            random = Random(f"{self._story.seed}/{name}")
+            random = self._story.random_of(name)
             if random.randrange(3):  # two of three kinds, so that a story has a character
                 self._plan(random, mean_ms, act)
 
@@ -56,16 +56,16 @@ class Faults:
                 act(random)
                 self._plan(random, mean_ms, act)
 
-        self._story.timeline.after(1 + int(random.expovariate(1 / mean_ms)), happen)
+        self._story.after(1 + int(random.expovariate(1 / mean_ms)), happen)
 
-    def _machine(self, random: Random) -> Machine:
+    def _machine(self, random: Random) -> ReplicaMachine:
         """Often the leader, where faults matter most."""
         leader = self._controller.partition.leader
         choice = random.choice(self._story.replicas)
         return self._machines[leader if leader >= 0 and random.randrange(2) else choice]
 
-    def _start_later(self, machine: Machine, random: Random) -> None:
-        self._story.timeline.after(random.choice((50, 500, 2_500)), machine.start_if_down)
+    def _start_later(self, machine: ReplicaMachine, random: Random) -> None:
+        self._story.after(random.choice((50, 500, 2_500)), machine.start_if_down)
 
     def _kill(self, random: Random) -> None:
         self._fail(random, is_power_lost=False)
@@ -86,40 +86,42 @@ class Faults:
 
     def _crash_inside_a_call(self, random: Random) -> None:
         machine = self._machine(random)
-        machine.plan_crash(1 + random.randrange(40), random)
+        machine.plan_death(1 + random.randrange(40), random)
         for delay_ms in (1_000, 2_000, 4_000):
-            self._story.timeline.after(delay_ms, machine.start_if_down)
+            self._story.after(delay_ms, machine.start_if_down)
 
     def _isolate(self, random: Random) -> None:
         """From everybody, from the controller alone, or from the other brokers alone."""
         machine, duration_ms = self._machine(random), random.choice((300, 1_500, 3_000))
-        others = [name for name in self._host_names if name != machine.name]
+        others = [name for name in self._host_names if name != machine.host]
         kind = random.randrange(3)
         if kind == 1:
             others = ["controller"]
         elif kind == 2:
             others = [name for name in others if name.startswith("broker-")]
-        self._story.trace.tell(f"{machine.name} is cut off from {', '.join(others)} for {duration_ms} ms")
+        self._story.trace.tell(f"{machine.host} is cut off from {', '.join(others)} for {duration_ms} ms")
         for other in others:
-            self._story.network.cut(machine.name, other, duration_ms)
-            self._story.network.cut(other, machine.name, duration_ms)
+            self._story.network.cut(machine.host, other, duration_ms / 1_000)
+            self._story.network.cut(other, machine.host, duration_ms / 1_000)
 
     def _cut_one_way(self, random: Random) -> None:
         source, target = random.sample(self._server_names, 2)
         duration_ms = random.choice((300, 1_500, 3_000))
         self._story.trace.tell(f"nothing passes from {source} to {target} for {duration_ms} ms")
-        self._story.network.cut(source, target, duration_ms)
+        self._story.network.cut(source, target, duration_ms / 1_000)
 
     def _slow_link(self, random: Random) -> None:
         source, target = random.sample(self._server_names, 2)
-        self._story.network.slow(source, target, random.choice((500, 3_000)), random.choice((50, 800, 2_500)))
+        self._story.network.slow(source, target, random.choice((0.5, 3.0)), random.choice((0.05, 0.8, 2.5)))
 
     def _pause(self, random: Random) -> None:
         broker = self._machine(random).broker
         if broker is not None:
             duration_ms = random.choice((200, 1_500, 3_000))
             self._story.trace.tell(f"{broker.name} pauses for {duration_ms} ms")
-            self._story.timeline.pause(broker.process, self._story.timeline.now_ms + duration_ms)
+            loop, process = self._story.loop, broker.process
+            loop.pause(process)
+            self._story.after(duration_ms, lambda: loop.resume(process))
 
     def _arm(self, random: Random) -> None:
         """The next time that a replica joins the in-sync replicas, the leader does not hear of it."""
@@ -132,13 +134,13 @@ class Faults:
             return
         self._armed = None
         machine, duration_ms = self._machines[leader], random.choice((500, 2_000))
-        self._story.trace.tell(f"{machine.name} does not hear for {duration_ms} ms that broker {joined[0]} joined")
-        self._story.network.cut("controller", machine.name, duration_ms)
-        self._story.network.cut(machine.name, f"broker-{joined[0]}", duration_ms)
+        self._story.trace.tell(f"{machine.host} does not hear for {duration_ms} ms that broker {joined[0]} joined")
+        self._story.network.cut("controller", machine.host, duration_ms / 1_000)
+        self._story.network.cut(machine.host, f"broker-{joined[0]}", duration_ms / 1_000)
         if random.randrange(2):
-            self._story.timeline.after(random.randrange(duration_ms), lambda: self._kill_leader(machine, random))
+            self._story.after(random.randrange(duration_ms), lambda: self._kill_leader(machine, random))
 
-    def _kill_leader(self, machine: Machine, random: Random) -> None:
+    def _kill_leader(self, machine: ReplicaMachine, random: Random) -> None:
         if not self.is_ended and self._may_fail(machine, is_power_lost=False):
             machine.crash(is_power_lost=False)
             self._start_later(machine, random)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
+
 from moldau.core.log.log import Log
+from moldau.ports import Disk
+from moldau.simulation.checkers.survivors import log_end_on_disk
 from moldau.simulation.trace import Trace
 from moldau.simulation.violation import ViolationError
 from moldau.wire.records.batch import iterate_batches
@@ -13,8 +17,17 @@ from moldau.wire.records.record import read_records
 _READ_BYTES = 1 << 20
 
 
+class ReplicaLedger(msgspec.Struct):
+    """What one replica has: as far as its process knows, and its disk must know after a crash."""
+
+    high_watermark: int = 0
+    end_offset: int = 0
+    flushed_offset: int = 0
+
+
 class Ledger:
-    """Knows every batch that was ever below a high watermark, and every record that was acknowledged."""
+    """Knows every batch that was ever below a high watermark, every record that was acknowledged, and what each replica
+    has."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -28,7 +41,7 @@ class Ledger:
         """Those that dropped records."""
         self.is_loss_allowed = False
         """More failed than the promise covers: acknowledged records may be gone."""
-        self._high_watermarks: dict[str, int] = {}
+        self.replicas: dict[str, ReplicaLedger] = {}
 
     def allow_loss(self) -> None:
         self.is_loss_allowed = True
@@ -40,9 +53,25 @@ class Ledger:
 
     def opened(self, name: str, log: Log, high_watermark: int) -> None:
         """A process has recovered its log."""
-        self._high_watermarks[name] = 0
+        self.replicas[name] = ReplicaLedger(0, log.log_end_offset, log.recovery_point)
         self._check_epochs(name, log)
         self.high_watermark_moved(name, log, high_watermark)
+
+    def appended(self, name: str, log: Log) -> None:
+        self.replicas[name].end_offset = log.log_end_offset
+
+    def flushed(self, name: str, log: Log) -> None:
+        self.replicas[name].flushed_offset = log.recovery_point
+
+    def survived(self, name: str, disk: Disk, directory: str, *, is_power_lost: bool) -> None:
+        """The process is dead: its disk holds what was appended, after a loss of power what was flushed."""
+        known = self.replicas.get(name)
+        if known is None:
+            return
+        kept = known.flushed_offset if is_power_lost else known.end_offset
+        found = log_end_on_disk(disk, directory)
+        if found < kept:
+            self.fail("what a replica has survives its crash", f"{name}: the disk ends at {found}, it had {kept}")
 
     def leadership_began(self, name: str, epoch: int, log: Log) -> None:
         known = self.leaders.setdefault(epoch, name)
@@ -67,8 +96,8 @@ class Ledger:
 
     def high_watermark_moved(self, name: str, log: Log, offset: int) -> None:
         """Every replica has the same below its high watermark."""
-        old = self._high_watermarks[name]
-        self._high_watermarks[name] = offset
+        replica = self.replicas[name]
+        old, replica.high_watermark = replica.high_watermark, offset
         if self.is_loss_allowed:
             return
         if offset < old:
@@ -79,6 +108,9 @@ class Ledger:
         """A replica is about to cut its log: nothing that is committed may go."""
         if offset >= log.log_end_offset:
             return
+        replica = self.replicas[name]
+        replica.end_offset = min(replica.end_offset, offset)
+        replica.flushed_offset = min(replica.flushed_offset, offset)
         self.truncations += 1
         self.trace.tell(f"{name} truncates from {log.log_end_offset} to {offset}")
         cut = {} if self.is_loss_allowed else batches_of(log, offset, log.log_end_offset)

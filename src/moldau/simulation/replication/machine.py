@@ -1,4 +1,4 @@
-"""One machine of the simulation: a disk that outlives the broker processes which run on it one after the other."""
+"""A machine on which brokers with one replica run, one process after the other."""
 
 from __future__ import annotations
 
@@ -7,46 +7,44 @@ from random import Random
 from typing import Protocol
 
 from moldau.shell.io.twins.memory_disk import MemoryDisk
-from moldau.shell.io.twins.random import SeededRandom
 from moldau.simulation.doors import CrashPlan
 from moldau.simulation.loop import ProcessKilledError
-from moldau.simulation.replication.broker import BrokerProcess
+from moldau.simulation.machine import Machine
+from moldau.simulation.replication.broker import PARTITION, BrokerProcess
 from moldau.simulation.replication.story import Story
 
 
 class MayFail(Protocol):
     """Whether what was acknowledged must survive this failure of `machine`, too."""
 
-    def __call__(self, machine: Machine, *, is_power_lost: bool) -> bool: ...
+    def __call__(self, machine: ReplicaMachine, *, is_power_lost: bool) -> bool: ...
 
 
-class Machine:
+class ReplicaMachine(Machine):
     """`broker` is None while nothing runs."""
 
     def __init__(self, story: Story, broker_id: int, may_fail: MayFail, acknowledged: Callable[[int], None]) -> None:
         """`acknowledged`: see BrokerProcess."""
+        super().__init__(story, f"broker-{broker_id}", [MemoryDisk()], ended=self._check_survivors)
         self.story = story
         self.broker_id = broker_id
-        self.name = f"broker-{broker_id}"
-        self.disk = MemoryDisk()
         self.broker: BrokerProcess | None = None
-        self.boots = 0
         self.has_failed = False
         """It did not stop cleanly since it registered."""
         self.has_lost_power = False
         """Since it registered: what the controller thinks that it has may be gone."""
         self._may_fail = may_fail
         self._acknowledged = acknowledged
-        self._random = SeededRandom(story.seed * 100 + broker_id)
 
     def start(self) -> None:
         """Silent if a process runs."""
-        if self.broker is not None:
+        if self.is_alive:
             return
-        self.boots += 1
-        self.story.trace.tell(f"{self.name} starts ({self.boots})")
-        self.broker = broker = BrokerProcess(self.story, self.broker_id, self.boots, self.disk, self._acknowledged)
-        self.story.network.hosts[self.name] = (broker.process, broker.receive)
+        process, story = self.begin_process(), self.story
+        story.trace.tell(f"{self.host} starts ({self.boots})")
+        disk = self.process_disks[0]
+        self.broker = broker = BrokerProcess(story, self.broker_id, self.boots, process, disk, self._acknowledged)
+        story.calls.serve(self.host, process, broker.receive)
         broker.start()
 
     def registered(self) -> None:
@@ -55,28 +53,29 @@ class Machine:
 
     def crash(self, *, is_power_lost: bool, is_clean: bool = False) -> None:
         """kill -9, or the loss of power, which takes what was not flushed. `is_clean`: the broker had stopped."""
-        if self.broker is None:
+        if not self.is_alive:
             return
-        self.story.trace.tell(f"{self.name} {'loses power' if is_power_lost else 'is killed'}")
-        self.broker.process.is_dead = True
-        self.broker = None
+        self.story.trace.tell(f"{self.host} {'loses power' if is_power_lost else 'is killed'}")
         self.has_failed = self.has_failed or not is_clean
-        if is_power_lost:
-            self.has_lost_power = True
-            self.disk.crash_machine(self._random)
-        else:
-            self.disk.crash_process()
+        self.has_lost_power = self.has_lost_power or is_power_lost
+        self.kill("machine" if is_power_lost else "process", is_told=False)
+
+    def _dropped(self) -> None:
+        self.broker = None
+
+    def _check_survivors(self, is_power_lost: bool) -> None:
+        self.story.ledger.survived(self.host, self.disks[0], f"{PARTITION}", is_power_lost=is_power_lost)
 
     def stop(self) -> None:
         """A clean stop of the broker, once it is registered."""
         broker = self.broker
         if broker is None or broker.broker_epoch < 0:
             return
-        self.story.trace.tell(f"{self.name} stops")
+        self.story.trace.tell(f"{self.host} stops")
         broker.stop()
         self.crash(is_power_lost=False, is_clean=True)
 
-    def plan_crash(self, changes: int, random: Random) -> None:
+    def plan_death(self, changes: int, random: Random) -> None:
         """The process dies inside its `changes`-th change of the disk from now, or the first one after that at which it
         may; power is lost then if it may be."""
         if self.broker is None:

@@ -1,27 +1,28 @@
-"""What all hosts of a story share: time, network, ledger, and the settings that its seed draws."""
+"""What all hosts of a story share: its surroundings, the calls between hosts, the ledger, and what its seed draws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
+from contextvars import copy_context
 
 from moldau.core.log.settings import LogSettings
 from moldau.core.replication.steps import ReplicationSettings
+from moldau.errors import DamagedLogError, InvariantError
+from moldau.simulation.calls import Calls
+from moldau.simulation.loop import SimulatedProcess, VirtualLoop
+from moldau.simulation.network import NetworkWeather
 from moldau.simulation.replication.ledger import Ledger
-from moldau.simulation.replication.network import Network
-from moldau.simulation.replication.timeline import Timeline
-from moldau.simulation.trace import Trace
+from moldau.simulation.surroundings import Surroundings
+from moldau.simulation.violation import ViolationError
 
 
-class Story:
+class Story(Surroundings):
     """Everything is drawn from `seed`."""
 
-    def __init__(self, seed: int, write_line: Callable[[str], None] | None) -> None:
-        self.seed = seed
-        self.timeline = Timeline()
-        self.trace = Trace(lambda: self.timeline.now_ms / 1000, write_line)
+    def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None) -> None:
+        super().__init__(seed, loop, write_line)
         self.ledger = Ledger(self.trace)
-        choose = Random(f"{seed}/settings").choice
+        choose = self.random_of("settings").choice
         self.replicas = tuple(range(choose((2, 3, 3))))
         self.allows_unclean_election = choose((False,) * 7 + (True,))
         self.replication_settings = ReplicationSettings(
@@ -38,10 +39,28 @@ class Story:
         self.flush_interval_ms = choose((300, 1_500, 10_000))
         self.think_ms = choose((40, 200))
         self.flush_delay_ms = choose((3, 300))
-        self.network = Network(self.timeline, Random(f"{seed}/network"), self.trace, loss_percent=choose((0, 1)))
+        self.network.weather = NetworkWeather(delay_min=0.001, delay_max=0.005, spike_share=0.0)
+        self.calls = Calls(self.network, self.random_of("calls"), loss_share=choose((0.0, 0.01)))
         self.session_timeout_ms = choose((500, 1_500))
         self._producer_ids = 0
+        self._nobody = copy_context()
+
+    @property
+    def now_ms(self) -> int:
+        return int(self.loop.time() * 1_000)
+
+    def after(self, delay_ms: float, act: Callable[[], None], process: SimulatedProcess | None = None) -> None:
+        """Calls `act` in `delay_ms`, unless `process` is dead by then."""
+        context = self._nobody if process is None else process.context
+        self.loop.call_later(delay_ms / 1_000, act, context=context)
 
     def next_producer_id(self) -> int:
         self._producer_ids += 1
         return self._producer_ids
+
+    def failed_unseen(self, story: str, error: BaseException | None) -> None:
+        if isinstance(error, DamagedLogError):
+            error = ViolationError("a log opens after every crash", str(error))
+        elif isinstance(error, InvariantError):
+            error = ViolationError("invariants hold", story)
+        super().failed_unseen(story, error)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-import traceback
 from collections.abc import Callable
 
-from moldau.errors import DamagedLogError, InvariantError
+from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.replication.clients import Producer, Reader
 from moldau.simulation.replication.controller import Controller
 from moldau.simulation.replication.faults import Faults
-from moldau.simulation.replication.machine import Machine
+from moldau.simulation.replication.machine import ReplicaMachine
 from moldau.simulation.replication.story import Story
 from moldau.simulation.seeds import SeedOutcome
 from moldau.simulation.violation import ViolationError
 
 DEFAULT_SECONDS = 12.0
-PATIENCE_MS = 30_000
+PATIENCE_S = 30.0
 """Virtual time in which everything is well again, or at least a replica has more, once the trouble has ended."""
+LOOK_EVERY_S = 0.01
 
 
 class Outcome(SeedOutcome, frozen=True, kw_only=True):
@@ -32,21 +33,17 @@ class Outcome(SeedOutcome, frozen=True, kw_only=True):
 class World:
     """See the head of this module. Everything is drawn from `seed`."""
 
-    def __init__(self, seed: int, write_line: Callable[[str], None] | None = None) -> None:
-        self.story = story = Story(seed, write_line)
-        self.timeline, self.trace, self.ledger, self.network = story.timeline, story.trace, story.ledger, story.network
+    def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None = None) -> None:
+        self.story = story = Story(seed, loop, write_line)
+        self.trace, self.ledger = story.trace, story.ledger
         self.controller = Controller(
-            story.timeline,
-            story.trace,
-            story.replicas,
-            min_insync_replicas=story.replication_settings.min_insync_replicas,
-            session_timeout_ms=story.session_timeout_ms,
-            allows_unclean_election=story.allows_unclean_election,
+            story,
             on_change=self._changed,
             on_registered=self._registered,
         )
-        self.network.hosts["controller"] = (self.controller.process, self.controller.receive)
-        self.machines = [Machine(story, broker_id, self.may_fail, self._check_flushed) for broker_id in story.replicas]
+        self.machines = [
+            ReplicaMachine(story, broker_id, self.may_fail, self._check_flushed) for broker_id in story.replicas
+        ]
         self._known_isr = story.replicas
         self._has_last_known_lost_power = False
         self.producers = [Producer(story, f"producer-{index}", acks) for index, acks in enumerate((-1, -1, 1, 1))]
@@ -54,7 +51,7 @@ class World:
         clients = [*(producer.name for producer in self.producers), *(reader.name for reader in self.readers)]
         self.faults = Faults(story, self.machines, self.controller, clients, self.may_fail)
 
-    def may_fail(self, machine: Machine, *, is_power_lost: bool) -> bool:
+    def may_fail(self, machine: ReplicaMachine, *, is_power_lost: bool) -> bool:
         """Whether acknowledged records must survive this failure, too: the promise is about all but one of the replicas
         that have them. A broker that is only killed counts as failed as well: the controller cannot tell (KIP-966).
         Without any of them the last known leader is elected, with what it has: then nothing may have lost its power."""
@@ -119,47 +116,47 @@ class World:
                     "what is acknowledged is on the disk", f"{broker.name}: {flushed_offset} of {end_offset}"
                 )
 
-    def run(self, seconds: float) -> None:
-        """Raises ViolationError, InvariantError."""
+    async def run(self, seconds: float) -> None:
+        """Raises ViolationError."""
         for machine in self.machines:
             machine.start()
         self.faults.begin()
-        self.timeline.run_until(int(seconds * 1000))
+        await asyncio.sleep(seconds)
         self.trace.tell("the trouble ends")
         self.faults.end()
-        self.network.heal()
-        self.timeline.resume_all()
+        self.story.network.mend()
+        self.story.calls.loss_share = 0.0
         for producer in self.producers:
             producer.stop()
         for machine in self.machines:
             if machine.broker is not None:
                 machine.broker.disk.plan = None
+                self.story.loop.resume(machine.broker.process)
             machine.start_if_down()
-        self._await("every replica is in sync again", self._is_whole)
+        await self._until("every replica is in sync again", self._is_whole)
         last = Producer(self.story, "last producer", -1)
-        self._await("a producer succeeds again", lambda: last.acknowledged > 0)
+        await self._until("a producer succeeds again", lambda: last.acknowledged > 0)
         last.stop()
-        self._await("every replica is in sync again", lambda: last.is_idle and self._is_whole())
+        await self._until("every replica is in sync again", lambda: last.is_idle and self._is_whole())
         end_offset = self.machines[0].broker.log.log_end_offset if self.machines[0].broker is not None else 0
-        self._await("readers come to the end", lambda: all(reader.offset == end_offset for reader in self.readers))
+        await self._until("readers come to the end", lambda: all(one.offset == end_offset for one in self.readers))
         running = [machine.broker for machine in self.machines if machine.broker is not None]
         self.ledger.check_end(
             {broker.name: broker.log for broker in running},
             {broker.name: broker.replica.high_watermark for broker in running},
         )
 
-    def _await(self, rule: str, is_done: Callable[[], bool]) -> None:
+    async def _until(self, rule: str, is_done: Callable[[], bool]) -> None:
         """Patience begins anew while the shortest log grows: a follower that flushes each of its small fetches needs a
         minute for what acks=1 wrote without it. No producer writes much any more, so that growth has an end."""
-        shortest = -1
-        while not is_done() and self._shortest_log() > shortest:
-            shortest = self._shortest_log()
-            self.timeline.run_until(self.timeline.now_ms + PATIENCE_MS, is_done)
-        if not is_done():
-            replicas = [
-                f"{machine.name}: {machine.broker.replica.position}" for machine in self.machines if machine.broker
-            ]
-            raise ViolationError(rule, f"not within {PATIENCE_MS} ms: {self.controller.partition} {replicas}")
+        shortest, end_s = -1, 0.0
+        while not is_done():
+            if self.story.loop.time() > end_s:
+                if self._shortest_log() <= shortest:
+                    replicas = [f"{one.host}: {one.broker.replica.position}" for one in self.machines if one.broker]
+                    raise ViolationError(rule, f"not within {PATIENCE_S} s: {self.controller.partition} {replicas}")
+                shortest, end_s = self._shortest_log(), self.story.loop.time() + PATIENCE_S
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def _shortest_log(self) -> int:
         return min(0 if one.broker is None else one.broker.log.log_end_offset for one in self.machines)
@@ -186,23 +183,21 @@ def run_seed(
 ) -> Outcome:
     """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
     began = time.perf_counter()
-    world = World(seed, write_line)
-    rule = detail = ""
+    loop = VirtualLoop()
     try:
-        world.run(seconds)
-    except ViolationError as error:
-        rule, detail = error.rule, error.detail
-    except DamagedLogError as error:
-        rule, detail = "a log opens after every crash", str(error)
-    except InvariantError as error:
-        rule, detail = "invariants hold", "".join(traceback.format_exception(error))
+        asyncio.set_event_loop(loop)
+        world = World(seed, loop, write_line)
+        violation = loop.run_until_complete(world.story.first_violation(world.run(seconds)))
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
     return Outcome(
         seed=seed,
         digest=world.trace.digest,
-        rule=rule,
-        detail=detail,
-        story=tuple(world.trace.told) if rule else (),
-        last_events=tuple(world.trace.last_lines()) if rule else (),
+        rule=violation.rule if violation else "",
+        detail=violation.detail if violation else "",
+        story=tuple(world.trace.told) if violation else (),
+        last_events=tuple(world.trace.last_lines()) if violation else (),
         truncations=world.ledger.truncations,
         elections=world.controller.partition.leader_epoch,
         acknowledged=len(world.ledger.acknowledged),
