@@ -1,89 +1,44 @@
-"""One request that names very many things, for every API that can: how long a canary beside it waits for its answers.
+"""One request that names very many things, for every API that can: how long others beside it wait.
 
-    python benchmarks/micro/many_names.py [--count 100000] [--only METADATA --only ...]
+    python benchmarks/micro/many_names.py [--count 100000] [--only METADATA --only ...] [--steps]
 
-The canary asks for the brokers, again and again with a short rest between, on a connection of its own. For each API:
-seconds until the long answer has come, its bytes, and the canary's median, 99th percentile and longest wait in ms.
+Each array of each request is made long in turn, arrays within arrays too: once with names that nobody has, and once
+with the partitions of a topic that is there. For each: seconds until the long answer has come, its bytes, and what a
+canary on a connection of its own waits for its answers, in ms: median, 99th percentile, longest. The canary asks for
+the brokers, again and again with a short rest between. That needs a machine without other work.
+
+With `--steps` the broker runs in this process, and each figure is the CPU time of the longest step of its loop, in
+which nobody else is served: also on a busy machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
+import gc
 import socket
 import statistics
+import sys
 import tempfile
 import threading
 import time
-from functools import cache
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
-
-import msgspec
 
 from benchmarks.loaders.canned import request_frame
+from benchmarks.loaders.long_requests import TOPIC, TOPIC_PARTITIONS, requests_of
 from benchmarks.peers import Moldau
+from moldau.testing import Cluster
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest
-from moldau.wire.protocol.schema import fields_of
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 CANARY_REST_S = 0.001
 ANSWER_TIMEOUT_S = 120
-VALUES = {
-    "acks": 1,
-    "allow_auto_topic_creation": False,
-    "resource_type": 2,
-    "timeout_ms": 60_000,
-    "num_partitions": 1,
-    "replication_factor": 1,
-    "mechanism": 1,
-}
-"""Of fields by name, so that the handler looks further than at them; others have their defaults."""
 CANARY = request_frame(int(ApiKey.METADATA), 9, MetadataRequest(topics=()))
-
-
-hints_of = cache(get_type_hints)
-"""By class: to resolve them takes 100 us."""
-
-
-def filled(kind: Any, number: int, version: int) -> Any:
-    """A value of a field's type; arrays have one element."""
-    if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return message_of(kind, version, number)
-    if get_origin(kind) is tuple:
-        return (filled(get_args(kind)[0], number, version),)
-    if kind is str or str in get_args(kind):
-        return f"absent-{number}"
-    if kind is int:
-        return 0
-    structs = [one for one in get_args(kind) if get_origin(one) is tuple]
-    return filled(structs[0], number, version) if structs else None
-
-
-def message_of(cls: type[msgspec.Struct], version: int, number: int = 0, count: int = 1) -> msgspec.Struct:
-    """A message of `cls` whose first array has `count` elements."""
-    values: dict[str, Any] = {}
-    hints = hints_of(cls)
-    is_first = True
-    for field in fields_of(cls):
-        if not field.is_present(version):
-            continue
-        kind = hints[field.name]
-        array = next((one for one in (kind, *get_args(kind)) if get_origin(one) is tuple), None)
-        if field.name in VALUES:
-            values[field.name] = VALUES[field.name]
-        elif array is not None and is_first and count > 1:
-            is_first = False
-            values[field.name] = tuple(filled(get_args(array)[0], each, version) for each in range(count))
-        elif count == 1 and (value := filled(kind, number, version)) is not None:
-            values[field.name] = value
-    return cls(**values)
-
-
-def has_array(cls: type[msgspec.Struct]) -> bool:
-    hints = hints_of(cls).values()
-    return any(get_origin(one) is tuple for kind in hints for one in (kind, *get_args(kind)))
+SHOWN_STEP_MS = 3.0
+SAMPLES_EVERY_S = 0.001
 
 
 def receive(client: socket.socket) -> int:
@@ -93,6 +48,22 @@ def receive(client: socket.socket) -> int:
     while left > 0 and (some := client.recv(min(left, 1 << 20))):
         left -= len(some)
     return size
+
+
+def answered(port: int, request: bytes) -> tuple[float, int]:
+    """Seconds until the answer has come, and its bytes."""
+    with socket.create_connection(("127.0.0.1", port), ANSWER_TIMEOUT_S) as client:
+        begin = time.perf_counter()
+        client.sendall(request)
+        size = receive(client)
+        return time.perf_counter() - begin, size
+
+
+def create_topic(port: int) -> None:
+    topic = CreatableTopic(TOPIC, num_partitions=TOPIC_PARTITIONS, replication_factor=1)
+    request = CreateTopicsRequest(topics=(topic,), timeout_ms=60_000)
+    answered(port, request_frame(int(ApiKey.CREATE_TOPICS), 7, request))
+    answered(port, request_frame(int(ApiKey.FIND_COORDINATOR), 0, API_VERSIONS[ApiKey.FIND_COORDINATOR].request("g")))
 
 
 class Canary(threading.Thread):
@@ -116,15 +87,11 @@ class Canary(threading.Thread):
 
 
 def measure(port: int, request: bytes) -> dict[str, float]:
-    with socket.create_connection(("127.0.0.1", port), ANSWER_TIMEOUT_S) as client:
-        canary = Canary(port)
-        canary.start()
-        begin = time.perf_counter()
-        client.sendall(request)
-        size = receive(client)
-        seconds = time.perf_counter() - begin
-        canary.is_stopped.set()
-        canary.join()
+    canary = Canary(port)
+    canary.start()
+    seconds, size = answered(port, request)
+    canary.is_stopped.set()
+    canary.join()
     waits = sorted(canary.waits_ms)
     return {
         "seconds": seconds,
@@ -135,23 +102,75 @@ def measure(port: int, request: bytes) -> dict[str, float]:
     }
 
 
+class Steps:
+    """The CPU time of each step of the loops in this process, and where the long ones are."""
+
+    def __init__(self) -> None:
+        self.longest_ms = 0.0
+        self.places: Counter[str] = Counter()
+        """Where the steps longer than SHOWN_STEP_MS were seen, by samples."""
+        self._running: int | None = None
+        self._samples: list[str] = []
+        self._run = asyncio.events.Handle._run
+        threading.Thread(target=self._sample, daemon=True).start()
+
+    def reset(self) -> None:
+        self.longest_ms = 0.0
+        self.places.clear()
+
+    def watch(self) -> None:
+        """Measures from now on."""
+
+        def run(handle: asyncio.Handle) -> None:
+            self._samples.clear()
+            self._running = threading.get_ident()
+            begin = time.thread_time_ns()
+            self._run(handle)
+            took_ms = (time.thread_time_ns() - begin) / 1e6
+            self._running = None
+            self.longest_ms = max(self.longest_ms, took_ms)
+            if took_ms > SHOWN_STEP_MS:
+                self.places.update(self._samples)
+
+        asyncio.events.Handle._run = run  # type: ignore[method-assign, assignment]
+
+    def _sample(self) -> None:
+        sys.setswitchinterval(SAMPLES_EVERY_S / 2)
+        while True:
+            time.sleep(SAMPLES_EVERY_S)
+            frame = sys._current_frames().get(self._running or 0)
+            if frame is not None:
+                self._samples.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--only", action="append", help="the name of an API, as METADATA; may be given again")
+    parser.add_argument("--steps", action="store_true", help="the longest step of the loop instead of a canary")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="moldau-many-names-") as directory:
-        broker = Moldau("moldau", Path(directory))
+    keys = [key for key in API_VERSIONS if not arguments.only or key.name in arguments.only]
+    requests = (found for key in keys for found in requests_of(key, arguments.count))
+    with contextlib.ExitStack() as stack:
+        if arguments.steps:
+            gc.disable()  # as a broker of its own does, which collects between requests
+            steps = Steps()
+            port = int(stack.enter_context(Cluster()).bootstrap_servers.rpartition(":")[2])
+            steps.watch()
+            create_topic(port)
+            for label, request in requests:
+                steps.reset()
+                seconds, size = answered(port, request)
+                places = ", ".join(f"{place} {count}" for place, count in steps.places.most_common(4))
+                print(f"{label:60} {seconds:7.1f} s {size:10} bytes {steps.longest_ms:7.1f} ms {places}", flush=True)
+            return
+        broker = Moldau("moldau", Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moldau-many-names-"))))
         broker.start()
-        try:
-            for key, row in API_VERSIONS.items():
-                if (arguments.only and key.name not in arguments.only) or not has_array(row.request):
-                    continue
-                message = message_of(row.request, row.max_version, count=arguments.count)
-                found = measure(broker.port, request_frame(int(key), row.max_version, message))
-                print(f"{key.name:36}", *(f"{name} {value:10.1f}" for name, value in found.items()), flush=True)
-        finally:
-            broker.stop()
+        stack.callback(broker.stop)
+        create_topic(broker.port)
+        for label, request in requests:
+            found = measure(broker.port, request)
+            print(f"{label:60}", *(f"{name} {value:10.1f}" for name, value in found.items()), flush=True)
 
 
 if __name__ == "__main__":

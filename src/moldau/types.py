@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import NewType, TypeVar
 
 import msgspec
@@ -44,6 +44,15 @@ def whole(work: Pausing[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
+
+
+def all_of(works: Iterable[Pausing[Result]]) -> Pausing[tuple[Result, ...]]:
+    """Does `works` one after the other and gives their results."""
+    results = []
+    for work in works:
+        result = yield from work
+        results.append(result)
+    return tuple(results)
 
 
 def uuid_to_text(uuid: Uuid) -> str:

@@ -263,6 +263,7 @@ async def start_node() -> AsyncIterator[StartNode]:
         seed: int = 7,
         further_disks: tuple[MemoryDisk, ...] = (),
         unopened_paths: tuple[str, ...] = (),
+        timer_ns: Callable[[], int] | None = None,
     ) -> NodeUnderTest:
         network, clock = FedNetwork(), ManualClock()
         memory = disk if disk is not None else MemoryDisk()
@@ -276,6 +277,7 @@ async def start_node() -> AsyncIterator[StartNode]:
             further_disks=further_disks,
             paths=tuple(f"/disk{place}" for place in range(1 + len(further_disks))),
             unopened_paths=unopened_paths,
+            timer_ns=timer_ns,
         )
         texts = {"listeners": "PLAINTEXT://10.0.0.1:9092", "offsets.topic.num.partitions": "1"}
         node = Node(parse_broker_settings({**texts, **(settings or {})}), doors)

@@ -53,6 +53,6 @@ def administer(
         case AlterPartitionReassignmentsRequest():
             return (yield from alter_partition_reassignments(image, request))
         case UpdateFeaturesRequest():
-            return update_features(image, settings, kraft_version, request)
+            return (yield from update_features(image, settings, kraft_version, request))
         case UnregisterBrokerRequest():
             return unregister_broker(image, settings, request)

@@ -1,8 +1,10 @@
-"""Replicas that a request names itself, and the record of a partition that begins with them."""
+"""What requests for topics and for partitions have in common: how much they may ask for, replicas that they name
+themselves, and the record of a partition that begins with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
 from moldau.core.metadata.image import MetadataImage
@@ -10,6 +12,7 @@ from moldau.errors import KafkaError, kafka_error
 from moldau.types import Pausing, Uuid
 from moldau.wire.protocol.messages.metadata_records import PartitionRecord
 
+Item = TypeVar("Item")
 Charge = Callable[[int], None]
 """Takes a number of partitions out of what a client may create and delete; raises THROTTLING_QUOTA_EXCEEDED."""
 
@@ -27,6 +30,23 @@ def check_request(partitions: int, timeout_ms: int) -> None:
 
 def free_of_charge(partitions: int) -> None:
     """Where no quota holds."""
+
+
+def split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Pausing[tuple[list[Item], list[Item]]]:
+    """(items whose key comes once, one item for each key that comes more often), in the order given."""
+    counts: dict[object, int] = {}
+    for item in items:
+        counts[key(item)] = counts.get(key(item), 0) + 1
+        yield
+    single: list[Item] = []
+    repeated: dict[object, Item] = {}
+    for item in items:
+        if counts[key(item)] == 1:
+            single.append(item)
+        else:
+            repeated[key(item)] = item
+        yield
+    return single, list(repeated.values())
 
 
 def bad_assignment(message: str) -> KafkaError:

@@ -88,13 +88,20 @@ def alter_client_quotas(
         else:
             results.append(_result(parts, None))
     if len(records) > MAX_BATCH_RECORDS:
-        records, results = [], [_result(parts, batch_too_large()) for parts in entities.values()]
+        records, results = [], []
+        for parts in entities.values():
+            results.append(_result(parts, batch_too_large()))
+            yield
     return [] if request.validate_only else records, AlterClientQuotasResponse(entries=tuple(results))
 
 
-def refused(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:
+def refused(request: AlterClientQuotasRequest, error: KafkaError) -> Pausing[AlterClientQuotasResponse]:
     """The whole request refused: each entry of the answer has the same error."""
-    return AlterClientQuotasResponse(entries=tuple(_result(_parts(entry), error) for entry in request.entries))
+    results = []
+    for entry in request.entries:
+        results.append(_result(_parts(entry), error))
+        yield
+    return AlterClientQuotasResponse(entries=tuple(results))
 
 
 def _parts(entry: AlterQuotaEntry) -> dict[str, str | None]:
@@ -179,7 +186,9 @@ def _check_value(keys: Mapping[str, tuple[str, int] | None], key: str, value: fl
         raise _invalid(f"{key} cannot be a fractional value.")
 
 
-def describe_client_quotas(image: MetadataImage, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+def describe_client_quotas(
+    image: MetadataImage, request: DescribeClientQuotasRequest
+) -> Pausing[DescribeClientQuotasResponse]:
     """The entities that match every component; strict: that have no other part."""
     try:
         components = _components(request.components)
@@ -187,6 +196,7 @@ def describe_client_quotas(image: MetadataImage, request: DescribeClientQuotasRe
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     entries: list[QuotaEntryData] = []
     for entity, values in sorted(image.client_quotas.items(), key=lambda item: repr(item[0])):
+        yield
         parts = dict(entity)
         if request.strict and len(parts) != len(components):
             continue

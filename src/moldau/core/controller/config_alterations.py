@@ -37,9 +37,11 @@ from moldau.errors import KafkaError, kafka_error
 from moldau.types import Pausing
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
     IncrementalAlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
@@ -82,14 +84,11 @@ def incremental_alter_configs(
     image: MetadataImage, static: BrokerSettings, request: IncrementalAlterConfigsRequest
 ) -> Pausing[tuple[list[MetadataRecord], IncrementalAlterConfigsResponse]]:
     """The records that change the settings named, and the answer for each resource."""
-    alterations = (
-        Alteration(
-            ConfigResource(resource.resource_type, resource.resource_name),
-            tuple(Change(config.config_operation, config.name, config.value) for config in resource.configs),
-        )
+    asked = (
+        _asked(resource, ((config.config_operation, config.name, config.value) for config in resource.configs))
         for resource in request.resources
     )
-    records, rows = yield from _alter(image, static, alterations, IncrementalAlterConfigsResourceResponse)
+    records, rows = yield from _alter(image, static, asked, IncrementalAlterConfigsResourceResponse)
     return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=rows)
 
 
@@ -97,16 +96,25 @@ def alter_configs(
     image: MetadataImage, static: BrokerSettings, request: AlterConfigsRequest
 ) -> Pausing[tuple[list[MetadataRecord], AlterConfigsResponse]]:
     """The records that give each resource the settings named and no others, and the answer for each."""
-    alterations = (
-        Alteration(
-            ConfigResource(resource.resource_type, resource.resource_name),
-            tuple(Change(ConfigOperation.SET, config.name, config.value) for config in resource.configs),
-            is_whole=True,
-        )
+    asked = (
+        _asked(resource, ((ConfigOperation.SET, one.name, one.value) for one in resource.configs), is_whole=True)
         for resource in request.resources
     )
-    records, rows = yield from _alter(image, static, alterations, AlterConfigsResourceResponse)
+    records, rows = yield from _alter(image, static, asked, AlterConfigsResourceResponse)
     return [] if request.validate_only else records, AlterConfigsResponse(responses=rows)
+
+
+def _asked(
+    resource: AlterConfigsResource | IncrementalAlterConfigsResource,
+    changes: Iterable[tuple[int, str, str | None]],
+    *,
+    is_whole: bool = False,
+) -> Pausing[Alteration]:
+    found = []
+    for change in changes:
+        found.append(Change(*change))
+        yield
+    return Alteration(ConfigResource(resource.resource_type, resource.resource_name), tuple(found), is_whole)
 
 
 def _code_and_message(error: KafkaError) -> tuple[int, str | None]:
@@ -115,11 +123,12 @@ def _code_and_message(error: KafkaError) -> tuple[int, str | None]:
 
 
 def _alter(
-    image: MetadataImage, static: BrokerSettings, asked: Iterable[Alteration], row: type[Row]
+    image: MetadataImage, static: BrokerSettings, asked: Iterable[Pausing[Alteration]], row: type[Row]
 ) -> Pausing[tuple[list[MetadataRecord], tuple[Row, ...]]]:
     alterations: list[Alteration] = []
     counts: dict[ConfigResource, int] = {}
-    for alteration in asked:
+    for asking in asked:
+        alteration = yield from asking
         alterations.append(alteration)
         counts[alteration.resource] = counts.get(alteration.resource, 0) + 1
         yield
@@ -131,25 +140,31 @@ def _alter(
         try:
             if counts[resource] > 1:
                 raise invalid_request("Each resource must appear at most once.")
-            records += _records_of(image, static, view, alteration)
+            records += yield from _records_of(image, static, view, alteration)
         except KafkaError as refused:
             code, message = _code_and_message(refused)
         rows.append(row(code, message, resource.resource_type, resource.name))
         yield
     if len(records) > MAX_BATCH_RECORDS:
-        refused_as = _code_and_message(batch_too_large())
-        return [], tuple([row(*refused_as, each.resource.resource_type, each.resource.name) for each in alterations])
+        records, rows = [], []
+        for alteration in alterations:
+            resource = alteration.resource
+            rows.append(row(*_code_and_message(batch_too_large()), resource.resource_type, resource.name))
+            yield
     return records, tuple(rows)
 
 
-def _records_of(image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration) -> list[ConfigRecord]:
+def _records_of(
+    image: MetadataImage, static: BrokerSettings, view: View, alteration: Alteration
+) -> Pausing[list[ConfigRecord]]:
     """What one resource's alteration writes: a record for each setting that changes. Raises KafkaError."""
     resource, current = alteration.resource, image.configs.get(alteration.resource, {})
-    _check_form(alteration.changes)
+    yield from _check_form(alteration.changes)
     _check_resource(resource, static)
     after = {} if alteration.is_whole else dict(current)
     for change in alteration.changes:
         _apply(resource, after, change)
+        yield
     _check_result(image, static, view, alteration, after)
     removed = [name for name in current if name not in after]
     changed = [name for name, text in after.items() if current.get(name) != text]
@@ -159,14 +174,20 @@ def _records_of(image: MetadataImage, static: BrokerSettings, view: View, altera
     ]
 
 
-def _check_form(changes: Sequence[Change]) -> None:
-    names = [change.name for change in changes]
-    if len(dict.fromkeys(names)) < len(names):
+def _check_form(changes: Sequence[Change]) -> Pausing[None]:
+    names: dict[str, None] = {}
+    for change in changes:
+        names[change.name] = None
+        yield
+    if len(names) < len(changes):
         raise invalid_request("Error due to duplicate config keys")
+    nulls = []
     for change in changes:
         if not ConfigOperation.SET <= change.operation <= ConfigOperation.SUBTRACT:
             raise invalid_request(f"Unknown config operation {change.operation} for {change.name}")
-    nulls = [change.name for change in changes if change.value is None and change.operation != ConfigOperation.DELETE]
+        if change.value is None and change.operation != ConfigOperation.DELETE:
+            nulls.append(change.name)
+        yield
     if nulls:
         raise invalid_request(f"Null value not supported for : {', '.join(nulls)}")
 

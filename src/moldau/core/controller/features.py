@@ -18,6 +18,7 @@ from moldau.core.metadata.features import (
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS, MetadataImage, ResourceType
 from moldau.errors import KafkaError, kafka_error
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.cluster import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -37,11 +38,14 @@ class UpgradeType(enum.IntEnum):
 
 def update_features(
     image: MetadataImage, settings: BrokerSettings, kraft_version: int, request: UpdateFeaturesRequest
-) -> tuple[list[MetadataRecord], UpdateFeaturesResponse]:
+) -> Pausing[tuple[list[MetadataRecord], UpdateFeaturesResponse]]:
     """The records of the new levels (none if only validating), and the one answer. Of a feature that stands twice the
     last update counts, as in Kafka. `kraft_version` stands in control records, so it is not in the image."""
     levels = {**image.features, KRAFT_VERSION: kraft_version}
-    updates = {update.feature: update for update in request.feature_updates}
+    updates: dict[str, FeatureUpdateKey] = {}
+    for update in request.feature_updates:
+        updates[update.feature] = update
+        yield
     records: list[MetadataRecord] = []
     for update in updates.values():
         fault = _fault(levels, settings.node_id, update)
@@ -50,7 +54,7 @@ def update_features(
             if fault.startswith("Unsupported"):
                 message = fault
             message = f"The update failed for all features since the following feature had an error: {message}"
-            return [], refused(request, kafka_error("INVALID_UPDATE_VERSION", message))
+            return [], (yield from refused(request, kafka_error("INVALID_UPDATE_VERSION", message)))
         if update.feature != KRAFT_VERSION:
             records.append(FeatureLevelRecord(update.feature, update.max_version_level))
     records += _minimum_for_all(image, settings, updates)
@@ -58,8 +62,9 @@ def update_features(
     return [] if request.validate_only else records, UpdateFeaturesResponse(error_message=None, results=results)
 
 
-def refused(_: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+def refused(_: UpdateFeaturesRequest, error: KafkaError) -> Pausing[UpdateFeaturesResponse]:
     """The whole request refused, whatever features it names."""
+    yield
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
 
 

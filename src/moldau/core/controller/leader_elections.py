@@ -30,9 +30,10 @@ def elect_leaders(
     """The records of the elections that take place, and the answer for each partition. Asked of all topics, only what
     is not "not needed" stands in the answer."""
     if request.timeout_ms <= 0:
-        return [], refused(request, kafka_error("REQUEST_TIMED_OUT"))
+        return [], (yield from refused(request, kafka_error("REQUEST_TIMED_OUT")))
     if request.election_type not in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
-        return [], refused(request, kafka_error("INVALID_REQUEST", f"Unknown election type {request.election_type}"))
+        unknown = kafka_error("INVALID_REQUEST", f"Unknown election type {request.election_type}")
+        return [], (yield from refused(request, unknown))
     asked: Iterable[tuple[str, tuple[int, ...]]]
     if request.topic_partitions is None:
         asked = ((name, tuple(image.topics_by_name[name].partitions)) for name in sorted(image.topics_by_name))
@@ -64,18 +65,17 @@ def elect_leaders(
     return records, ElectLeadersResponse(replica_election_results=tuple(results))
 
 
-def refused(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+def refused(request: ElectLeadersRequest, error: KafkaError) -> Pausing[ElectLeadersResponse]:
     """`error` for the whole and for each partition named."""
-    return ElectLeadersResponse(
-        error_code=error.code,
-        replica_election_results=tuple(
-            ReplicaElectionResult(
-                topic.topic,
-                tuple(ElectionPartitionResult(index, error.code, error.message) for index in topic.partitions),
-            )
-            for topic in request.topic_partitions or ()
-        ),
-    )
+    results = []
+    for topic in request.topic_partitions or ():
+        rows = []
+        for index in topic.partitions:
+            rows.append(ElectionPartitionResult(index, error.code, error.message))
+            yield
+        results.append(ReplicaElectionResult(topic.topic, tuple(rows)))
+        yield
+    return ElectLeadersResponse(error_code=error.code, replica_election_results=tuple(results))
 
 
 def _election(

@@ -11,6 +11,7 @@ from moldau.core.controller.assignments import (
     check_assignment,
     check_request,
     free_of_charge,
+    split_repeated,
 )
 from moldau.core.controller.placement import place_replicas
 from moldau.core.metadata.fold import MetadataRecord
@@ -30,16 +31,23 @@ def create_partitions(
     image: MetadataImage, random: Random, request: CreatePartitionsRequest, charge: Charge = free_of_charge
 ) -> Pausing[tuple[list[MetadataRecord], CreatePartitionsResponse]]:
     """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
-    counts: dict[str, int] = {}
-    for topic in request.topics:
-        counts[topic.name] = counts.get(topic.name, 0) + 1
+    asked, repeated = yield from split_repeated(request.topics, lambda topic: topic.name)
     duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
-    results = [refused(name, duplicate) for name, count in counts.items() if count > 1]
-    asked = [topic for topic in request.topics if counts[topic.name] == 1]
+    results: list[CreatePartitionsTopicResult] = []
+    for topic in repeated:
+        results.append(refused(topic.name, duplicate))
+        yield
+    partitions = 0
+    for topic in asked:
+        partitions += _asked_partitions(image, topic)
+        yield
     try:
-        check_request(added_partitions(image, asked), request.timeout_ms)
+        check_request(partitions, request.timeout_ms)
     except KafkaError as error:
-        return [], CreatePartitionsResponse(results=(*results, *(refused(topic.name, error) for topic in asked)))
+        for topic in asked:
+            results.append(refused(topic.name, error))
+            yield
+        return [], CreatePartitionsResponse(results=tuple(results))
     records: list[MetadataRecord] = []
     for topic in asked:
         try:
@@ -59,14 +67,10 @@ def refused(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name, error.code, error.message)
 
 
-def added_partitions(image: MetadataImage, topics: list[CreatePartitionsTopic]) -> int:
-    """How many partitions `topics` ask for beyond those that are there."""
-    added = 0
-    for asked in topics:
-        topic = image.topics_by_name.get(asked.name)
-        if topic is not None:
-            added += max(0, asked.count - len(topic.partitions))
-    return added
+def _asked_partitions(image: MetadataImage, asked: CreatePartitionsTopic) -> int:
+    """How many partitions it asks for beyond those that are there."""
+    topic = image.topics_by_name.get(asked.name)
+    return 0 if topic is None else max(0, asked.count - len(topic.partitions))
 
 
 def _added(

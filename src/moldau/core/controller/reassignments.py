@@ -26,7 +26,6 @@ from moldau.wire.protocol.messages.partitions import (
     OngoingTopicReassignment,
     ReassignablePartition,
     ReassignablePartitionResponse,
-    ReassignableTopic,
     ReassignableTopicResponse,
 )
 
@@ -40,7 +39,7 @@ def alter_partition_reassignments(
         error_message=None if request.topics else "",
     )
     if request.timeout_ms <= 0:
-        return [], refused(request, kafka_error("REQUEST_TIMED_OUT"))
+        return [], (yield from refused(request, kafka_error("REQUEST_TIMED_OUT")))
     records: list[MetadataRecord] = []
     changed: dict[tuple[str, int], None] = {}
     responses: list[ReassignableTopicResponse] = []
@@ -62,24 +61,27 @@ def alter_partition_reassignments(
             partitions.append(ReassignablePartitionResponse(asked.partition_index, 0, None))
         responses.append(ReassignableTopicResponse(topic.name, tuple(partitions)))
     if len(records) > MAX_BATCH_RECORDS:
-        return [], refused(request, batch_too_large())
+        return [], (yield from refused(request, batch_too_large()))
     return records, msgspec.structs.replace(answer, responses=tuple(responses))
 
 
-def refused(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
+def refused(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError
+) -> Pausing[AlterPartitionReassignmentsResponse]:
     """`error` for the whole and for each partition."""
-
-    def each(topic: ReassignableTopic) -> ReassignableTopicResponse:
-        rows = (
-            ReassignablePartitionResponse(row.partition_index, error.code, error.message) for row in topic.partitions
-        )
-        return ReassignableTopicResponse(topic.name, tuple(rows))
-
+    responses = []
+    for topic in request.topics:
+        rows = []
+        for row in topic.partitions:
+            rows.append(ReassignablePartitionResponse(row.partition_index, error.code, error.message))
+            yield
+        responses.append(ReassignableTopicResponse(topic.name, tuple(rows)))
+        yield
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=error.code,
         error_message=error.message,
-        responses=tuple(each(topic) for topic in request.topics),
+        responses=tuple(responses),
     )
 
 
@@ -164,13 +166,13 @@ def list_partition_reassignments(
         topic = image.topics_by_name.get(name)
         if topic is None:
             continue
-        moving = tuple(
-            OngoingPartitionReassignment(
-                index, partition.replicas, partition.adding_replicas, partition.removing_replicas
-            )
-            for index in (topic.partitions if indexes is None else indexes)
-            if (partition := topic.partitions.get(index)) is not None and _is_moving(partition)
-        )
+        moving: list[OngoingPartitionReassignment] = []
+        for index in topic.partitions if indexes is None else indexes:
+            partition = topic.partitions.get(index)
+            if partition is not None and _is_moving(partition):
+                going = partition.adding_replicas, partition.removing_replicas
+                moving.append(OngoingPartitionReassignment(index, partition.replicas, *going))
+            yield
         if moving:
-            topics.append(OngoingTopicReassignment(topic.name, moving))
+            topics.append(OngoingTopicReassignment(topic.name, tuple(moving)))
     return ListPartitionReassignmentsResponse(error_message=None, topics=tuple(topics))

@@ -54,20 +54,27 @@ def alter_user_scram_credentials(
             changes[change.name] = _record(kept, change)
         except KafkaError as error:
             changes[change.name] = error
-    records: list[MetadataRecord] = [one for one in changes.values() if not isinstance(one, KafkaError)]
-    if len(records) > MAX_BATCH_RECORDS:
-        return [], refused(request, batch_too_large())
+    records: list[MetadataRecord] = []
     results: list[AlterUserScramCredentialsResult] = []
     for name, one in changes.items():
-        results.append(_result(name, one if isinstance(one, KafkaError) else None))
+        if isinstance(one, KafkaError):
+            results.append(_result(name, one))
+        else:
+            results.append(_result(name, None))
+            records.append(one)
         yield
+    if len(records) > MAX_BATCH_RECORDS:
+        return [], (yield from refused(request, batch_too_large()))
     return records, AlterUserScramCredentialsResponse(results=tuple(results))
 
 
-def refused(request: AlterUserScramCredentialsRequest, error: KafkaError) -> AlterUserScramCredentialsResponse:
+def refused(request: AlterUserScramCredentialsRequest, error: KafkaError) -> Pausing[AlterUserScramCredentialsResponse]:
     """`error` for each user."""
-    names = dict.fromkeys(change.name for change in _changes(request))
-    return AlterUserScramCredentialsResponse(results=tuple(_result(name, error) for name in names))
+    results: dict[str, AlterUserScramCredentialsResult] = {}
+    for change in _changes(request):
+        results[change.name] = _result(change.name, error)
+        yield
+    return AlterUserScramCredentialsResponse(results=tuple(results.values()))
 
 
 def _result(name: str, error: KafkaError | None) -> AlterUserScramCredentialsResult:

@@ -6,9 +6,8 @@ request as a whole (its deadline, its size) refuses all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from functools import cache
-from typing import TypeVar
 
 import msgspec
 
@@ -30,6 +29,7 @@ from moldau.core.controller.assignments import (
     check_assignment,
     check_request,
     free_of_charge,
+    split_repeated,
 )
 from moldau.core.controller.configs import setting_layers, topic_config_records
 from moldau.core.controller.placement import place_replicas
@@ -56,8 +56,6 @@ from moldau.wire.protocol.messages.topics import (
 
 USE_DEFAULT = -1
 
-Item = TypeVar("Item")
-
 
 class NewTopic(msgspec.Struct, frozen=True):
     """A topic that may be created: its replicas by partition, and the settings of its own."""
@@ -76,15 +74,23 @@ def create_topics(
 ) -> Pausing[tuple[list[MetadataRecord], CreateTopicsResponse]]:
     """The records of all topics that may be created (none if only validating), and the answer for each topic."""
     image = state.image
-    asked, repeated = yield from _split_repeated(request.topics, lambda topic: topic.name)
+    asked, repeated = yield from split_repeated(request.topics, lambda topic: topic.name)
     results: list[CreatableTopicResult] = []
     records: list[MetadataRecord] = []
     describe = cache(lambda configs: _described(image, settings, dict(configs)))
     try:
-        check_request(_requested_partitions(asked, settings), request.timeout_ms)
+        partitions = 0
+        for topic in asked:
+            partitions += _requested_partitions(topic, settings)
+            yield
+        check_request(partitions, request.timeout_ms)
         for topic in asked:
             try:
-                new_topic = _check_topic(state, settings, random, topic)
+                configs: dict[str, str | None] = {}
+                for config in topic.configs:
+                    configs[config.name] = config.value
+                    yield
+                new_topic = _check_topic(state, settings, random, topic, configs)
                 charge(len(new_topic.placements))
             except KafkaError as error:
                 results.append(_refused(topic.name, error))
@@ -102,44 +108,31 @@ def create_topics(
             results.append(_refused(topic.name, error))
             yield
     duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
-    results += [_refused(topic.name, duplicate) for topic in repeated]
+    for topic in repeated:
+        results.append(_refused(topic.name, duplicate))
+        yield
     return [] if request.validate_only else records, CreateTopicsResponse(topics=tuple(results))
-
-
-def _split_repeated(items: Sequence[Item], key: Callable[[Item], object]) -> Pausing[tuple[list[Item], list[Item]]]:
-    """(items whose key comes once, one item for each key that comes more often), in the order given."""
-    counts: dict[object, int] = {}
-    for item in items:
-        counts[key(item)] = counts.get(key(item), 0) + 1
-        yield
-    single: list[Item] = []
-    repeated: dict[object, Item] = {}
-    for item in items:
-        if counts[key(item)] == 1:
-            single.append(item)
-        else:
-            repeated[key(item)] = item
-        yield
-    return single, list(repeated.values())
 
 
 def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name, error_code=error.code, error_message=error.message)
 
 
-def _requested_partitions(topics: Sequence[CreatableTopic], settings: BrokerSettings) -> int:
-    total = 0
-    for topic in topics:
-        if topic.assignments:
-            total += len(topic.assignments)
-        else:
-            default = settings.num_partitions
-            total += default if topic.num_partitions == USE_DEFAULT else max(0, topic.num_partitions)
-    return total
+def _requested_partitions(topic: CreatableTopic, settings: BrokerSettings) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return settings.num_partitions if topic.num_partitions == USE_DEFAULT else max(0, topic.num_partitions)
 
 
-def _check_topic(state: MetadataFold, settings: BrokerSettings, random: Random, topic: CreatableTopic) -> NewTopic:
-    """What `topic` asks for, complete; raises KafkaError for the first thing that is wrong, in Kafka's order."""
+def _check_topic(
+    state: MetadataFold,
+    settings: BrokerSettings,
+    random: Random,
+    topic: CreatableTopic,
+    requested: Mapping[str, str | None],
+) -> NewTopic:
+    """What `topic` asks for, complete; `requested`: its settings by name. Raises KafkaError for the first thing that is
+    wrong, in Kafka's order."""
     image = state.image
     if topic.name == CLUSTER_METADATA_TOPIC:
         raise kafka_error("INVALID_REQUEST", f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.")
@@ -152,7 +145,6 @@ def _check_topic(state: MetadataFold, settings: BrokerSettings, random: Random, 
     if collisions:
         others = ", ".join(collisions)
         raise kafka_error("INVALID_TOPIC_EXCEPTION", f"Topic '{topic.name}' collides with existing topic: {others}")
-    requested = {config.name: config.value for config in topic.configs}
     validate_topic_settings(topic.name, requested, settings)
     configs = {name: value for name, value in requested.items() if value is not None}
     partitions, replication_factor = settings.num_partitions, settings.default_replication_factor
@@ -269,7 +261,7 @@ def delete_topics(
 ) -> Pausing[tuple[list[MetadataRecord], DeleteTopicsResponse]]:
     """The records that remove the topics named, and the answer for each."""
     states = request.topics or tuple(DeleteTopicState(name) for name in request.topic_names)
-    asked, repeated = yield from _split_repeated(states, _deletion_key)
+    asked, repeated = yield from split_repeated(states, _deletion_key)
     records: list[MetadataRecord] = []
     results: list[DeletableTopicResult] = []
     removed: dict[Uuid, None] = {}
@@ -288,8 +280,13 @@ def delete_topics(
             results.append(DeletableTopicResult(topic.name, topic.topic_id))
         yield
     if len(records) > MAX_BATCH_RECORDS:
-        records, results = [], [_deletion_refused(state, batch_too_large()) for state in asked]
-    results += [_repeated_deletion(state) for state in repeated]
+        records, results = [], []
+        for state in asked:
+            results.append(_deletion_refused(state, batch_too_large()))
+            yield
+    for state in repeated:
+        results.append(_repeated_deletion(state))
+        yield
     return records, DeleteTopicsResponse(responses=tuple(results))
 
 

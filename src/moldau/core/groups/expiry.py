@@ -23,6 +23,7 @@ from moldau.core.groups.requests import ContinueDeletion, DeleteGroup, ExpireOff
 from moldau.core.groups.state import CommittedOffset, is_offset_pending
 from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.group_admin import (
     DeletableGroupResult,
     OffsetDeleteRequest,
@@ -89,16 +90,16 @@ def _expire_group(turn: Turn, group: Group) -> bool:
 
 def _is_expired(turn: Turn, group: Group, key: OffsetCommitKey, offset: CommittedOffset) -> bool:
     if group.protocol_type is None:
-        since_ms = offset.commit_timestamp_ms
+        since_ms = offset.commit_timestamp
     elif group.state is GroupState.EMPTY:
         # records of old brokers do not say since when (-1)
-        since_ms = group.state_timestamp_ms if group.state_timestamp_ms >= 0 else offset.commit_timestamp_ms
+        since_ms = group.state_timestamp_ms if group.state_timestamp_ms >= 0 else offset.commit_timestamp
     elif group.state is GroupState.STABLE and group.is_of_consumers():
-        since_ms = offset.commit_timestamp_ms
+        since_ms = offset.commit_timestamp
     else:
         return False
-    if offset.expire_timestamp_ms != -1:
-        is_old = turn.wall_ms >= offset.expire_timestamp_ms
+    if offset.expire_timestamp != -1:
+        is_old = turn.wall_ms >= offset.expire_timestamp
     else:
         is_old = turn.wall_ms - since_ms >= turn.settings.offsets_retention_ms
     return is_old and not is_offset_pending(turn.state, group.group_id, key.topic, key.partition)
@@ -154,7 +155,7 @@ def _delete(turn: Turn, parked: Parked, group: Group) -> None:
     turn.reply(parked, DeletableGroupResult(group.group_id))
 
 
-def delete_offsets(turn: Turn, parked: Parked, message: OffsetDeleteRequest) -> None:
+def delete_offsets(turn: Turn, parked: Parked, message: OffsetDeleteRequest) -> Pausing[None]:
     """Positions of topics that exist, by name. 86 where a member subscribes to the topic; what is not there is done."""
     code = _deletion_fault(turn, message.group_id)
     if code:
@@ -166,14 +167,19 @@ def delete_offsets(turn: Turn, parked: Parked, message: OffsetDeleteRequest) -> 
     ended: dict[tuple[str, int], None] = {}
     subscribed = group.subscribed_topics()
     for topic in message.topics:
-        indexes = [partition.partition_index for partition in topic.partitions]
         code = _GROUP_SUBSCRIBED_TO_TOPIC if subscribed is None or topic.name in subscribed else 0
-        if not code:
-            ended |= {(topic.name, index): None for index in indexes if index in stored.get(topic.name, {})}
-        partitions = tuple(OffsetDeleteResponsePartition(index, code) for index in indexes)
-        topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+        partitions = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if not code and index in stored.get(topic.name, {}):
+                ended[topic.name, index] = None
+            partitions.append(OffsetDeleteResponsePartition(index, code))
+            yield
+        topics.append(OffsetDeleteResponseTopic(topic.name, tuple(partitions)))
+        yield
     for name, index in ended:
         turn.records.append(OffsetRecord(OffsetCommitKey(message.group_id, name, index), None))
+        yield
     turn.reply(parked, OffsetDeleteResponse(topics=tuple(topics)))
 
 

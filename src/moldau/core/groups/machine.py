@@ -34,6 +34,7 @@ from moldau.core.groups.requests import (
     ForgetTopics,
     GroupNotWritten,
     GroupRequest,
+    GroupResponse,
     JoinPhaseOver,
     SessionExpired,
     SyncPhaseOver,
@@ -42,7 +43,7 @@ from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_
 from moldau.core.groups.turn import GroupDecision, Turn
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.ports import Random
-from moldau.types import Offset, ProducerEpoch, ProducerId
+from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.group_admin import OffsetDeleteRequest
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
@@ -65,10 +66,14 @@ class GroupMachine:
     def new_state(self) -> GroupsState:
         return GroupsState(memory=self._memory)
 
-    def decide(self, state: GroupsState, request_id: int, request: AnyGroupRequest, now: Now) -> GroupDecision:
+    def decide(
+        self, state: GroupsState, request_id: int, request: AnyGroupRequest, now: Now
+    ) -> GroupDecision | Pausing[GroupDecision]:
         turn = Turn(state, self._settings, self._random, now)
         if isinstance(request, GroupRequest):
-            _decide_message(turn, Parked(request_id, request.api_version), request)
+            work = _decide_message(turn, Parked(request_id, request.api_version), request)
+            if work is not None:
+                return _decided(turn, work)
         elif isinstance(request, SessionExpired):
             session_expired(turn, request)
         elif isinstance(request, JoinPhaseOver):
@@ -127,20 +132,30 @@ class GroupMachine:
         fold_transaction_end(state, producer_id, committed)
 
 
-def _decide_message(turn: Turn, parked: Parked, request: GroupRequest) -> None:
+def _decided(turn: Turn, work: Pausing[None]) -> Pausing[GroupDecision]:
+    yield from work
+    return turn.decision()
+
+
+def _reply(turn: Turn, parked: Parked, work: Pausing[GroupResponse]) -> Pausing[None]:
+    turn.reply(parked, (yield from work))
+
+
+def _decide_message(turn: Turn, parked: Parked, request: GroupRequest) -> Pausing[None] | None:
+    """Decides it, or gives the work that does: of a message that may name many."""
     message = request.message
     if isinstance(message, HeartbeatRequest):
         heartbeat(turn, parked, message)
     elif isinstance(message, OffsetCommitRequest):
-        commit_offsets(turn, parked, message)
+        return commit_offsets(turn, parked, message)
     elif isinstance(message, FetchOffsets):
-        turn.reply(parked, fetch_offsets(turn.state, message))
+        return _reply(turn, parked, fetch_offsets(turn.state, message))
     elif isinstance(message, JoinGroupRequest):
         join(turn, parked, request, message)
     elif isinstance(message, SyncGroupRequest):
         sync(turn, parked, message)
     elif isinstance(message, LeaveGroupRequest):
-        leave(turn, parked, message)
+        return leave(turn, parked, message)
     elif isinstance(message, DescribeGroup):
         turn.reply(parked, describe_group(turn.state, message.group_id, parked.api_version))
     elif isinstance(message, ListGroupsRequest):
@@ -148,6 +163,7 @@ def _decide_message(turn: Turn, parked: Parked, request: GroupRequest) -> None:
     elif isinstance(message, DeleteGroup):
         delete_group(turn, parked, message)
     elif isinstance(message, OffsetDeleteRequest):
-        delete_offsets(turn, parked, message)
+        return delete_offsets(turn, parked, message)
     else:
         assert_never(message)
+    return None

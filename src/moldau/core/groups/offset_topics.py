@@ -2,7 +2,7 @@
 
 The coordinator keeps offsets by topic name and knows nothing of metadata. These functions sort a request's topics by
 what the metadata says (unknown id 100, unknown name or partition 3, no right to it 29) and join the coordinator's
-answer with what was refused here. Used by the handlers of OffsetCommit and OffsetFetch; pure.
+answer with what was refused here. Used by the handlers of OffsetCommit and OffsetFetch; pure, with pauses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from moldau.core.groups.refusals import refused_commit_topic, refused_fetch_topic
 from moldau.core.groups.requests import FetchOffsets
 from moldau.errors import ERROR_CODES
-from moldau.types import ZERO_UUID, Uuid
+from moldau.types import ZERO_UUID, Pausing, Uuid, all_of
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -64,7 +64,7 @@ class CommitPlan(msgspec.Struct, frozen=True):
 
 def plan_commit(
     message: OffsetCommitRequest, api_version: int, lookup: TopicLookup, may_read: Callable[[str], bool]
-) -> CommitPlan:
+) -> Pausing[CommitPlan]:
     """Sorts the topics of an OffsetCommit. A topic of which only some partitions exist is both accepted and refused."""
     accepted: list[OffsetCommitRequestTopic] = []
     refused: dict[int, OffsetCommitResponseTopic] = {}
@@ -72,28 +72,33 @@ def plan_commit(
         uses_ids = api_version >= FIRST_COMMIT_WITH_TOPIC_IDS
         name = lookup.name_of(topic.topic_id) if uses_ids else topic.name
         if name is None:
-            refused[position] = refused_commit_topic(topic, topic.name, _UNKNOWN_TOPIC_ID)
+            refused[position] = yield from refused_commit_topic(topic, topic.name, _UNKNOWN_TOPIC_ID)
         elif not may_read(name):
-            refused[position] = refused_commit_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)
+            refused[position] = yield from refused_commit_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)
         else:
             known: list[OffsetCommitRequestPartition] = []
             unknown: list[OffsetCommitRequestPartition] = []
             for item in topic.partitions:
                 (known if lookup.has_partition(name, item.partition_index) else unknown).append(item)
+                yield
             if unknown:
                 rest = OffsetCommitRequestTopic(name=name, topic_id=topic.topic_id, partitions=tuple(unknown))
-                refused[position] = refused_commit_topic(rest, name, _UNKNOWN_TOPIC_OR_PARTITION)
+                refused[position] = yield from refused_commit_topic(rest, name, _UNKNOWN_TOPIC_OR_PARTITION)
             if known:
                 topic_id = lookup.id_of(name) or ZERO_UUID
                 accepted.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=tuple(known)))
     return CommitPlan(msgspec.structs.replace(message, topics=tuple(accepted)), refused)
 
 
-def join_commit(message: OffsetCommitRequest, plan: CommitPlan, response: OffsetCommitResponse) -> OffsetCommitResponse:
-    """The answer to `message`: each topic once, in the order of the request, its partitions too."""
+def join_commit(
+    message: OffsetCommitRequest, plan: CommitPlan, response: OffsetCommitResponse
+) -> Pausing[OffsetCommitResponse]:
+    """The answer to `message`: each topic once, in the order of the request, its partitions too. Where nothing was
+    refused, `response` is that already."""
     answered = iter(response.topics)
     topics: list[OffsetCommitResponseTopic] = []
     for position, topic in enumerate(message.topics):
+        yield
         refused = plan.refused.get(position)
         if not topic.partitions:
             # as in Kafka, what says nothing is not repeated
@@ -104,16 +109,23 @@ def join_commit(message: OffsetCommitRequest, plan: CommitPlan, response: Offset
             topics.append(refused)
         else:
             taken = next(answered)
-            merged = _in_order(topic, (*taken.partitions, *refused.partitions))
+            merged = yield from _in_order(topic, (*taken.partitions, *refused.partitions))
             topics.append(OffsetCommitResponseTopic(name=taken.name, topic_id=taken.topic_id, partitions=merged))
     return OffsetCommitResponse(throttle_time_ms=response.throttle_time_ms, topics=tuple(topics))
 
 
 def _in_order(
     topic: OffsetCommitRequestTopic, partitions: tuple[OffsetCommitResponsePartition, ...]
-) -> tuple[OffsetCommitResponsePartition, ...]:
-    position = {partition.partition_index: place for place, partition in reversed(list(enumerate(topic.partitions)))}
-    return tuple(sorted(partitions, key=lambda partition: position[partition.partition_index]))
+) -> Pausing[tuple[OffsetCommitResponsePartition, ...]]:
+    by_index: dict[int, list[OffsetCommitResponsePartition]] = {}
+    for partition in partitions:
+        by_index.setdefault(partition.partition_index, []).append(partition)
+        yield
+    ordered: list[OffsetCommitResponsePartition] = []
+    for asked in topic.partitions:
+        ordered += by_index.pop(asked.partition_index, ())
+        yield
+    return tuple(ordered)
 
 
 class FetchPlan(msgspec.Struct, frozen=True):
@@ -125,9 +137,9 @@ class FetchPlan(msgspec.Struct, frozen=True):
 
 def plan_fetch(
     message: OffsetFetchRequest, api_version: int, lookup: TopicLookup, may_describe: Callable[[str], bool]
-) -> tuple[FetchPlan, ...]:
+) -> Pausing[tuple[FetchPlan, ...]]:
     """One plan a group, in the order of the request; before v8 there is one group."""
-    return tuple(
+    return all_of(
         _plan_group(group, api_version, message.require_stable, lookup, may_describe)
         for group in _groups_of(message, api_version)
     )
@@ -151,7 +163,7 @@ def _plan_group(
     require_stable: bool,
     lookup: TopicLookup,
     may_describe: Callable[[str], bool],
-) -> FetchPlan:
+) -> Pausing[FetchPlan]:
     if group.topics is None:
         return FetchPlan(FetchOffsets(group, require_stable), ())
     accepted: list[OffsetFetchRequestTopics] = []
@@ -160,13 +172,14 @@ def _plan_group(
         uses_ids = api_version >= FIRST_FETCH_WITH_TOPIC_IDS
         name = lookup.name_of(topic.topic_id) if uses_ids else topic.name
         if name is None:
-            refused.append(refused_fetch_topic(topic, "", _UNKNOWN_TOPIC_ID))
+            refused.append((yield from refused_fetch_topic(topic, "", _UNKNOWN_TOPIC_ID)))
         elif not may_describe(name):
-            refused.append(refused_fetch_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED))
+            refused.append((yield from refused_fetch_topic(topic, name, _TOPIC_AUTHORIZATION_FAILED)))
         else:
             accepted.append(
                 OffsetFetchRequestTopics(name=name, topic_id=topic.topic_id, partition_indexes=topic.partition_indexes)
             )
+            yield
     asked = msgspec.structs.replace(group, topics=tuple(accepted))
     return FetchPlan(FetchOffsets(asked, require_stable), tuple(refused))
 
@@ -177,20 +190,19 @@ def join_fetch(
     api_version: int,
     lookup: TopicLookup,
     may_describe: Callable[[str], bool],
-) -> OffsetFetchResponse:
+) -> Pausing[OffsetFetchResponse]:
     """The response for `api_version`; `answers` one a plan, in their order.
 
     Where all topics were asked for, those that the client may not see are left out, and since v10 those without an id.
     """
-    groups = tuple(
+    groups = yield from all_of(
         _join_group(plan, answer, api_version, lookup, may_describe)
         for plan, answer in zip(plans, answers, strict=True)
     )
     if api_version >= FIRST_FETCH_OF_MANY_GROUPS:
         return OffsetFetchResponse(groups=groups)
-    return OffsetFetchResponse(
-        topics=tuple(_old_topic(topic) for topic in groups[0].topics), error_code=groups[0].error_code
-    )
+    topics = yield from all_of(_old_topic(topic) for topic in groups[0].topics)
+    return OffsetFetchResponse(topics=topics, error_code=groups[0].error_code)
 
 
 def _join_group(
@@ -199,7 +211,7 @@ def _join_group(
     api_version: int,
     lookup: TopicLookup,
     may_describe: Callable[[str], bool],
-) -> OffsetFetchResponseGroup:
+) -> Pausing[OffsetFetchResponseGroup]:
     if answer.error_code:
         return answer
     if plan.request.group.topics is not None:
@@ -210,20 +222,14 @@ def _join_group(
         has_place = api_version < FIRST_FETCH_WITH_TOPIC_IDS or topic_id is not None
         if has_place and may_describe(topic.name):
             seen.append(msgspec.structs.replace(topic, topic_id=topic_id or ZERO_UUID))
+        yield
     return msgspec.structs.replace(answer, topics=tuple(seen))
 
 
-def _old_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
-    return OffsetFetchResponseTopic(
-        name=topic.name,
-        partitions=tuple(
-            OffsetFetchResponsePartition(
-                partition_index=partition.partition_index,
-                committed_offset=partition.committed_offset,
-                committed_leader_epoch=partition.committed_leader_epoch,
-                metadata=partition.metadata,
-                error_code=partition.error_code,
-            )
-            for partition in topic.partitions
-        ),
-    )
+def _old_topic(topic: OffsetFetchResponseTopics) -> Pausing[OffsetFetchResponseTopic]:
+    rows = []
+    for each in topic.partitions:
+        position = each.partition_index, each.committed_offset, each.committed_leader_epoch
+        rows.append(OffsetFetchResponsePartition(*position, each.metadata, each.error_code))
+        yield
+    return OffsetFetchResponseTopic(name=topic.name, partitions=tuple(rows))

@@ -13,7 +13,7 @@ from moldau.core.groups.requests import FetchOffsets
 from moldau.core.groups.state import CommittedOffset, GroupsState, is_offset_pending
 from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
-from moldau.types import ZERO_UUID, Uuid
+from moldau.types import ZERO_UUID, Pausing, Uuid, all_of
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -32,19 +32,15 @@ _OFFSET_METADATA_TOO_LARGE = ERROR_CODES["OFFSET_METADATA_TOO_LARGE"]
 _UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
 
 
-def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> None:
+def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> Pausing[None]:
     """Records each partition that can be recorded; the others get their own error. Of a partition that stands there
     more than once the last row is recorded: one batch must hold them all, and each would take the place of the one
     before."""
     try:
         group = _committing_group(turn, message, parked.api_version)
     except KafkaError as error:
-        turn.reply(parked, refused_commit(message, error.code))
+        turn.reply(parked, (yield from refused_commit(message, error.code)))
         return
-    member = None if group is None else group.members.get(message.member_id)
-    if group is not None and member is not None:
-        # a classic member that commits is alive
-        turn.arm_session(group, member)
     topics: list[OffsetCommitResponseTopic] = []
     latest: dict[tuple[str, int], tuple[Uuid, OffsetCommitRequestPartition]] = {}
     for topic in message.topics:
@@ -56,9 +52,15 @@ def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> 
             else:
                 latest[topic.name, partition.partition_index] = topic.topic_id, partition
             partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
+            yield
         topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, tuple(partitions)))
     for (name, _), (topic_id, partition) in latest.items():
         turn.records.append(_offset_record(turn, message, name, topic_id, partition))
+        yield
+    member = None if group is None else group.members.get(message.member_id)
+    if group is not None and member is not None:
+        # a classic member that commits is alive
+        turn.arm_session(group, member)
     turn.reply(parked, OffsetCommitResponse(topics=tuple(topics)))
 
 
@@ -122,23 +124,23 @@ def _value_version(has_expiry: bool, topic_id: Uuid) -> int:
     return 3 if topic_id == ZERO_UUID else 4
 
 
-def fetch_offsets(state: GroupsState, request: FetchOffsets) -> OffsetFetchResponseGroup:
+def fetch_offsets(state: GroupsState, request: FetchOffsets) -> Pausing[OffsetFetchResponseGroup]:
     """-1 for what was never committed; an unknown group has committed nothing. All topics: those with an offset."""
     asked = request.group
     group_id = asked.group_id
     stored = state.offsets.get(group_id, {})
     wanted = (
-        [(name, ZERO_UUID, tuple(sorted(stored[name]))) for name in sorted(stored)]
+        ((name, ZERO_UUID, tuple(sorted(stored[name]))) for name in sorted(stored))
         if asked.topics is None
-        else [(topic.name, topic.topic_id, topic.partition_indexes) for topic in asked.topics]
+        else ((topic.name, topic.topic_id, topic.partition_indexes) for topic in asked.topics)
     )
-    topics = tuple(_fetched_topic(state, request, name, topic_id, indexes) for name, topic_id, indexes in wanted)
+    topics = yield from all_of(_fetched_topic(state, request, *each) for each in wanted)
     return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
 
 
 def _fetched_topic(
     state: GroupsState, request: FetchOffsets, name: str, topic_id: Uuid, indexes: tuple[int, ...]
-) -> OffsetFetchResponseTopics:
+) -> Pausing[OffsetFetchResponseTopics]:
     group_id = request.group.group_id
     stored = state.offsets.get(group_id, {}).get(name, {})
     partitions = []
@@ -157,6 +159,8 @@ def _fetched_topic(
                     metadata=committed.metadata,
                 )
             )
+        yield
+    yield
     return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=tuple(partitions))
 
 

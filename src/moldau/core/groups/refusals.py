@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets, GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, StorageFullError
+from moldau.types import Pausing, all_of
 from moldau.wire.protocol.messages.group_admin import DeletableGroupResult, OffsetDeleteRequest, OffsetDeleteResponse
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
@@ -69,7 +70,7 @@ def append_error(error: MoldauError, request: GroupRequest) -> int:
     return _APPEND_ERRORS.get(error.name, error.code)
 
 
-def refusal(request: GroupRequest, error_code: int) -> GroupResponse:
+def refusal(request: GroupRequest, error_code: int) -> Pausing[GroupResponse]:
     """The response to `request` that says `error_code` for all of it."""
     message = request.message
     if isinstance(message, JoinGroupRequest):
@@ -81,9 +82,9 @@ def refusal(request: GroupRequest, error_code: int) -> GroupResponse:
     if isinstance(message, LeaveGroupRequest):
         return LeaveGroupResponse(error_code=error_code)
     if isinstance(message, OffsetCommitRequest):
-        return refused_commit(message, error_code)
+        return (yield from refused_commit(message, error_code))
     if isinstance(message, FetchOffsets):
-        return _refused_fetch(message, error_code, request.api_version)
+        return (yield from _refused_fetch(message, error_code, request.api_version))
     if isinstance(message, DescribeGroup):
         return DescribedGroup(group_id=message.group_id, error_code=error_code)
     if isinstance(message, DeleteGroup):
@@ -99,45 +100,51 @@ def refused_join(error_code: int, member_id: str, api_version: int) -> JoinGroup
     return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=name)
 
 
-def refused_commit(message: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
+def refused_commit(message: OffsetCommitRequest, error_code: int) -> Pausing[OffsetCommitResponse]:
     """`error_code` for every partition."""
-    return OffsetCommitResponse(
-        topics=tuple(refused_commit_topic(topic, topic.name, error_code) for topic in message.topics)
-    )
+    topics = yield from all_of(refused_commit_topic(topic, topic.name, error_code) for topic in message.topics)
+    return OffsetCommitResponse(topics=topics)
 
 
-def refused_commit_topic(topic: OffsetCommitRequestTopic, name: str, error_code: int) -> OffsetCommitResponseTopic:
+def refused_commit_topic(
+    topic: OffsetCommitRequestTopic, name: str, error_code: int
+) -> Pausing[OffsetCommitResponseTopic]:
     """Every partition of a topic in an OffsetCommit refused with one code."""
-    partitions = (OffsetCommitResponsePartition(each.partition_index, error_code) for each in topic.partitions)
-    return OffsetCommitResponseTopic(name=name, topic_id=topic.topic_id, partitions=tuple(partitions))
+    rows = []
+    for each in topic.partitions:
+        rows.append(OffsetCommitResponsePartition(each.partition_index, error_code))
+        yield
+    yield
+    return OffsetCommitResponseTopic(name=name, topic_id=topic.topic_id, partitions=tuple(rows))
 
 
-def _refused_fetch(message: FetchOffsets, error_code: int, api_version: int) -> OffsetFetchResponseGroup:
+def _refused_fetch(message: FetchOffsets, error_code: int, api_version: int) -> Pausing[OffsetFetchResponseGroup]:
     if api_version >= 2:
         return OffsetFetchResponseGroup(group_id=message.group.group_id, error_code=error_code)
     # v1 has no error of the whole
-    topics = tuple(refused_fetch_topic(topic, topic.name, error_code) for topic in message.group.topics or ())
+    asked = message.group.topics or ()
+    topics = yield from all_of(refused_fetch_topic(topic, topic.name, error_code) for topic in asked)
     return OffsetFetchResponseGroup(group_id=message.group.group_id, topics=topics)
 
 
-def refused_fetch_topic(topic: OffsetFetchRequestTopics, name: str, error_code: int) -> OffsetFetchResponseTopics:
+def refused_fetch_topic(
+    topic: OffsetFetchRequestTopics, name: str, error_code: int
+) -> Pausing[OffsetFetchResponseTopics]:
     """Every partition of a topic in an OffsetFetch refused with one code; the committed offset is -1."""
-    partitions = (
-        OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=error_code)
-        for index in topic.partition_indexes
-    )
-    return OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=tuple(partitions))
+    rows = []
+    for index in topic.partition_indexes:
+        rows.append(OffsetFetchResponsePartitions(index, committed_offset=-1, error_code=error_code))
+        yield
+    yield
+    return OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=tuple(rows))
 
 
-def refused_leave(message: LeaveGroupRequest, error_code: int, api_version: int) -> LeaveGroupResponse:
+def refused_leave(message: LeaveGroupRequest, error_code: int, api_version: int) -> Pausing[LeaveGroupResponse]:
     """`error_code` for each member; before v3 there is one, and its error stands on top."""
     if api_version < 3:
         return LeaveGroupResponse(error_code=error_code)
-    return LeaveGroupResponse(
-        members=tuple(
-            MemberResponse(
-                member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error_code
-            )
-            for member in message.members
-        )
-    )
+    members = []
+    for member in message.members:
+        members.append(MemberResponse(member.member_id, member.group_instance_id, error_code))
+        yield
+    return LeaveGroupResponse(members=tuple(members))

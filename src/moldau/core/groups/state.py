@@ -13,20 +13,14 @@ import msgspec
 from moldau.core.groups.classic.group import Group, GroupState, group_from_record
 from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, OffsetRecord, OtherKindRecord
-from moldau.types import NO_PRODUCER_ID, ZERO_UUID, Offset, ProducerId, Uuid
+from moldau.types import NO_PRODUCER_ID, Offset, ProducerId
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 
-class CommittedOffset(msgspec.Struct, frozen=True):
-    """One committed position; `expire_timestamp_ms` -1 unless the client asked for a retention time (before v5)."""
+class CommittedOffset(OffsetCommitValue, frozen=True):
+    """One committed position; `expire_timestamp` -1 unless the client asked for a retention time (before v5)."""
 
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp_ms: int
-    expire_timestamp_ms: int
-    topic_id: Uuid
-    record_offset: Offset
+    record_offset: Offset = Offset(-1)
     """Where the record stands in `__consumer_offsets`."""
 
 
@@ -68,15 +62,7 @@ def _fold_offset(
         if producer_id != NO_PRODUCER_ID:
             remove_offset(state.pending_offsets.get(producer_id, {}), key)
         return
-    committed = CommittedOffset(
-        offset=value.offset,
-        leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
-        commit_timestamp_ms=value.commit_timestamp,
-        expire_timestamp_ms=value.expire_timestamp,
-        topic_id=value.topic_id or ZERO_UUID,
-        record_offset=offset,
-    )
+    committed = CommittedOffset(**msgspec.structs.asdict(value), record_offset=offset)
     if key.group not in state.groups:
         state.groups[key.group] = Group(group_id=key.group, memory=state.memory)
     target = state.offsets if producer_id == NO_PRODUCER_ID else state.pending_offsets.setdefault(producer_id, {})

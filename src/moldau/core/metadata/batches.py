@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord, UnknownRecord
@@ -61,23 +61,8 @@ def build_metadata_batch(
 ) -> Pausing[bytes]:
     """One batch of `records`. Raises ProtocolError for a value that its field cannot hold."""
     versions = RecordVersions.for_levels(levels)
-    pieces: list[bytes] = []
-    for delta, record in enumerate(records):
-        pieces.append(builder.encode_record((None, encode_record(record, versions), now_ms, ()), delta, now_ms))
-        yield
-    return builder.assemble_batch(
-        b"".join(pieces),
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        attributes=0,
-        last_offset_delta=len(records) - 1,
-        base_timestamp=now_ms,
-        max_timestamp=now_ms,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        record_count=len(records),
-    )
+    encoded: Iterator[builder.RecordTuple] = ((None, encode_record(one, versions), now_ms, ()) for one in records)
+    return builder.build_batch_pausing(encoded, base_offset=base_offset, leader_epoch=leader_epoch)
 
 
 def decode_record(value: Buffer | None) -> MetadataRecord:

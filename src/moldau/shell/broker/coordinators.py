@@ -219,7 +219,7 @@ class Coordinators:
         except InvariantError:
             raise
         except MoldauError as error:
-            return refusal(request, append_error(error, request))
+            return await self._node.pauses.finish(refusal(request, append_error(error, request)))
 
     # -- what happens to the partitions
 

@@ -11,10 +11,10 @@ from moldau.core.replication.partition import Partition
 from moldau.errors import ProtocolError
 from moldau.ports import Workers
 from moldau.shell.coordination.runtime import Fold, LongWork
-from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Buffer, Offset, ProducerEpoch, ProducerId
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Buffer, Offset, Pausing, ProducerEpoch, ProducerId
 from moldau.wire.records import record as wire
 from moldau.wire.records.batch import BatchHeader, iterate_batches
-from moldau.wire.records.builder import build_batch
+from moldau.wire.records.builder import build_batch_pausing
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.control import ControlType, build_end_transaction_batch, decode_control_key
 
@@ -115,7 +115,7 @@ class PartitionLog(Generic[Record]):
 
     # -- appending
 
-    def encode(self, decision: Decision[Any, Any, Record], now: Now) -> bytearray:
+    def encode(self, decision: Decision[Any, Any, Record], now: Now) -> Pausing[bytearray]:
         """The decision as one record batch: its records, or the marker that ends a transaction."""
         producer_id, producer_epoch = decision.producer_id, decision.producer_epoch
         if decision.marker is not None:
@@ -123,12 +123,11 @@ class PartitionLog(Generic[Record]):
                 decision.marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now.wall_ms
             )
         else:
-            batch = build_batch(
-                [(*self._encode_record(record), now.wall_ms, ()) for record in decision.records],
+            batch = yield from build_batch_pausing(
+                ((*self._encode_record(record), now.wall_ms, ()) for record in decision.records),
                 compression=self._compression,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
-                is_transactional=producer_id != NO_PRODUCER_ID,
             )
         return bytearray(batch)
 

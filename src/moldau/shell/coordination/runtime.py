@@ -72,7 +72,7 @@ class MachineLog(Protocol[_Record]):
     @property
     def high_watermark(self) -> int: ...
 
-    def encode(self, decision: Decision[Any, Any, _Record], now: Now) -> bytearray | Pausing[bytearray]:
+    def encode(self, decision: Decision[Any, Any, _Record], now: Now) -> Pausing[bytearray]:
         """One batch. Raises MoldauError for what cannot be written."""
 
     def append(self, batch: Buffer, now: Now) -> int:
@@ -274,9 +274,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
             self._deliver(replies)
             return
         try:
-            batch = log.encode(decision, now)
-            if not isinstance(batch, bytearray):
-                batch = yield from batch
+            batch = yield from log.encode(decision, now)
             if self.closed is not None:
                 self._check_open()
             last_offset = log.append(batch, now)

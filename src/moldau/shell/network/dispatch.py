@@ -45,7 +45,7 @@ from moldau.telemetry import Telemetry
 from moldau.types import Buffer, Pausing
 from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
 from moldau.wire.protocol.codec import UNENCODABLE, decode_message, decode_pausing, encode_message, encode_pausing
-from moldau.wire.protocol.runtime import skip_tagged_fields
+from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES, skip_tagged_fields
 
 API_VERSIONS_KEY = int(ApiKey.API_VERSIONS)
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
@@ -300,7 +300,8 @@ class Dispatcher:
             await self._long_requests.enter(worked_bytes)
             memory.take(worked_bytes)
             held_bytes += worked_bytes
-            request = await self.pauses.finish(decode_pausing(request_type, context.api_version, frame, position))
+            decoding = decode_pausing(request_type, context.api_version, frame, position)
+            request = await self.pauses.finish(decoding, ELEMENTS_BETWEEN_PAUSES)
             response = await handler(self.owner, context, request)
             answer, rest = self._encoded(context, response)
             return answer if rest is None else await rest()
@@ -394,7 +395,7 @@ class Dispatcher:
                         return None
                     pieces.append(b"".join(parts))
                     parts.clear()
-                await context.pause()
+                await context.pause(ELEMENTS_BETWEEN_PAUSES)
         except (ProtocolError, *UNENCODABLE) as error:
             raise _response_error(response, context, error) from error
         pieces.append(b"".join(parts))

@@ -56,8 +56,9 @@ class Pauses:
         """As `pause`, behind work that took a good part of a turn in one piece."""
         await self.pause(TURN_THINGS)
 
-    async def finish(self, work: Pausing[Result]) -> Result:
-        """Does all of `work` and gives its result; a short one without a pause."""
+    async def finish(self, work: Pausing[Result], things_at_once: int = 1) -> Result:
+        """Does all of `work`, which yields behind each `things_at_once`, and gives its result; a short one without a
+        pause."""
         things = 0
         while True:
             try:
@@ -65,9 +66,9 @@ class Pauses:
             except StopIteration as end:
                 result: Result = end.value
                 return result
-            things += 1
+            things += things_at_once
             if things > SHORT_WORK_THINGS:
-                await self.pause()
+                await self.pause(things_at_once)
 
     def _is_turn_over(self) -> bool:
         if not self._is_turn_open:

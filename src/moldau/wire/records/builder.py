@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from moldau.errors import invariant
-from moldau.types import Buffer
+from moldau.types import Buffer, Pausing
 from moldau.wire.records.batch import (
     CONTROL_FLAG,
     HEADER_SIZE,
@@ -92,6 +92,39 @@ def build_batch(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         record_count=len(records),
+    )
+
+
+def build_batch_pausing(
+    records: Iterable[RecordTuple],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+) -> Pausing[bytes]:
+    """As build_batch, of records that may be very many; with a producer id they belong to its transaction."""
+    pieces: list[bytes] = []
+    base_timestamp = max_timestamp = -1
+    for delta, record in enumerate(records):
+        base_timestamp = base_timestamp if delta else record[2]
+        max_timestamp = max(max_timestamp, record[2])
+        pieces.append(encode_record(record, delta, base_timestamp))
+        yield
+    payload = b"".join(pieces)
+    return assemble_batch(
+        payload if compression is Compression.NONE else compress(compression, payload),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        attributes=int(compression) | (TRANSACTIONAL_FLAG if producer_id >= 0 else 0),
+        last_offset_delta=len(pieces) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=-1,
+        record_count=len(pieces),
     )
 
 

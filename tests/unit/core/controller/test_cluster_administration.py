@@ -182,7 +182,7 @@ def test_a_feature_level_is_taken_whole_or_refused_with_nothing_changed(feature,
     cluster = Cluster()
     before = dict(cluster.fold.image.features)
     request = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(feature, level, upgrade_type=upgrade_type),))
-    records, response = update_features(cluster.fold.image, SETTINGS, 1, request)
+    records, response = whole(update_features(cluster.fold.image, SETTINGS, 1, request))
     cluster.apply(*records)
     assert (response.error_code == 0) == is_taken
     after = cluster.fold.image.features

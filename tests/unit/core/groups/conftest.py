@@ -158,7 +158,8 @@ class Shard:
         decision: GroupDecision | Pausing[GroupDecision],
         timer: Timer[AnyGroupRequest] | None = None,
     ) -> None:
-        assert isinstance(decision, Decision)
+        if not isinstance(decision, Decision):
+            decision = whole(decision)
         replies = self.host.take(request_id, decision, self.now, timer)
         if replies is not None:
             self._deliver(replies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from moldau.core.coordination.host import LoadedRecord, LoadedTransactionEnd
@@ -44,6 +45,23 @@ def test_a_simple_consumer_commits_without_a_group(shard, version: int) -> None:
     )
     described = shard.ask(DescribeGroup("g"), 6)
     assert (described.group_state, described.protocol_type) == ("Empty", "")
+
+
+def test_no_field_of_a_commit_is_lost(shard) -> None:
+    """Another value gives another record in the log, another position behind a restart, and another answer."""
+
+    def kept(row: OffsetCommitRequestPartition) -> tuple[object, ...]:
+        shard.ask(OffsetCommitRequest("g", topics=(OffsetCommitRequestTopic("t", partitions=(row,)),)))
+        shard.reload()
+        position = msgspec.structs.replace(shard.state.offsets["g"]["t"][0], record_offset=Offset(0))
+        return shard.log[-1][1], position, *fetch(shard, 0)
+
+    row = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    for name in OffsetCommitRequestPartition.__struct_fields__[1:]:
+        other = "another" if isinstance(getattr(row, name), str) else 5
+        changed = msgspec.structs.replace(row, **{name: other})
+        for before, after in zip(kept(row), kept(changed), strict=True):
+            assert before != after, name
 
 
 def test_the_empty_group_id_is_refused(shard) -> None:

@@ -7,6 +7,7 @@ import pytest
 from moldau.core.groups.refusals import append_error, refusal
 from moldau.core.groups.requests import DescribeGroup, FetchOffsets, GroupMessage, GroupRequest
 from moldau.errors import InvariantError, MoldauError, StorageFailedError, StorageFullError, kafka_error
+from moldau.types import whole
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
@@ -41,27 +42,27 @@ FETCH = FetchOffsets(OffsetFetchRequestGroup("g", topics=(OffsetFetchRequestTopi
 )
 def test_the_error_is_on_top_and_every_version_can_say_it(message: GroupMessage, versions: range) -> None:
     for version in versions:
-        response = refusal(GroupRequest(message, version), 16)
+        response = whole(refusal(GroupRequest(message, version), 16))
         assert response.error_code == 16  # type: ignore[union-attr]
         encode_message(response, version)
 
 
 def test_a_refused_commit_says_it_for_each_partition() -> None:
     for version in range(2, 11):
-        response = refusal(GroupRequest(COMMIT, version), 14)
+        response = whole(refusal(GroupRequest(COMMIT, version), 14))
         assert [item.error_code for item in response.topics[0].partitions] == [14]  # type: ignore[union-attr]
         encode_message(response, version)
 
 
 def test_a_refused_fetch_says_it_for_each_partition_in_v1_only() -> None:
-    old = refusal(GroupRequest(FETCH, 1), 14)
+    old = whole(refusal(GroupRequest(FETCH, 1), 14))
     assert [(item.partition_index, item.error_code) for item in old.topics[0].partitions] == [(3, 14)]  # type: ignore[union-attr]
-    new = refusal(GroupRequest(FETCH, 2), 14)
+    new = whole(refusal(GroupRequest(FETCH, 2), 14))
     assert (new.topics, new.error_code) == ((), 14)  # type: ignore[union-attr]
 
 
 def test_a_refused_description_names_its_group() -> None:
-    response = refusal(GroupRequest(DescribeGroup("g"), 6), 14)
+    response = whole(refusal(GroupRequest(DescribeGroup("g"), 6), 14))
     assert (response.group_id, response.error_code) == ("g", 14)  # type: ignore[union-attr]
 
 

@@ -230,7 +230,7 @@ class GroupLife(RuleBasedStateMachine):
         since_ms = group.state_timestamp_ms if group.protocol_type is not None else None
         for partitions in self.shard.state.offsets.get("g", {}).values():
             for offset in partitions.values():
-                age_ms = self.shard.now_ms - (offset.commit_timestamp_ms if since_ms is None else since_ms)
+                age_ms = self.shard.now_ms - (offset.commit_timestamp if since_ms is None else since_ms)
                 assert age_ms <= RETENTION_MS + 2 * CHECK_MS
 
     @invariant()

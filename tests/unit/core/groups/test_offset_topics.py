@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.core.groups.offset_topics import join_commit, join_fetch, plan_commit, plan_fetch
-from moldau.types import ZERO_UUID, Uuid
+from moldau.types import ZERO_UUID, Uuid, whole
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -64,8 +64,8 @@ def coordinator(message: OffsetCommitRequest) -> OffsetCommitResponse:
 
 def committed(version: int, *topics: OffsetCommitRequestTopic) -> list[tuple[str, list[tuple[int, int]]]]:
     message = OffsetCommitRequest(group_id="g", topics=topics)
-    plan = plan_commit(message, version, Topics(), may)
-    response = join_commit(message, plan, coordinator(plan.accepted))
+    plan = whole(plan_commit(message, version, Topics(), may))
+    response = whole(join_commit(message, plan, coordinator(plan.accepted)))
     return [
         (topic.name, [(item.partition_index, item.error_code) for item in topic.partitions])
         for topic in response.topics
@@ -103,11 +103,13 @@ class CountedIndex(int):
 def test_a_commit_of_many_partitions_that_do_not_exist_compares_none_with_all_others() -> None:
     CountedIndex.comparisons = 0
     rows = [OffsetCommitRequestPartition(CountedIndex(n), 7) for n in (0, 9) for _ in range(300)]
-    plan = plan_commit(
-        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="known", partitions=tuple(rows)),)),
-        9,
-        Topics(),
-        may,
+    plan = whole(
+        plan_commit(
+            OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="known", partitions=tuple(rows)),)),
+            9,
+            Topics(),
+            may,
+        )
     )
     assert (len(plan.accepted.topics[0].partitions), len(plan.refused[0].partitions)) == (300, 300)
     assert CountedIndex.comparisons <= 2 * len(rows)
@@ -115,7 +117,7 @@ def test_a_commit_of_many_partitions_that_do_not_exist_compares_none_with_all_ot
 
 def test_the_coordinator_is_asked_by_name_with_the_topics_id() -> None:
     message = OffsetCommitRequest(group_id="g", topics=(commit_topic("known", 0, 5), commit_topic("nope", 0)))
-    plan = plan_commit(message, 9, Topics(), may)
+    plan = whole(plan_commit(message, 9, Topics(), may))
     assert plan.accepted.topics == (commit_topic("known", 0, topic_id=KNOWN_ID),)
 
 
@@ -133,13 +135,13 @@ def stored(name: str, *indexes: int) -> OffsetFetchResponseTopics:
 @pytest.mark.parametrize("version", range(1, 8))
 def test_before_v8_there_is_one_group(version: int) -> None:
     topics = (OffsetFetchRequestTopic("known", (0,)), OffsetFetchRequestTopic("secret", (1,)))
-    plans = plan_fetch(OffsetFetchRequest(group_id="g", topics=topics), version, Topics(), may)
+    plans = whole(plan_fetch(OffsetFetchRequest(group_id="g", topics=topics), version, Topics(), may))
     (plan,) = plans
     assert plan.request.group == OffsetFetchRequestGroup(
         "g", topics=(OffsetFetchRequestTopics("known", ZERO_UUID, (0,)),)
     )
     answer = OffsetFetchResponseGroup(group_id="g", topics=(stored("known", 0),))
-    response = join_fetch(plans, (answer,), version, Topics(), may)
+    response = whole(join_fetch(plans, (answer,), version, Topics(), may))
     found = [
         (topic.name, topic.partitions[0].committed_offset, topic.partitions[0].error_code) for topic in response.topics
     ]
@@ -148,8 +150,8 @@ def test_before_v8_there_is_one_group(version: int) -> None:
 
 
 def test_an_error_of_the_group_stands_on_top_before_v8() -> None:
-    plans = plan_fetch(OffsetFetchRequest(group_id="g", topics=None), 7, Topics(), may)
-    response = join_fetch(plans, (OffsetFetchResponseGroup(group_id="g", error_code=16),), 7, Topics(), may)
+    plans = whole(plan_fetch(OffsetFetchRequest(group_id="g", topics=None), 7, Topics(), may))
+    response = whole(join_fetch(plans, (OffsetFetchResponseGroup(group_id="g", error_code=16),), 7, Topics(), may))
     assert (response.error_code, response.topics) == (16, ())
 
 
@@ -159,9 +161,9 @@ def test_all_topics_are_those_the_client_may_see() -> None:
     )
     message = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),), require_stable=True)
     for version, names in ((9, ["deleted", "known"]), (10, ["known"])):
-        plans = plan_fetch(message, version, Topics(), may)
+        plans = whole(plan_fetch(message, version, Topics(), may))
         assert plans[0].request.require_stable
-        response = join_fetch(plans, (answer,), version, Topics(), may)
+        response = whole(join_fetch(plans, (answer,), version, Topics(), may))
         assert [topic.name for topic in response.groups[0].topics] == names
         assert response.groups[0].topics[-1].topic_id == KNOWN_ID
 
@@ -172,9 +174,9 @@ def test_since_v10_an_unknown_id_is_100() -> None:
         OffsetFetchRequestTopics(topic_id=OTHER_ID, partition_indexes=(0, 1)),
     )
     message = OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=topics), OffsetFetchRequestGroup("h")))
-    plans = plan_fetch(message, 10, Topics(), may)
+    plans = whole(plan_fetch(message, 10, Topics(), may))
     assert [plan.request.group.group_id for plan in plans] == ["g", "h"]
     answers = (OffsetFetchResponseGroup("g", (stored("known", 0),)), OffsetFetchResponseGroup("h"))
-    response = join_fetch(plans, answers, 10, Topics(), may)
+    response = whole(join_fetch(plans, answers, 10, Topics(), may))
     assert [item.error_code for item in response.groups[0].topics[1].partitions] == [100, 100]
     assert response.groups[1] == OffsetFetchResponseGroup("h")

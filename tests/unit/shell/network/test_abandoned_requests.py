@@ -61,7 +61,7 @@ async def test_records_that_are_being_deleted_are_deleted_to_the_end(start_node:
     rows = tuple(PartitionProduceData(index, batch) for index in range(COUNT))
     data = (TopicProduceData(name="t", partition_data=rows),)
     # by then the first append is made: the others follow
-    assert await leave_after(node, 8, ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1_000, topic_data=data)) > 0
+    assert await leave_after(node, 12, ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1_000, topic_data=data)) > 0
     partitions = list(node.node.broker.partitions)
     assert [partition.log.log_end_offset for partition in partitions] == [1] * COUNT
     asked = DeleteRecordsTopic("t", tuple(DeleteRecordsPartition(index, 1) for index in range(COUNT)))

@@ -15,12 +15,11 @@ from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES
 
 pytestmark = pytest.mark.asyncio
 
-TURN_ELEMENTS = TURN_THINGS * ELEMENTS_BETWEEN_PAUSES
-COUNT = 4 * TURN_ELEMENTS
+TURN_ELEMENTS = TURN_THINGS
+COUNT = 64 * TURN_ELEMENTS
 NAMES = tuple(f"absent-{number:04d}-of-a-request-that-is-long" for number in range(COUNT))
 LONG = MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in NAMES), allow_auto_topic_creation=False)
 SHORT = MetadataRequest(topics=())

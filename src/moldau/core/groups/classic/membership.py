@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from moldau.core.groups.classic.group import Group, GroupState, Member, Parked
 from moldau.core.groups.classic.rebalance import (
     REBALANCE_IN_PROGRESS,
@@ -12,6 +14,7 @@ from moldau.core.groups.refusals import refused_join, refused_leave
 from moldau.core.groups.requests import SessionExpired
 from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -49,7 +52,7 @@ def _known_group(turn: Turn, group_id: str) -> Group:
     return group
 
 
-def leave(turn: Turn, parked: Parked, message: LeaveGroupRequest) -> None:
+def leave(turn: Turn, parked: Parked, message: LeaveGroupRequest) -> Pausing[None]:
     """v0-5. From v3 on many members, also by instance id alone, as an administrator removes them."""
     if parked.api_version < 3:
         message = LeaveGroupRequest(message.group_id, members=(MemberIdentity(member_id=message.member_id),))
@@ -58,39 +61,48 @@ def leave(turn: Turn, parked: Parked, message: LeaveGroupRequest) -> None:
         return
     group = turn.state.groups.get(message.group_id)
     if group is None:
-        turn.reply(parked, refused_leave(message, _UNKNOWN_MEMBER_ID, parked.api_version))
+        turn.reply(parked, (yield from refused_leave(message, _UNKNOWN_MEMBER_ID, parked.api_version)))
         return
-    codes = [_leave_one(turn, group, member) for member in message.members]
-    if 0 in codes:
+    members: list[MemberResponse] = []
+    leaving: dict[str, None] = {}
+    for identity in message.members:
+        code = 0
+        try:
+            leaving[_leaver(group, identity, leaving)] = None
+        except KafkaError as error:
+            code = error.code
+        members.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
+        yield
+    for member_id in leaving:
+        _remove(turn, group, member_id)
+    if leaving:
         _after_removal(turn, group)
     if parked.api_version < 3:
-        turn.reply(parked, LeaveGroupResponse(error_code=codes[0]))
-        return
-    members = tuple(
-        MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code)
-        for member, code in zip(message.members, codes, strict=True)
-    )
-    turn.reply(parked, LeaveGroupResponse(members=members))
+        turn.reply(parked, LeaveGroupResponse(error_code=members[0].error_code))
+    else:
+        turn.reply(parked, LeaveGroupResponse(members=tuple(members)))
 
 
-def _leave_one(turn: Turn, group: Group, identity: MemberIdentity) -> int:
-    """Removes one member and gives its error code."""
-    member_id = identity.member_id
+def _leaver(group: Group, identity: MemberIdentity, leaving: Container[str]) -> str:
+    """The member that is meant; `leaving`: those that are as good as gone. Raises 25, 82."""
+    member_id, instance_id = identity.member_id, identity.group_instance_id
+    if member_id != "" and member_id in group.pending_members and member_id not in leaving:
+        return member_id
+    holder = "" if instance_id is None else group.static_members.get(instance_id, "")
+    if holder in leaving or member_id in leaving or (member_id == "" and holder == ""):
+        raise kafka_error("UNKNOWN_MEMBER_ID")
     if member_id == "":
-        member_id = group.static_members.get(identity.group_instance_id or "", "")
-        if identity.group_instance_id is None or member_id == "":
-            return _UNKNOWN_MEMBER_ID
-    elif member_id in group.pending_members:
+        return holder
+    group.check_member(member_id, instance_id)
+    return member_id
+
+
+def _remove(turn: Turn, group: Group, member_id: str) -> None:
+    if member_id in group.pending_members:
         group.remove(member_id)
         turn.cancel_session(group, member_id)
-        return 0
     else:
-        try:
-            group.check_member(member_id, identity.group_instance_id)
-        except KafkaError as error:
-            return error.code
-    _remove_member(turn, group, group.members[member_id])
-    return 0
+        _remove_member(turn, group, group.members[member_id])
 
 
 def _remove_member(turn: Turn, group: Group, member: Member) -> None:

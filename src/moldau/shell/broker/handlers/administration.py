@@ -10,6 +10,7 @@ import msgspec
 from moldau.core.controller.requests import AdministrationRequest
 from moldau.errors import KafkaError, kafka_error
 from moldau.shell.network.context import CLUSTER_NAME, RequestContext, Resource
+from moldau.types import Pausing
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
@@ -29,7 +30,7 @@ async def ask_controller(
     context: RequestContext,
     operation: int,
     request: Request,
-    refused: Callable[[Request, KafkaError], Response],
+    refused: Callable[[Request, KafkaError], Pausing[Response]],
 ) -> Response:
     """The controller's answer; `refused` makes the answer to a client that may not do `operation` to the cluster, and
     to a request that the controller refuses as a whole."""
@@ -37,5 +38,5 @@ async def ask_controller(
         check_cluster(context, operation)
         response = cast(Response, await context.wait(broker.controller.submit(request)))
     except KafkaError as error:
-        response = refused(request, error)
+        response = await context.finish(refused(request, error))
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

@@ -30,7 +30,7 @@ async def act_describe_client_quotas(
     """
     try:
         check_cluster(context, Operation.DESCRIBE_CONFIGS)
-        response = client_quotas.describe_client_quotas(broker.image, request)
+        response = await context.finish(client_quotas.describe_client_quotas(broker.image, request))
     except KafkaError as error:
         response = DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

@@ -13,6 +13,7 @@ from moldau.core.metadata.image import BrokerImage
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
 from moldau.shell.network.context import CLUSTER_NAME, CLUSTER_OPERATIONS, Operation, RequestContext, Resource
+from moldau.types import Pausing
 from moldau.wire.protocol.messages.cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -111,10 +112,12 @@ async def act_describe_quorum(
         message = "This server does not host this topic-partition."
         topics = []
         for topic in request.topics:
-            indexes = (row.partition_index for row in topic.partitions)
-            rows = tuple(QuorumPartition(index, UNKNOWN_TOPIC_OR_PARTITION, message) for index in indexes)
-            topics.append(QuorumTopic(topic.topic_name, rows))
-            await context.pause(1 + len(rows))
+            rows = []
+            for row in topic.partitions:
+                rows.append(QuorumPartition(row.partition_index, UNKNOWN_TOPIC_OR_PARTITION, message))
+                await context.pause()
+            topics.append(QuorumTopic(topic.topic_name, tuple(rows)))
+            await context.pause()
         return DescribeQuorumResponse(topics=tuple(topics))
     quorum = broker.controller.describe()
     nodes = (
@@ -167,7 +170,8 @@ async def act_unregister_broker(
     A broker that serves gets 42, where Apache Kafka forgets it. Ignored on purpose: nothing.
     """
 
-    def refused(_: UnregisterBrokerRequest, error: KafkaError) -> UnregisterBrokerResponse:
+    def refused(_: UnregisterBrokerRequest, error: KafkaError) -> Pausing[UnregisterBrokerResponse]:
+        yield
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
 
     return await ask_controller(broker, context, Operation.ALTER, request, refused)

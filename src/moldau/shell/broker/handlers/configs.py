@@ -26,6 +26,7 @@ from moldau.shell.broker.loggers import broker_loggers, check_level, set_level
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
     DescribeConfigsRequest,
@@ -52,7 +53,8 @@ MAX_MESSAGE_LENGTH = 1_000
 MAX_SETTINGS_PER_RESPONSE = 400_000
 """All of 12,000 topics: about 40 MB, and less than a second to write down."""
 
-_Entry = TypeVar("_Entry")
+_Entry = TypeVar("_Entry", AlterConfigsResourceResponse, IncrementalAlterConfigsResourceResponse)
+_Resource = TypeVar("_Resource", AlterConfigsResource, IncrementalAlterConfigsResource)
 
 
 # -- reading
@@ -69,10 +71,10 @@ async def act_describe_configs(
     our own remark, or none.
     """
     results: list[DescribeConfigsResult] = []
-    settings = 0
+    settings = looked_at = 0
     for resource in request.resources:
         if settings < MAX_SETTINGS_PER_RESPONSE:
-            result = _describe_or_refuse(broker, context, request, resource)
+            result, looked_at = _describe_or_refuse(broker, context, request, resource)
         else:
             code, message = _code_and_message(
                 kafka_error("POLICY_VIOLATION", "Too many settings for one response: ask for fewer resources.")
@@ -80,13 +82,14 @@ async def act_describe_configs(
             result = DescribeConfigsResult(code, message, resource.resource_type, resource.resource_name)
         settings += len(result.configs)
         results.append(result)
-        await context.pause(1 + len(result.configs))
+        await context.pause(1 + looked_at)
     return DescribeConfigsResponse(throttle_time_ms=context.throttle(), results=tuple(results))
 
 
 def _describe_or_refuse(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
-) -> DescribeConfigsResult:
+) -> tuple[DescribeConfigsResult, int]:
+    """The result, and how many settings were looked at for it."""
     kind, name = resource.resource_type, resource.resource_name
     try:
         if not _is_allowed(context, kind, name, Operation.DESCRIBE_CONFIGS):
@@ -94,14 +97,14 @@ def _describe_or_refuse(
         described = _describe(broker, kind, name)
     except KafkaError as error:
         message = (error.message or "")[:MAX_MESSAGE_LENGTH]
-        return DescribeConfigsResult(error.code, message, kind, name)
-    wanted = resource.configuration_keys
+        return DescribeConfigsResult(error.code, message, kind, name), 0
+    wanted = set(resource.configuration_keys or ())
     entries = tuple(
         _entry(item, request.include_synonyms, request.include_documentation)
         for item in described
         if not wanted or item.name in wanted
     )
-    return DescribeConfigsResult(resource_type=kind, resource_name=name, configs=entries)
+    return DescribeConfigsResult(resource_type=kind, resource_name=name, configs=entries), len(described)
 
 
 def _entry(item: Described, has_synonyms: bool, has_documentation: bool) -> DescribeConfigsResourceResult:
@@ -171,8 +174,8 @@ async def act_list_config_resources(
     throttle_time_ms = context.throttle()
     if not context.authorize(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(throttle_time_ms, CLUSTER_AUTHORIZATION_FAILED)
-    types = request.resource_types if context.api_version >= 1 else (int(ResourceType.CLIENT_METRICS),)
-    if any(kind not in list(ResourceType) for kind in types):
+    types = set(request.resource_types if context.api_version >= 1 else (int(ResourceType.CLIENT_METRICS),))
+    if not types <= set(ResourceType):
         return ListConfigResourcesResponse(throttle_time_ms, UNSUPPORTED_VERSION)
     listed: list[ListedConfigResource] = []
     for kind in sorted(ResourceType, reverse=True):
@@ -203,7 +206,7 @@ async def act_incremental_alter_configs(
     """
     answers: list[IncrementalAlterConfigsResourceResponse | None] = []
     asked: list[IncrementalAlterConfigsResource] = []
-    repeated = _repeated(request.resources)
+    repeated = await _repeated(context, request.resources)
     for resource in request.resources:
         await context.pause()
         kind, name = resource.resource_type, resource.resource_name
@@ -225,13 +228,9 @@ async def act_incremental_alter_configs(
             answer: IncrementalAlterConfigsResponse = await context.wait(broker.submit(forward))
             forwarded = answer.responses
         except KafkaError as failed:
-            forwarded = tuple(
-                IncrementalAlterConfigsResourceResponse(
-                    *_code_and_message(failed), item.resource_type, item.resource_name
-                )
-                for item in asked
-            )
-    return IncrementalAlterConfigsResponse(context.throttle(), _merged(answers, forwarded))
+            refused = IncrementalAlterConfigsResourceResponse(*_code_and_message(failed))
+            forwarded = await _refused(context, refused, asked)
+    return IncrementalAlterConfigsResponse(context.throttle(), await _merged(context, answers, forwarded))
 
 
 async def act_alter_configs(
@@ -259,26 +258,43 @@ async def act_alter_configs(
             answer: AlterConfigsResponse = await context.wait(broker.submit(forward))
             forwarded = answer.responses
         except KafkaError as failed:
-            forwarded = tuple(
-                AlterConfigsResourceResponse(*_code_and_message(failed), item.resource_type, item.resource_name)
-                for item in asked
-            )
-    return AlterConfigsResponse(context.throttle(), _merged(answers, forwarded))
+            forwarded = await _refused(context, AlterConfigsResourceResponse(*_code_and_message(failed)), asked)
+    return AlterConfigsResponse(context.throttle(), await _merged(context, answers, forwarded))
 
 
-def _merged(answers: list[_Entry | None], forwarded: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
+async def _refused(context: RequestContext, as_: _Entry, resources: Sequence[_Resource]) -> tuple[_Entry, ...]:
+    rows = []
+    for each in resources:
+        rows.append(msgspec.structs.replace(as_, resource_type=each.resource_type, resource_name=each.resource_name))
+        await context.pause()
+    return tuple(rows)
+
+
+async def _merged(
+    context: RequestContext, answers: list[_Entry | None], forwarded: tuple[_Entry, ...]
+) -> tuple[_Entry, ...]:
     """`answers` with the controller's in the places left open, so that the order is the request's."""
     rest = iter(forwarded)
-    return tuple(next(rest) if answer is None else answer for answer in answers)
+    merged = []
+    for answer in answers:
+        merged.append(next(rest) if answer is None else answer)
+        await context.pause()
+    return tuple(merged)
 
 
-def _repeated(resources: Sequence[IncrementalAlterConfigsResource]) -> dict[tuple[int, str], int]:
+async def _repeated(
+    context: RequestContext, resources: Sequence[IncrementalAlterConfigsResource]
+) -> dict[tuple[int, str], None]:
     """Resources that the request names more than once."""
-    counts: dict[tuple[int, str], int] = {}
+    named: dict[tuple[int, str], None] = {}
+    repeated: dict[tuple[int, str], None] = {}
     for resource in resources:
         key = (resource.resource_type, resource.resource_name)
-        counts[key] = counts.get(key, 0) + 1
-    return {key: count for key, count in counts.items() if count > 1}
+        if key in named:
+            repeated[key] = None
+        named[key] = None
+        await context.pause()
+    return repeated
 
 
 def _code_and_message(error: KafkaError | None) -> tuple[int, str | None]:

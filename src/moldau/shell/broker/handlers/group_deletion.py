@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from moldau.core.groups.refusals import refusal
-from moldau.core.groups.requests import DeleteGroup
+from moldau.core.groups.requests import DeleteGroup, GroupResponse
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
@@ -39,12 +41,15 @@ async def act_delete_groups(
     A group that stands twice is deleted once, with one result. Ignored on purpose: nothing.
     """
     throttle_time_ms = context.throttle()
-    deletions = []
+    deletions: deque[Awaitable[GroupResponse]] = deque()
     for group_id in dict.fromkeys(request.groups_names):
         # begun for all before the first is waited for: one flush is enough for many
         deletions.append(begun(ask_group(broker, context, Operation.DELETE, group_id, DeleteGroup(group_id))))
         await context.pause()
-    results = [cast(DeletableGroupResult, await context.wait(deletion)) for deletion in deletions]
+    results = []
+    while deletions:
+        results.append(cast(DeletableGroupResult, await context.wait(deletions.popleft())))
+        await context.pause()
     return DeleteGroupsResponse(throttle_time_ms=throttle_time_ms, results=tuple(results))
 
 
@@ -59,22 +64,23 @@ async def act_offset_delete(
     throttle_time_ms = context.throttle()
     whole = group_request(context, request)
     if not context.authorize(Operation.DELETE, Resource.GROUP, request.group_id):
-        return throttled(cast(OffsetDeleteResponse, refusal(whole, GROUP_AUTHORIZATION_FAILED)), throttle_time_ms)
+        refused_whole = await context.finish(refusal(whole, GROUP_AUTHORIZATION_FAILED))
+        return throttled(cast(OffsetDeleteResponse, refused_whole), throttle_time_ms)
     accepted: list[OffsetDeleteRequestTopic] = []
     refused: list[OffsetDeleteResponseTopic] = []
     for topic in request.topics:
-        known, codes = _sorted(broker, context, topic)
+        known, codes = await _sorted(broker, context, topic)
         if known:
             accepted.append(OffsetDeleteRequestTopic(topic.name, tuple(known)))
         if codes:
             refused.append(OffsetDeleteResponseTopic(topic.name, tuple(codes)))
-        await context.pause(len(topic.partitions))
+        await context.pause()
     asked = group_request(context, msgspec.structs.replace(request, topics=tuple(accepted)))
     answer = cast(OffsetDeleteResponse, await context.wait(broker.coordinators.ask(request.group_id, asked)))
     return throttled(_join(refused, answer), throttle_time_ms)
 
 
-def _sorted(
+async def _sorted(
     broker: Broker, context: RequestContext, topic: OffsetDeleteRequestTopic
 ) -> tuple[list[OffsetDeleteRequestPartition], list[OffsetDeleteResponsePartition]]:
     """What the coordinator is asked, and what is refused before: no right 29, unknown topic or partition 3."""
@@ -90,6 +96,7 @@ def _sorted(
             codes.append(OffsetDeleteResponsePartition(index, UNKNOWN_TOPIC_OR_PARTITION))
         else:
             known.append(partition)
+        await context.pause()
     return known, codes
 
 

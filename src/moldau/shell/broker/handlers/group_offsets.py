@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -64,18 +65,19 @@ async def act_offset_commit(
 async def _commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     whole = group_request(context, request)
     if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
-        return cast(OffsetCommitResponse, refusal(whole, GROUP_AUTHORIZATION_FAILED))
+        return cast(OffsetCommitResponse, await context.finish(refusal(whole, GROUP_AUTHORIZATION_FAILED)))
     if request.group_id == "":
-        return cast(OffsetCommitResponse, refusal(whole, INVALID_GROUP_ID))
+        return cast(OffsetCommitResponse, await context.finish(refusal(whole, INVALID_GROUP_ID)))
 
     def may_read(name: str) -> bool:
         return context.authorize(Operation.READ, Resource.TOPIC, name)
 
-    plan = plan_commit(request, context.api_version, ImageLookup(broker.image), may_read)
-    if not plan.accepted.topics and plan.refused:
-        return join_commit(request, plan, OffsetCommitResponse())
-    answer = await context.wait(broker.coordinators.ask(request.group_id, group_request(context, plan.accepted)))
-    return join_commit(request, plan, cast(OffsetCommitResponse, answer))
+    plan = await context.finish(plan_commit(request, context.api_version, ImageLookup(broker.image), may_read))
+    answer = OffsetCommitResponse()
+    if plan.accepted.topics or not plan.refused:
+        asked = group_request(context, plan.accepted)
+        answer = cast(OffsetCommitResponse, await context.wait(broker.coordinators.ask(request.group_id, asked)))
+    return await context.finish(join_commit(request, plan, answer)) if plan.refused else answer
 
 
 async def act_offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -90,37 +92,40 @@ async def act_offset_fetch(broker: Broker, context: RequestContext, request: Off
     def may_describe(name: str) -> bool:
         return context.authorize(Operation.DESCRIBE, Resource.TOPIC, name)
 
-    groups = _once_each(request.groups)
+    groups = await _once_each(context, request.groups)
     found: list[OffsetFetchResponseGroup] = []
     response = OffsetFetchResponse()
     # version 8 and later ask of many groups, those before of one, which stands in the request itself
-    each: list[tuple[OffsetFetchRequestGroup, ...]] = [(group,) for group in groups] or [()]
-    for some in each:
+    for group in groups or (None,):
+        some = () if group is None else (group,)
         asked = request if some == request.groups else msgspec.structs.replace(request, groups=some)
-        plans = plan_fetch(asked, context.api_version, ImageLookup(broker.image), may_describe)
+        plans = await context.finish(plan_fetch(asked, context.api_version, ImageLookup(broker.image), may_describe))
         answers = []
         for plan in plans:
             group_id = plan.request.group.group_id
             answer = await ask_group(broker, context, Operation.DESCRIBE, group_id, plan.request)
             answers.append(cast(OffsetFetchResponseGroup, answer))
         lookup = ImageLookup(broker.image)
-        response = join_fetch(plans, tuple(answers), context.api_version, lookup, may_describe)
+        response = await context.finish(join_fetch(plans, tuple(answers), context.api_version, lookup, may_describe))
         found += response.groups
-        await context.pause(1 + sum(len(group.topics) for group in response.groups))
+        await context.pause()
     if len(groups) > 1:
         response = OffsetFetchResponse(groups=tuple(found))
     return throttled(response, throttle_time_ms)
 
 
-def _once_each(groups: tuple[OffsetFetchRequestGroup, ...]) -> tuple[OffsetFetchRequestGroup, ...]:
+async def _once_each(
+    context: RequestContext, groups: tuple[OffsetFetchRequestGroup, ...]
+) -> Sequence[OffsetFetchRequestGroup]:
     if len(groups) < 2:
         return groups
     wanted: dict[str, None] = {}
     kept = []
     for group in groups:
+        await context.pause()
         if group.topics is None:
             if group.group_id in wanted:
                 continue
             wanted[group.group_id] = None
         kept.append(group)
-    return tuple(kept)
+    return kept

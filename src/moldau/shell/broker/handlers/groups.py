@@ -26,5 +26,5 @@ async def ask_group(
     """The answer of the group's coordinator, or the refusal of a client that may not do `operation` to the group."""
     asked = group_request(context, message)
     if not context.authorize(operation, Resource.GROUP, group_id):
-        return refusal(asked, GROUP_AUTHORIZATION_FAILED)
+        return await context.finish(refusal(asked, GROUP_AUTHORIZATION_FAILED))
     return await context.wait(broker.coordinators.ask(group_id, asked))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 STRICT_FROM = 3
+SORTED_AT_ONCE = 1_000
 LEADER_NOT_AVAILABLE = ERROR_CODES["LEADER_NOT_AVAILABLE"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 INVALID_TOPIC_EXCEPTION = ERROR_CODES["INVALID_TOPIC_EXCEPTION"]
@@ -84,7 +87,9 @@ async def act_describe_topic_partitions(
     """
     cursor = request.cursor
     is_for_all = not request.topics
-    names = sorted(broker.image.topics_by_name) if is_for_all else sorted({topic.name for topic in request.topics})
+    names = await _in_order(
+        context, broker.image.topics_by_name if is_for_all else [one.name for one in request.topics]
+    )
     is_misplaced = cursor is not None and not is_for_all and cursor.topic_name not in names
     if cursor is not None and (cursor.partition_index < 0 or is_misplaced):
         refused = tuple(_no_topic(topic.name, INVALID_REQUEST) for topic in request.topics)
@@ -106,6 +111,21 @@ async def act_describe_topic_partitions(
         topics=(*topics, *(_no_topic(name, TOPIC_AUTHORIZATION_FAILED) for name in unauthorized)),
         next_cursor=next_cursor,
     )
+
+
+async def _in_order(context: RequestContext, names: Iterable[str]) -> list[str]:
+    """Each name once. To sort 100,000 of them in one piece takes 40 ms."""
+    rest = iter(names)
+    parts = []
+    while part := sorted(islice(rest, SORTED_AT_ONCE)):
+        parts.append(part)
+        await context.pause(SORTED_AT_ONCE)
+    in_order: list[str] = []
+    for name in merge(*parts):
+        if not in_order or in_order[-1] != name:
+            in_order.append(name)
+        await context.pause()
+    return in_order
 
 
 async def _page(

@@ -94,9 +94,8 @@ async def act_delete_topics(
         await context.pause()
     quota, mutation_ms = context.mutation_quota(STRICT_DELETION_FROM), 0
     if allowed:
-        names = tuple(state.name for state in allowed if state.name is not None)
         try:
-            forward = msgspec.structs.replace(request, topics=tuple(allowed), topic_names=names)
+            forward = msgspec.structs.replace(request, topics=tuple(allowed), topic_names=())
             answer: DeleteTopicsResponse = await context.wait(broker.submit(metered(forward, quota)))
             mutation_ms = answer.throttle_time_ms
             results = [*answer.responses, *results]

@@ -1,0 +1,88 @@
+"""However many things a request names: no step of the loop goes through all of them, and nobody waits that long."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from benchmarks.loaders.long_requests import TOPIC, requests_of
+from moldau.shell.network.dispatch import LONG_FRAME_BYTES
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+
+pytestmark = pytest.mark.asyncio
+
+COUNT = 3_000
+CALL_NS = 1_000
+"""What a call of a function takes by the timer of the node, whose turns have 1 ms for all long work."""
+MAX_CALLS = 5_500
+"""In one step; to go through all names once more takes one to ten calls for each."""
+IN_ONE_PIECE = (
+    # one entity of so many parts, of which there are three kinds
+    "ALTER_CLIENT_QUOTAS entries.entity",
+    # at most 10,000 partitions are looked at
+    "CREATE_TOPICS topics.assignments",
+    # its fast path decodes up to MANY_BYTES at once; up to 5,000 partitions become a session
+    "FETCH ",
+)
+TURNS = 20_000
+"""So many turns of the loop later there is an answer."""
+
+
+class CallsOfEachStep:
+    """How many functions the longest step of the loop calls; its time would be longer on a busy machine."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._calls = 0
+        self._all_calls = 0
+
+    def timer_ns(self) -> int:
+        return self._all_calls * CALL_NS
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        run = asyncio.events.Handle._run
+
+        def run_counted(handle: asyncio.Handle) -> None:
+            self._calls = 0
+            run(handle)
+            self.most = max(self.most, self._calls)
+
+        monkeypatch.setattr(asyncio.events.Handle, "_run", run_counted)
+
+    def count(self, frame: FrameType, event: str, _: object) -> None:
+        if event in ("call", "c_call"):
+            self._calls += 1
+            self._all_calls += 1
+
+
+@pytest.mark.parametrize("key", API_VERSIONS, ids=lambda key: key.name)
+async def test_no_step_goes_through_all_that_a_request_names(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch, key: ApiKey
+) -> None:
+    steps = CallsOfEachStep()
+    node = await start_node(timer_ns=steps.timer_ns)
+    await node.create_topic(TOPIC, 10)
+    await node.connect().ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    steps.watch(monkeypatch)
+    # the first one has its modules imported and its codecs compiled
+    for (_, first), (label, frame) in zip(requests_of(key, COUNT // 2), requests_of(key, COUNT), strict=True):
+        for data in (first, frame):
+            client = node.connect()
+            steps.most = 0
+            sys.setprofile(steps.count)
+            try:
+                client.feed(data)
+                for _ in range(TURNS):
+                    if client.wire.sent or client.wire.is_closed:
+                        break
+                    await node.turns(1)
+            finally:
+                sys.setprofile(None)
+            assert client.wire.sent or client.wire.is_closed, label
+        is_short = len(frame) <= LONG_FRAME_BYTES
+        assert is_short or label.startswith(IN_ONE_PIECE) or steps.most <= MAX_CALLS, f"{label}: {steps.most}"
