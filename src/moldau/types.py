@@ -46,6 +46,15 @@ def whole(work: Pausing[Result]) -> Result:
             return result
 
 
+def each_of(items: Iterable[Result]) -> Pausing[tuple[Result, ...]]:
+    """All that `items` makes, with a pause behind each."""
+    found = []
+    for item in items:
+        found.append(item)
+        yield
+    return tuple(found)
+
+
 def all_of(works: Iterable[Pausing[Result]]) -> Pausing[tuple[Result, ...]]:
     """Does `works` one after the other and gives their results."""
     results = []

@@ -22,7 +22,7 @@ from moldau.core.quotas.limits import (
     quota_entity,
 )
 from moldau.errors import KafkaError, kafka_error
-from moldau.types import Pausing
+from moldau.types import Pausing, each_of
 from moldau.wire.protocol.messages.client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -88,20 +88,17 @@ def alter_client_quotas(
         else:
             results.append(_result(parts, None))
     if len(records) > MAX_BATCH_RECORDS:
-        records, results = [], []
-        for parts in entities.values():
-            results.append(_result(parts, batch_too_large()))
-            yield
+        refused_as = batch_too_large()
+        return [], AlterClientQuotasResponse(
+            entries=(yield from each_of(_result(parts, refused_as) for parts in entities.values()))
+        )
     return [] if request.validate_only else records, AlterClientQuotasResponse(entries=tuple(results))
 
 
 def refused(request: AlterClientQuotasRequest, error: KafkaError) -> Pausing[AlterClientQuotasResponse]:
     """The whole request refused: each entry of the answer has the same error."""
-    results = []
-    for entry in request.entries:
-        results.append(_result(_parts(entry), error))
-        yield
-    return AlterClientQuotasResponse(entries=tuple(results))
+    entries = yield from each_of(_result(_parts(entry), error) for entry in request.entries)
+    return AlterClientQuotasResponse(entries=entries)
 
 
 def _parts(entry: AlterQuotaEntry) -> dict[str, str | None]:

@@ -34,7 +34,7 @@ from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS, ConfigResource, MetadataImage, ResourceType
 from moldau.errors import KafkaError, kafka_error
-from moldau.types import Pausing
+from moldau.types import Pausing, each_of
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -110,11 +110,8 @@ def _asked(
     *,
     is_whole: bool = False,
 ) -> Pausing[Alteration]:
-    found = []
-    for change in changes:
-        found.append(Change(*change))
-        yield
-    return Alteration(ConfigResource(resource.resource_type, resource.resource_name), tuple(found), is_whole)
+    found = yield from each_of(Change(*change) for change in changes)
+    return Alteration(ConfigResource(resource.resource_type, resource.resource_name), found, is_whole)
 
 
 def _code_and_message(error: KafkaError) -> tuple[int, str | None]:

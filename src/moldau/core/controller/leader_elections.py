@@ -9,7 +9,7 @@ from moldau.core.metadata.batches import MAX_BATCH_RECORDS
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, MetadataImage, PartitionImage
 from moldau.errors import KafkaError, kafka_error
-from moldau.types import Pausing, Uuid
+from moldau.types import Pausing, Uuid, each_of
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 from moldau.wire.protocol.messages.partitions import (
     ElectionPartitionResult,
@@ -69,12 +69,9 @@ def refused(request: ElectLeadersRequest, error: KafkaError) -> Pausing[ElectLea
     """`error` for the whole and for each partition named."""
     results = []
     for topic in request.topic_partitions or ():
-        rows = []
-        for index in topic.partitions:
-            rows.append(ElectionPartitionResult(index, error.code, error.message))
-            yield
-        results.append(ReplicaElectionResult(topic.topic, tuple(rows)))
         yield
+        rows = each_of(ElectionPartitionResult(index, error.code, error.message) for index in topic.partitions)
+        results.append(ReplicaElectionResult(topic.topic, (yield from rows)))
     return ElectLeadersResponse(error_code=error.code, replica_election_results=tuple(results))
 
 

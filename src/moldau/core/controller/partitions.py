@@ -18,7 +18,7 @@ from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Random
-from moldau.types import Pausing, Uuid
+from moldau.types import Pausing, Uuid, each_of
 from moldau.wire.protocol.messages.partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -33,10 +33,7 @@ def create_partitions(
     """The records of all partitions that may be added (none if only validating), and the answer for each topic."""
     asked, repeated = yield from split_repeated(request.topics, lambda topic: topic.name)
     duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
-    results: list[CreatePartitionsTopicResult] = []
-    for topic in repeated:
-        results.append(refused(topic.name, duplicate))
-        yield
+    results = list((yield from each_of(refused(topic.name, duplicate) for topic in repeated)))
     partitions = 0
     for topic in asked:
         partitions += _asked_partitions(image, topic)
@@ -44,9 +41,7 @@ def create_partitions(
     try:
         check_request(partitions, request.timeout_ms)
     except KafkaError as error:
-        for topic in asked:
-            results.append(refused(topic.name, error))
-            yield
+        results += yield from each_of(refused(topic.name, error) for topic in asked)
         return [], CreatePartitionsResponse(results=tuple(results))
     records: list[MetadataRecord] = []
     for topic in asked:

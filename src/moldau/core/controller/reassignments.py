@@ -15,7 +15,7 @@ from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
-from moldau.types import Pausing
+from moldau.types import Pausing, each_of
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -71,12 +71,11 @@ def refused(
     """`error` for the whole and for each partition."""
     responses = []
     for topic in request.topics:
-        rows = []
-        for row in topic.partitions:
-            rows.append(ReassignablePartitionResponse(row.partition_index, error.code, error.message))
-            yield
-        responses.append(ReassignableTopicResponse(topic.name, tuple(rows)))
         yield
+        rows = each_of(
+            ReassignablePartitionResponse(row.partition_index, error.code, error.message) for row in topic.partitions
+        )
+        responses.append(ReassignableTopicResponse(topic.name, (yield from rows)))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=error.code,

@@ -40,7 +40,7 @@ from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.errors import KafkaError, kafka_error
 from moldau.ports import Random
-from moldau.types import ZERO_UUID, Pausing, Uuid
+from moldau.types import ZERO_UUID, Pausing, Uuid, each_of
 from moldau.wire.protocol.messages.metadata_records import RemoveTopicRecord, TopicRecord
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
@@ -108,9 +108,7 @@ def create_topics(
             results.append(_refused(topic.name, error))
             yield
     duplicate = kafka_error("INVALID_REQUEST", "Duplicate topic name.")
-    for topic in repeated:
-        results.append(_refused(topic.name, duplicate))
-        yield
+    results += yield from each_of(_refused(topic.name, duplicate) for topic in repeated)
     return [] if request.validate_only else records, CreateTopicsResponse(topics=tuple(results))
 
 
@@ -280,13 +278,9 @@ def delete_topics(
             results.append(DeletableTopicResult(topic.name, topic.topic_id))
         yield
     if len(records) > MAX_BATCH_RECORDS:
-        records, results = [], []
-        for state in asked:
-            results.append(_deletion_refused(state, batch_too_large()))
-            yield
-    for state in repeated:
-        results.append(_repeated_deletion(state))
-        yield
+        records, too_large = [], batch_too_large()
+        results = list((yield from each_of(_deletion_refused(state, too_large) for state in asked)))
+    results += yield from each_of(_repeated_deletion(state) for state in repeated)
     return records, DeleteTopicsResponse(responses=tuple(results))
 
 

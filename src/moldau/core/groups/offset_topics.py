@@ -15,7 +15,7 @@ import msgspec
 from moldau.core.groups.refusals import refused_commit_topic, refused_fetch_topic
 from moldau.core.groups.requests import FetchOffsets
 from moldau.errors import ERROR_CODES
-from moldau.types import ZERO_UUID, Pausing, Uuid, all_of
+from moldau.types import ZERO_UUID, Pausing, Uuid, all_of, each_of
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -227,9 +227,7 @@ def _join_group(
 
 
 def _old_topic(topic: OffsetFetchResponseTopics) -> Pausing[OffsetFetchResponseTopic]:
-    rows = []
-    for each in topic.partitions:
-        position = each.partition_index, each.committed_offset, each.committed_leader_epoch
-        rows.append(OffsetFetchResponsePartition(*position, each.metadata, each.error_code))
-        yield
-    return OffsetFetchResponseTopic(name=topic.name, partitions=tuple(rows))
+    rows = yield from each_of(
+        OffsetFetchResponsePartition(*msgspec.structs.astuple(partition)) for partition in topic.partitions
+    )
+    return OffsetFetchResponseTopic(name=topic.name, partitions=rows)

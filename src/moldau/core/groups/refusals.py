@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets, GroupRequest, GroupResponse
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, StorageFullError
-from moldau.types import Pausing, all_of
+from moldau.types import Pausing, all_of, each_of
 from moldau.wire.protocol.messages.group_admin import DeletableGroupResult, OffsetDeleteRequest, OffsetDeleteResponse
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
@@ -110,12 +110,11 @@ def refused_commit_topic(
     topic: OffsetCommitRequestTopic, name: str, error_code: int
 ) -> Pausing[OffsetCommitResponseTopic]:
     """Every partition of a topic in an OffsetCommit refused with one code."""
-    rows = []
-    for each in topic.partitions:
-        rows.append(OffsetCommitResponsePartition(each.partition_index, error_code))
-        yield
     yield
-    return OffsetCommitResponseTopic(name=name, topic_id=topic.topic_id, partitions=tuple(rows))
+    rows = yield from each_of(
+        OffsetCommitResponsePartition(row.partition_index, error_code) for row in topic.partitions
+    )
+    return OffsetCommitResponseTopic(name=name, topic_id=topic.topic_id, partitions=rows)
 
 
 def _refused_fetch(message: FetchOffsets, error_code: int, api_version: int) -> Pausing[OffsetFetchResponseGroup]:
@@ -131,20 +130,19 @@ def refused_fetch_topic(
     topic: OffsetFetchRequestTopics, name: str, error_code: int
 ) -> Pausing[OffsetFetchResponseTopics]:
     """Every partition of a topic in an OffsetFetch refused with one code; the committed offset is -1."""
-    rows = []
-    for index in topic.partition_indexes:
-        rows.append(OffsetFetchResponsePartitions(index, committed_offset=-1, error_code=error_code))
-        yield
     yield
-    return OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=tuple(rows))
+    rows = yield from each_of(
+        OffsetFetchResponsePartitions(index, committed_offset=-1, error_code=error_code)
+        for index in topic.partition_indexes
+    )
+    return OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=rows)
 
 
 def refused_leave(message: LeaveGroupRequest, error_code: int, api_version: int) -> Pausing[LeaveGroupResponse]:
     """`error_code` for each member; before v3 there is one, and its error stands on top."""
     if api_version < 3:
         return LeaveGroupResponse(error_code=error_code)
-    members = []
-    for member in message.members:
-        members.append(MemberResponse(member.member_id, member.group_instance_id, error_code))
-        yield
-    return LeaveGroupResponse(members=tuple(members))
+    members = yield from each_of(
+        MemberResponse(member.member_id, member.group_instance_id, error_code) for member in message.members
+    )
+    return LeaveGroupResponse(members=members)

@@ -1,4 +1,8 @@
-"""Partitions with replicas on other brokers: who answers, what acks=all waits for, which offsets are seen."""
+"""Partitions with replicas on other brokers: who answers, what acks=all waits for, which offsets are seen.
+
+Apache Kafka 4.3.1, asked on a directory whose metadata log says the same, answers with the same codes, with one
+exception: from Fetch v11 on it serves consumers from a follower, and from a partition without a leader (KIP-392).
+"""
 
 from __future__ import annotations
 

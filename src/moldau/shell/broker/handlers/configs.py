@@ -24,6 +24,7 @@ from moldau.core.metadata.image import ConfigResource, ResourceType
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.loggers import broker_loggers, check_level, set_level
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.types import Pausing, each_of
 from moldau.wire.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -229,8 +230,8 @@ async def act_incremental_alter_configs(
             forwarded = answer.responses
         except KafkaError as failed:
             refused = IncrementalAlterConfigsResourceResponse(*_code_and_message(failed))
-            forwarded = await _refused(context, refused, asked)
-    return IncrementalAlterConfigsResponse(context.throttle(), await _merged(context, answers, forwarded))
+            forwarded = await context.finish(_refused(refused, asked))
+    return IncrementalAlterConfigsResponse(context.throttle(), await context.finish(_merged(answers, forwarded)))
 
 
 async def act_alter_configs(
@@ -258,28 +259,22 @@ async def act_alter_configs(
             answer: AlterConfigsResponse = await context.wait(broker.submit(forward))
             forwarded = answer.responses
         except KafkaError as failed:
-            forwarded = await _refused(context, AlterConfigsResourceResponse(*_code_and_message(failed)), asked)
-    return AlterConfigsResponse(context.throttle(), await _merged(context, answers, forwarded))
+            refused = AlterConfigsResourceResponse(*_code_and_message(failed))
+            forwarded = await context.finish(_refused(refused, asked))
+    return AlterConfigsResponse(context.throttle(), await context.finish(_merged(answers, forwarded)))
 
 
-async def _refused(context: RequestContext, as_: _Entry, resources: Sequence[_Resource]) -> tuple[_Entry, ...]:
-    rows = []
-    for each in resources:
-        rows.append(msgspec.structs.replace(as_, resource_type=each.resource_type, resource_name=each.resource_name))
-        await context.pause()
-    return tuple(rows)
+def _refused(as_: _Entry, resources: Sequence[_Resource]) -> Pausing[tuple[_Entry, ...]]:
+    return each_of(
+        msgspec.structs.replace(as_, resource_type=one.resource_type, resource_name=one.resource_name)
+        for one in resources
+    )
 
 
-async def _merged(
-    context: RequestContext, answers: list[_Entry | None], forwarded: tuple[_Entry, ...]
-) -> tuple[_Entry, ...]:
+def _merged(answers: list[_Entry | None], forwarded: tuple[_Entry, ...]) -> Pausing[tuple[_Entry, ...]]:
     """`answers` with the controller's in the places left open, so that the order is the request's."""
     rest = iter(forwarded)
-    merged = []
-    for answer in answers:
-        merged.append(next(rest) if answer is None else answer)
-        await context.pause()
-    return tuple(merged)
+    return each_of(next(rest) if answer is None else answer for answer in answers)
 
 
 async def _repeated(
