@@ -284,6 +284,20 @@ async def test_a_decision_that_pauses_when_the_shard_is_closed_is_not_written() 
     assert owner.partition.log.log_end_offset == 0
 
 
+async def test_records_that_are_being_applied_when_the_shard_is_closed_are_applied_no_further() -> None:
+    owner = await started()
+    long = later(owner, PutMany(KEYS, "1"))
+    while owner.partition.log.log_end_offset == 0:
+        await turn()
+    owner.runtime.close(kafka_error("NOT_COORDINATOR"))
+    applied = dict(owner.state.values)
+    assert len(applied) < len(KEYS)
+    with pytest.raises(KafkaError):
+        await long
+    await asyncio.gather(*owner.tasks)
+    assert owner.state.values == applied
+
+
 # -- transactions
 
 
