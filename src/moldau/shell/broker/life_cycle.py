@@ -1,7 +1,7 @@
 """What a broker tells the controller of its own life: it registers, it serves, it stops (KIP-631, 841).
 
 Every request is a message of the protocol, also where the controller lives in this process: there it is the argument of
-a call, and no timer repeats it, for such a broker cannot be alone in being alive.
+a call, and no timer repeats it, for such a broker and its controller live and die together.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ FEATURES = tuple(
 class OwnController(Protocol):
     """The active controller, in this process."""
 
+    async def submit(self, request: Any) -> Any:
+        """The answer, once it is committed. Raises KafkaError."""
+
     def ask(self, request: Any) -> Any:
         """Decides `request` now: gives the answer, or a future of it. Raises KafkaError, now or through the future."""
 
@@ -46,26 +49,20 @@ class LifeCycle:
         first = self._controller.ask(registration)
         epoch = self._controller.decided_epoch(self._node_id, registration.incarnation_id)
         if epoch is None:
-            registered = await _answered(first)
+            registered = await first if isinstance(first, asyncio.Future) else first
             while registered.error_code:
-                registered = await self._submit(registration)
+                registered = await self._controller.submit(registration)
             epoch = registered.broker_epoch
         else:
             answers = first, self._controller.ask(BrokerHeartbeatRequest(self._node_id, epoch))
             await asyncio.gather(*(answer for answer in answers if isinstance(answer, asyncio.Future)))
-        while not (await self._submit(BrokerHeartbeatRequest(self._node_id, epoch))).is_caught_up:
+        serving = BrokerHeartbeatRequest(self._node_id, epoch)
+        while not (await self._controller.submit(serving)).is_caught_up:
             pass
         return epoch
 
     async def shut_down(self, broker_epoch: int) -> None:
         """The broker stops cleanly: its partitions lose their leader, it is fenced. Raises KafkaError."""
         stopping = BrokerHeartbeatRequest(self._node_id, broker_epoch, want_shut_down=True)
-        while not (await self._submit(stopping)).should_shut_down:
+        while not (await self._controller.submit(stopping)).should_shut_down:
             pass
-
-    async def _submit(self, request: Any) -> Any:
-        return await _answered(self._controller.ask(request))
-
-
-async def _answered(answer: Any) -> Any:
-    return await answer if isinstance(answer, asyncio.Future) else answer
