@@ -82,7 +82,7 @@ def test_json_goes_out_and_comes_back_as_it_was(run, moldau_cluster: Cluster) ->
     run("produce", "cli-json", "--key", "k", "--null", "~", "~", "--partition", "1")
     run("produce", "cli-json", "--json", '{"key": {"base64": "/wA="}, "value": "", "timestamp": 5, "partition": 0}')
     lines = run("consume", "cli-json", "--from", "beginning", "--until-end", "--json")
-    run("produce", "cli-json-copy", "--json", text=lines)
+    run("produce", "cli-json-copy", "--json", "-", text=lines)
 
     def records(topic: str) -> set[tuple[object, ...]]:
         return {(r.partition, r.key, r.value, r.timestamp, tuple(r.headers)) for r in moldau_cluster.records(topic)}

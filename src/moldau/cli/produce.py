@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from moldau.cli.arguments import Subparsers, int32
+from moldau.cli.arguments import STANDARD_INPUT, Subparsers, int32
 from moldau.cli.cluster import add_cluster_arguments, client_settings, explained, in_words
 from moldau.cli.input_lines import InputLines, StopSignals
 from moldau.cli.output import CommandError
@@ -40,7 +40,9 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         ),
     )
     parser.add_argument("topic")
-    parser.add_argument("value", nargs="*", default=[], help="the values; without any, standard input is read")
+    parser.add_argument(
+        "value", nargs="*", default=[], help="the values; without any, or for -, standard input is read"
+    )
     parser.add_argument("--key", help="the key of every record")
     parser.add_argument(
         "--key-separator", metavar="TEXT", help="a line is KEY, this text, VALUE; a line without the text is a value"
@@ -83,7 +85,7 @@ def produce(arguments: argparse.Namespace) -> int:
     shape = _Shape(arguments)
     with StopSignals() as signals, explained(arguments):
         lines: InputLines | None = None
-        if not arguments.value:
+        if not arguments.value or arguments.value == [STANDARD_INPUT]:
             if sys.stdin is None:
                 raise CommandError("standard input is closed: name the records after the topic")
             if sys.stdin.isatty():

@@ -17,7 +17,8 @@ Generated: `python -m moldau.cli.reference > docs/reference/command-line.md`.
 
 `moldau COMMAND --help` explains each flag and ends with examples. Every command that talks to a cluster takes
 `--bootstrap-server HOST:PORT` (`-b`), a broker of Moldau or of Apache Kafka, and most take `--json` (`--format json`).
-Flags stand anywhere between the words; words after `--` are no flags. A FILE of `-` is standard input.
+Flags stand anywhere between the words; words after `--` are no flags. A FILE of `-`, and a
+VALUE of `-` alone, is standard input.
 
 An error that a user can cause is one sentence on standard error and exit code 1. A misspelt command or flag gets a
 hint, the usage of that command, and exit code 2.
@@ -65,7 +66,7 @@ SHARED = ("--bootstrap-server", "--json", "--format", "--help")
 
 def page() -> str:
     """The Markdown of docs/reference/command-line.md."""
-    from moldau.cli.main import build_parser
+    from moldau.cli.commands import build_parser
 
     lines = [
         f"| `{name}` | {_cell(text)} | {_flags(parser)} |" for name, text, parser in _commands("moldau", build_parser())

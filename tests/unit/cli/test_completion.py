@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.commands import build_parser
 from moldau.cli.completion import SCRIPTS, candidates
-from moldau.cli.main import build_parser, main
+from moldau.cli.main import main
 
 
 def nobody(address: str, kind: str) -> list[str]:

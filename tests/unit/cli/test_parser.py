@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from moldau.cli.commands import build_parser
 from moldau.cli.kafka.options import COMMON_OPTIONS, parse
 from moldau.cli.kafka.tools import TOOLS, load
-from moldau.cli.main import build_parser, main
+from moldau.cli.main import main
 from moldau.cli.parser import CommandParser, commands_of
 
 
@@ -110,3 +113,20 @@ def test_the_help_of_a_noun_shows_its_verbs_in_use() -> None:
 def test_the_help_lists_kafkas_own_tools() -> None:
     text = build_parser().format_help()
     assert all(f"  {name} " in text for name in TOOLS)
+
+
+def test_ctrl_c_while_the_commands_are_imported_shows_no_traceback() -> None:
+    program = """
+import sys
+
+class CtrlC:
+    def find_spec(self, name, path, target=None):
+        if name == "moldau.cli.commands":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+from moldau.cli.main import main
+sys.exit(main(["topics", "list"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "")

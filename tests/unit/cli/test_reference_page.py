@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moldau.cli import main, reference
+from moldau.cli import commands, reference
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -15,6 +15,6 @@ def test_the_page_is_that_of_the_commands() -> None:
 
 
 def test_every_command_stands_in_a_group_of_the_help() -> None:
-    grouped = [name for _, names in main.COMMAND_GROUPS for name in names]
-    assert grouped == [module.__name__.rpartition(".")[2] for module in main.MODULES]
-    assert "more:" not in main.build_parser().format_help()
+    grouped = [name for _, names in commands.COMMAND_GROUPS for name in names]
+    assert grouped == [module.__name__.rpartition(".")[2] for module in commands.MODULES]
+    assert "more:" not in commands.build_parser().format_help()

@@ -1,0 +1,101 @@
+"""The tree of commands: one module for each noun, and the help over all of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from moldau import __version__
+from moldau.cli import (
+    completion,
+    configs,
+    consume,
+    demo,
+    doctor,
+    groups,
+    log,
+    offsets,
+    page,
+    partitions,
+    pipeline,
+    produce,
+    quotas,
+    topics,
+    up,
+)
+from moldau.cli.kafka.tools import TOOLS
+from moldau.cli.parser import CommandParser
+
+MODULES = (
+    up,
+    demo,
+    topics,
+    produce,
+    consume,
+    groups,
+    offsets,
+    page,
+    pipeline,
+    configs,
+    partitions,
+    quotas,
+    doctor,
+    log,
+    completion,
+)
+"""One for each noun, in the order of the help."""
+
+COMMAND_GROUPS = (
+    ("start here", ("up", "demo")),
+    ("topics and records", ("topics", "produce", "consume")),
+    ("who reads what", ("groups", "offsets", "page")),
+    ("pipelines on Spark", ("pipeline",)),
+    ("operating a cluster", ("configs", "partitions", "quotas", "doctor")),
+    ("files and shells", ("log", "completion")),
+)
+EXAMPLES = (
+    "moldau up                                    # a broker on 127.0.0.1:9092, until Ctrl-C",
+    "moldau produce greetings hello               # in a second terminal: write a record",
+    "moldau consume greetings --from beginning    # read all records, then wait for new ones",
+)
+_NAME_WIDTH = 24
+
+
+class MainParser(CommandParser):
+    """The parser of `moldau` itself: its help lists the commands in groups."""
+
+    def words_beside(self) -> Iterable[str]:
+        return TOOLS
+
+    def format_help(self) -> str:
+        lines = ["usage: moldau COMMAND ...", "", str(self.description), ""]
+        actions = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        helps = {str(choice.dest): choice.help or "" for action in actions for choice in action._choices_actions}
+        for title, names in COMMAND_GROUPS:
+            lines.append(f"{title}:")
+            lines += [f"  {name:<{_NAME_WIDTH}}{helps.pop(name)}" for name in names if name in helps]
+            lines.append("")
+        if helps:
+            lines.append("more:")
+            lines += [f"  {name:<{_NAME_WIDTH}}{text}" for name, text in helps.items()]
+            lines.append("")
+        lines.append("Kafka's own tools, with their flags and columns:")
+        lines += [f"  {name:<{_NAME_WIDTH}}{text}" for name, text in TOOLS.items()]
+        lines += ["", "examples:", *(f"  {line}" for line in self.examples)]
+        lines += ["", "`moldau COMMAND --help` explains a command; `moldau --version` prints the version."]
+        return "\n".join(lines) + "\n"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command tree. Imports nothing heavy: `moldau --help` answers within 200 ms."""
+    parser = MainParser(
+        prog="moldau",
+        description="Event streaming that speaks the Apache Kafka protocol, with pipelines on Spark.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("--version", action="version", version=f"moldau {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
+    for module in MODULES:
+        module.add_parser(subparsers)
+    parser.set_defaults(command_tree=parser)  # for `completion`, which looks through all of it
+    return parser
