@@ -13,7 +13,7 @@ from moldau.shell.network.event_log import EventLog
 class BackgroundTasks:
     """The tasks of one owner on one loop. A broken invariant stops the node; any other error is logged."""
 
-    __slots__ = ("_log", "_loop", "_on_invariant_broken", "_tasks")
+    __slots__ = ("_has_ended", "_log", "_loop", "_on_invariant_broken", "_tasks")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, log: EventLog, on_invariant_broken: Callable[[InvariantError], None]
@@ -22,20 +22,25 @@ class BackgroundTasks:
         self._log = log
         self._on_invariant_broken = on_invariant_broken
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._has_ended = False
 
     def __bool__(self) -> bool:
         """Whether any still runs."""
         return bool(self._tasks)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs the work beside the connections; its error is logged, and an InvariantError stops the node."""
+        """Runs the work beside the connections; its error is logged, and an InvariantError stops the node. After
+        `cancel` the work does not begin: a timer may still ask for a flush while the clean stop flushes itself."""
         task = self._loop.create_task(work)
+        if self._has_ended:
+            task.cancel()
         self._tasks[task] = None
         task.add_done_callback(self._done)
         return task
 
     def cancel(self) -> None:
-        """Ends all that still run, in the next turn of the loop."""
+        """Ends all that still run, in the next turn of the loop, and what is spawned from now on."""
+        self._has_ended = True
         for task in list(self._tasks):
             task.cancel()
 

@@ -50,3 +50,20 @@ async def test_what_is_cancelled_ends_in_silence(caplog: pytest.LogCaptureFixtur
     assert not tasks
     assert not broken
     assert not caplog.text
+
+
+@pytest.mark.asyncio
+async def test_what_is_spawned_after_the_end_does_not_begin() -> None:
+    """The flusher asks again when a full disk has room; a clean stop in between flushes the same log itself."""
+    tasks = BackgroundTasks(asyncio.get_running_loop(), EventLog(ManualClock()), lambda _: None)
+    begun: list[str] = []
+
+    async def work() -> None:
+        begun.append("work")
+
+    tasks.cancel()
+    tasks.spawn(work())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not tasks
+    assert begun == []
