@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK
+from moldau.core.log.directory import FUTURE_SUFFIX
 from moldau.errors import ERROR_CODES, MoldauError, ProtocolError
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.simulation.damaged_machine import DamagedMachine
@@ -160,7 +161,8 @@ class FlippedStart:
             for path, data in self.flipped[place].items():
                 if ".log" not in path or LEFT_OVER.search(path) or DERIVED.search(path):
                     continue
-                if directory_of(path) in swapped:
+                # a start drops the copy that an unfinished move left; the original is still there
+                if directory_of(path) in swapped or directory_of(path).endswith(FUTURE_SUFFIX):
                     continue
                 # a tail of zeros is a page that a crash lost: recovery cuts such a tail and keeps no copy
                 records = data[: end_of_records(self.copy.trees[place][path])]
