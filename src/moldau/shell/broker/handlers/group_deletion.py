@@ -14,6 +14,7 @@ from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
 from moldau.shell.network.first_step import begun
+from moldau.types import Pausing, each_of
 from moldau.wire.protocol.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -77,7 +78,7 @@ async def act_offset_delete(
         await context.pause()
     asked = group_request(context, msgspec.structs.replace(request, topics=tuple(accepted)))
     answer = cast(OffsetDeleteResponse, await context.wait(broker.coordinators.ask(request.group_id, asked)))
-    return throttled(_join(refused, answer), throttle_time_ms)
+    return throttled(await context.finish(_join(refused, answer)), throttle_time_ms)
 
 
 async def _sorted(
@@ -100,12 +101,14 @@ async def _sorted(
     return known, codes
 
 
-def _join(refused: list[OffsetDeleteResponseTopic], answer: OffsetDeleteResponse) -> OffsetDeleteResponse:
+def _join(refused: list[OffsetDeleteResponseTopic], answer: OffsetDeleteResponse) -> Pausing[OffsetDeleteResponse]:
     """One entry for each topic name; an error of the group leaves nothing to say of topics."""
     if answer.error_code or not refused:
         return answer
     joined: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in (*refused, *answer.topics):
         joined.setdefault(topic.name, []).extend(topic.partitions)
-    topics = tuple(OffsetDeleteResponseTopic(name, tuple(partitions)) for name, partitions in joined.items())
-    return msgspec.structs.replace(answer, topics=topics)
+        yield
+    # taken out one by one: to free 100,000 lists at once takes 10 ms
+    topics = each_of(OffsetDeleteResponseTopic(name, tuple(joined.pop(name))) for name in list(joined))
+    return msgspec.structs.replace(answer, topics=(yield from topics))

@@ -120,9 +120,10 @@ async def act_alter_replica_log_dirs(
                 await context.pause()
     results = []
     context.run_to_end()
-    for name, asked in targets.items():
+    for name in list(targets):
         partitions = []
-        for index, path in asked.items():
+        # taken out one by one: to free 100,000 dictionaries at once takes 10 ms
+        for index, path in targets.pop(name).items():
             code = CLUSTER_AUTHORIZATION_FAILED
             if is_allowed:
                 code = _move(broker, name, index, path)
