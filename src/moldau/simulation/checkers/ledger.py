@@ -27,6 +27,8 @@ from moldau.wire.records.record import Record
 KEYS = 7
 TOMBSTONE_EVERY = 11
 VALUE_HEADER = "value"
+LATEST_ARRIVAL_MS = 15_000
+"""A request without an answer may come to the log so long after it was sent: links are cut, processes stand still."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -108,7 +110,7 @@ class SentTimes:
             other.is_tombstone
             and other.key == value.key
             and other not in known
-            and wall_ms >= self.wall_ms.get(value, 0)
+            and wall_ms + LATEST_ARRIVAL_MS >= self.wall_ms.get(value, 0)
             and self.may_be_forgotten(other, delete_retention_ms)
             for other, wall_ms in self.wall_ms.items()
         )
@@ -147,6 +149,8 @@ class PartitionLedger:
         self.log_start_offset = 0
         self._log_start_seen_s = 0.0
         self.may_start_go_back = False
+        self._may_end_have_gone_back = False
+        """Power was lost since the log start was seen: what retention judged by may be gone."""
         self.durable_start_offset = 0
         """Up to here deletion was acknowledged: these records never come back."""
         self.end = 0
@@ -216,7 +220,7 @@ class PartitionLedger:
                     "the log start never goes back", f"{self.name}: {self.log_start_offset} to {log_start_offset}"
                 )
             self.log_start_offset = log_start_offset
-        self.may_start_go_back = False
+        self.may_start_go_back = self._may_end_have_gone_back = False
 
     def _check_deletion(self, log_start_offset: int) -> None:
         """Nothing goes that no rule of retention and no client took away."""
@@ -233,7 +237,8 @@ class PartitionLedger:
                     f"{self.name}: {value} at {offset} is {self.sent.age_ms(value)} ms old, the retention is "
                     f"{rules.retention_ms} ms",
                 )
-        if rules.retention_bytes is not None and log_start_offset > self.asked_start_offset:
+        is_asked = log_start_offset <= self.asked_start_offset
+        if rules.retention_bytes is not None and not is_asked and not self._may_end_have_gone_back:
             left = self.bytes_left(log_start_offset)
             if left < rules.retention_bytes:
                 raise ViolationError(
@@ -248,9 +253,12 @@ class PartitionLedger:
         """
         self.may_start_go_back = True
         if is_power_lost:
+            self._may_end_have_gone_back = True
             self.durable_start_offset = min(self.durable_start_offset, survivor_end)
         lost = [offset for offset in self.values if offset >= survivor_end]
-        if not lost:
+        # with nothing lost but what retention had taken the end goes back all the same: offsets are used once more
+        goes_back = is_power_lost and not self.rules.is_flushed and survivor_end < self.end
+        if not lost and not goes_back:
             return 0
         if self.rules.is_flushed or not is_power_lost:
             raise ViolationError(

@@ -171,13 +171,14 @@ class TopicAdmin(ClientLoop):
         request = CreatePartitionsRequest(
             (CreatePartitionsTopic(topic.name, count, None),), 5_000, validate_only=self.more.random() < 0.1
         )
+        are_any_in_doubt = bool(topic.may_have)
         if not request.validate_only:
             topic.may_have = (*topic.may_have, count)
 
         def note(answer: CreatePartitionsResponse) -> None:
             error_code = answer.results[0].error_code
             self.world.trace.note("partitions", topic.name, count, error_code)
-            if error_code == INVALID_PARTITIONS and len(topic.may_have) > 1:
+            if error_code == INVALID_PARTITIONS and are_any_in_doubt:
                 return  # an earlier request that had no answer was carried out
             if error_code:
                 self.must_be_retriable(error_code, f"CreatePartitions of {topic.name}")

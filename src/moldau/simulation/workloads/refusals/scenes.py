@@ -120,7 +120,9 @@ def _sync(group: str, generation: int, member: str, *refusals: str, **fields: An
     versions = (5, 5) if "protocol_type" in fields else (3, 4) if "group_instance_id" in fields else (0, 4)
     given = (SyncGroupRequestAssignment(member, b"assigned"),)
     request = SyncGroupRequest(group, generation, member, assignments=given, **fields)
-    return Case("SyncGroup of a living group", request, refusals, versions)
+    # a full disk may have refused the assignment: the members have to join again then
+    otherwise = None if refusals else ("REBALANCE_IN_PROGRESS",)
+    return Case("SyncGroup of a living group", request, refusals, versions, otherwise)
 
 
 def _beat(group: str, generation: int, member: str, *refusals: str, **fields: Any) -> Case:
@@ -156,6 +158,8 @@ def _living_group(ground: Ground, attempt: int) -> Steps:
     yield _commit(ground, group, generation, member, "REBALANCE_IN_PROGRESS")
     synced = yield _sync(group, generation, member)
     again = yield _sync(group, generation, member)
+    if again.error_code:
+        return
     yield _described(group, (synced.assignment, again.assignment) == (b"assigned",) * 2)
     yield _beat(group, generation, member)
     yield _beat(group, generation + 1, member, "ILLEGAL_GENERATION")
@@ -204,7 +208,9 @@ def _static_member(ground: Ground, attempt: int) -> Steps:
     instance = {"group_instance_id": "instance"}
     first = yield _join(group, versions=(5, 9), **instance)
     generation = first.generation_id
-    yield _sync(group, generation, first.member_id, **instance)
+    synced = yield _sync(group, generation, first.member_id, **instance)
+    if synced.error_code:
+        return
     second = yield _join(group, versions=(5, 9), **instance)
     fenced = "FENCED_INSTANCE_ID"
     yield _beat(group, generation, first.member_id, fenced, **instance)
