@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow bench fuzz seeds planted sim-coverage lint ci oracle clients differential bench-against torture dist clean
+.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds planted sim-coverage lint ci oracle clients differential bench-against torture dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -50,9 +50,16 @@ test: .venv/.test
 	$(BIN)/pytest -n $(JOBS) -m "not slow and not java and not foreign" --ignore tests/spark --ignore tests/products tests
 	$(BIN)/pytest -m "not slow and not java and not foreign" tests/spark tests/products
 
-slow: .venv/.test
+# In parts, so that CI can run the last two side by side: the Spark tests mostly wait.
+slow: slow-broker slow-spark slow-seeds
+
+slow-broker: .venv/.test
 	$(BIN)/pytest -n $(JOBS) -m "slow and not java and not foreign" --ignore tests/spark --ignore tests/products tests
+
+slow-spark: .venv/.test
 	$(BIN)/pytest -m "slow and not java and not foreign" tests/spark tests/products
+
+slow-seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds 1..200 --jobs $(JOBS)
 
 lint: .venv/.lint
