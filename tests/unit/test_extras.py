@@ -25,6 +25,11 @@ def run_without(hidden: str, program: str) -> subprocess.CompletedProcess[str]:
     ("hidden", "program", "said"),
     [
         ("numpy", "import moldau.columnar", "moldau.columnar needs numpy: pip install '.[columnar]' from a clone"),
+        (
+            "greenlet",
+            "import moldau.simulation",
+            "moldau.simulation needs greenlet: pip install '.[simulation]'",
+        ),
         ("pyspark,pandas", "import moldau.spark", "moldau.spark needs pyspark, pandas: pip install '.[spark]' from a"),
     ],
 )

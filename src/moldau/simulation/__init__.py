@@ -14,3 +14,7 @@ Randomness comes from `random_of(seed, name)`: each trouble, client, host and se
 iterates a set, reads a clock or depends on an address. A seed gives the same trace on every run; CI compares two hash
 seeds. Each rule is the text of a ViolationError.
 """
+
+from moldau.extras import require_extra
+
+require_extra("moldau.simulation", "simulation")
