@@ -1,4 +1,4 @@
-"""`python -m moldau.simulation --seed 7`: one seed, told; `--seeds 1..200 --jobs 2`: many, counted.
+"""`python -m moldau.simulation --seed 7`: one seed, step by step; `--seeds 1..200 --jobs 2`: many, counted.
 
 Exit code 0 if no rule was broken, else 1.
 """

@@ -1,7 +1,7 @@
 """An asyncio event loop whose clock is a number: waiting costs nothing, and the same calls come in the same order.
 
 Virtual time moves only when nothing is ready: then `select` jumps to the next timer. There are no descriptors, no
-threads, no self-pipe; whoever asks for one is told so.
+threads, no self-pipe; code that asks for one gets an error.
 
 A `SimulatedProcess` is what a crash kills. Everything that the process starts inherits it through its context, so that
 `kill` can drop each of its callbacks and tasks at once, without running a `finally`: as kill -9 does. Dead tasks are
@@ -205,7 +205,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._ready.extend(self._paused.pop(process, ()))
 
     def kill(self, process: SimulatedProcess) -> None:
-        """Nothing of `process` runs from here on; who waits for one of its tasks waits for ever."""
+        """Nothing of `process` runs from here on; what waits for one of its tasks waits for ever."""
         process.is_dead = True
         self._paused.pop(process, None)
         for handle in [*self._ready, *(timer for _, timer in self._timers)]:

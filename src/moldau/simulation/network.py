@@ -129,7 +129,7 @@ class End(asyncio.Transport):
 
     def begin(self) -> None:
         """The protocol learns of the connection, and is given what arrives from now on. As uvloop does and asyncio does
-        not: whoever pauses reading inside of `connection_made` is not heard, for reading has not begun yet."""
+        not: a pause of reading inside of `connection_made` has no effect, for reading has not begun yet."""
         if not self.is_lost:
             cast(asyncio.BaseProtocol, self.protocol).connection_made(self)
             self.is_read_paused = False
@@ -349,7 +349,7 @@ class Connection:
         self.port = port
         self.random = random
         self.is_silent = False
-        """The wire is cut: nothing arrives, and nobody is told."""
+        """The wire is cut: nothing arrives, and neither end gets an error."""
         self.client: End
         self.server: End
 
@@ -456,7 +456,7 @@ class SimulatedNetwork:
         return length
 
     def scrub(self, protocol: asyncio.BufferedProtocol, view: memoryview, length: int) -> None:
-        """Overwrites the receive buffer unless an incomplete frame lies in it: whoever still looks at a request there
+        """Overwrites the receive buffer unless an incomplete frame lies in it: code that still looks at a request there
         reads rubbish, as he would once the next bytes came in."""
         owner = view.obj
         if isinstance(owner, bytearray) and owner is not self.kept_buffer_of(protocol):

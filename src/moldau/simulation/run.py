@@ -1,4 +1,4 @@
-"""Runs one seed in a world of its own and tells how it went."""
+"""Runs one seed in a world of its own; the outcome says how it went."""
 
 from __future__ import annotations
 

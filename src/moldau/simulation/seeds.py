@@ -1,4 +1,4 @@
-"""What the commands of the simulators share: which seeds run, in how many processes, how a broken one is told."""
+"""What the commands of the simulators share: which seeds run, in how many processes, how a broken one is printed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
 Outcome = TypeVar("Outcome", bound=SeedOutcome)
 
 LAST_EVENTS = 30
-"""Of those before a broken rule, how many are told."""
+"""Of those before a broken rule, how many are printed."""
 
 
 def add_seed_options(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def outcomes(
 
 
 def broken_lines(command: str, outcome: SeedOutcome, *, is_story_known: bool = False) -> str:
-    """`is_story_known`: it was told while it happened."""
+    """`is_story_known`: it was printed while it happened."""
     lines = [f"seed {outcome.seed}: BROKEN {outcome.rule}", f"  {outcome.detail}"]
     if outcome.story and not is_story_known:
         lines += ["  the story:", *(f"    {line}" for line in outcome.story)]

@@ -71,7 +71,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def _set_right(cluster: Cluster) -> None:
-    """Raises what the broker has stopped with by itself; the next test has a running broker all the same."""
+    """Raises what the broker has stopped with by itself; the next test has a running broker nevertheless."""
     if cluster.has_faults:
         cluster.faults.clear()
         cluster.faults.forget()

@@ -1,4 +1,4 @@
-"""Conditions that a test waits for, and what is told when they do not come."""
+"""Conditions that a test waits for, and what the error says when they do not come."""
 
 from __future__ import annotations
 

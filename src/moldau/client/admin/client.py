@@ -51,7 +51,7 @@ class ClusterAdmin:
             bootstrap_servers,
             client_id=client_id,
             connect_timeout_ms=connect_timeout_ms,
-            # the connection outwaits the broker, which is told `request_timeout_ms`
+            # the connection waits longer than the broker, which has `request_timeout_ms`
             request_timeout_ms=request_timeout_ms + 5_000,
             retry_timeout_ms=retry_timeout_ms,
         )
@@ -83,7 +83,7 @@ class ClusterAdmin:
         return self.client.connection_to(broker_id)
 
     def cluster(self) -> Cluster:
-        """The brokers as one of them tells them; each can be asked after this."""
+        """The brokers as one of them lists them; each can be asked after this."""
         response = self.ask(MetadataRequest(topics=()))
         for broker in response.brokers:
             self.client.remember_address(broker.node_id, broker.host, broker.port)

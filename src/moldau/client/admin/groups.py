@@ -73,7 +73,7 @@ def describe_group(admin: ClusterAdmin, group_id: str) -> GroupDescription:
         error = error_of(row.error_code, row.error_message)
         return _describe_consumer_group(admin, group_id, node_id, address, error)
     if row.group_state == DEAD:
-        # before v6 this was how an unknown group was told (KIP-1043)
+        # before v6 an unknown group was described so (KIP-1043)
         raise error_of(69, f"Group {group_id} not found.")
     return GroupDescription(group_id, row.group_state, row.protocol_data, address, node_id, _members(row))
 

@@ -13,7 +13,7 @@ minutes goes first; else one that has lived for two minutes, the smallest first,
 push out a consumer's at once. Apache Kafka divides its cache into eight shards and bounds the number of sessions only;
 here the cache is one, and bounds their memory too (`moldau.fetch.session.memory.bytes`).
 
-A request in flight holds its session object; if another request moved or closed the session meanwhile, the epoch tells.
+A request in flight holds its session object; if another one moved or closed the session meanwhile, its epoch differs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class CachedPartition:
-    """One partition of a session: what was last asked of it, and what was last told."""
+    """One partition of a session: what was last asked of it, and what was last answered."""
 
     __slots__ = ("entry", "high_watermark", "log_start_offset")
 
@@ -66,13 +66,13 @@ class CachedPartition:
         self.log_start_offset = _UNKNOWN
 
     def has_news(self, result: FetchResult) -> bool:
-        """Whether `result` must be sent; remembers it as told."""
+        """Whether `result` must be sent; remembers it as sent."""
         _, _, error_code, high_watermark, _, log_start_offset, diverging, records, _ = result
         is_news = bool(records) or high_watermark != self.high_watermark or log_start_offset != self.log_start_offset
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
         if error_code or diverging is not None:
-            # once the error is gone the partition is told again
+            # once the error is gone the partition is sent again
             self.high_watermark = _UNKNOWN
             return True
         return is_news
@@ -281,7 +281,7 @@ class FetchSessions:
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchSession | None:
-        """A session of `entries`, in the order in which their `results` are told; None if there is no room."""
+        """A session of `entries`, in the order in which their `results` are sent; None if there is no room."""
         invariant(len(entries) == len(results), "a full fetch that does not answer each partition")
         if not self._make_room(is_replica, entries, now_ms):
             return None

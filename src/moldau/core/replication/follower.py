@@ -1,6 +1,6 @@
 """A follower of a partition: it fetches from the leader, appends what comes, and cuts its log where the two part.
 
-One fetch at a time: fetch, append, with `flush.messages=1` flush, and fetch again. The offset of a fetch tells the
+One fetch at a time: fetch, append, with `flush.messages=1` flush, and fetch again. The offset of a fetch gives the
 leader that the follower has everything below. The fetch also names the epoch of the last batch; where the logs part,
 the leader answers with the epoch and the offset of that place, and the follower cuts its log there. A follower never
 cuts at its high watermark, which may lie below what is acknowledged (KIP-101, KIP-595).

@@ -1,7 +1,7 @@
 """A partition on this broker: its log, and the replica (a step machine) that says how far a reader may read.
 
 This is the driver of the machine, as far as one broker needs one: nothing fetches from another broker yet, so a replica
-that follows stands still, and its clients hear NOT_LEADER_OR_FOLLOWER. A partition whose log failed is offline until a
+that follows stands still, and its clients get NOT_LEADER_OR_FOLLOWER. A partition whose log failed is offline until a
 restart: every call raises KAFKA_STORAGE_ERROR (56).
 """
 
@@ -83,7 +83,7 @@ class Partition:
         self.is_offline = False
         self.is_deleted = False
         self.appended_bytes = 0
-        """Bytes appended since the start: who waits for bytes compares two looks."""
+        """Bytes appended since the start: a fetch that waits for bytes compares two looks."""
         self.appended_records = self.produce_requests = self.fetched_bytes = self.fetch_requests = 0
         """Since the start, for the metrics."""
         self.may_have_aborted = True
@@ -193,7 +193,7 @@ class Partition:
         are_records_checked: bool = False,
     ) -> Appended:
         """Appends as leader. Raises KafkaError (6, 19; 56 where the disk is full), StorageFailedError: offline from now
-        on. Whether consumers may read it is for `position.high_watermark` to say."""
+        on. `position.high_watermark` says whether consumers may read it."""
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         leader = self.leader
@@ -238,7 +238,7 @@ class Partition:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """See divergence: the one answer for whoever asks where an epoch ends."""
+        """See divergence: the one answer to where an epoch ends."""
         return self.log.end_offset_for_epoch(leader_epoch)
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> tuple[LeaderEpoch, Offset] | None:

@@ -23,7 +23,7 @@ class Publisher:
         self._uncommitted: deque[MetadataDelta] = deque()
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Calls `subscriber(image, delta)` for each committed change, in order. The first call tells all there is."""
+        """Calls `subscriber(image, delta)` for each committed change, in order. The first call has all there is."""
         self._subscribers.append(subscriber)
         if self.image.end_offset:
             subscriber(self.image, self.image.as_delta())

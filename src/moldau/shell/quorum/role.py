@@ -137,7 +137,7 @@ class QuorumRole:
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is
-        answered. The first call tells all there is."""
+        answered. The first call has all there is."""
         self._publisher.subscribe(subscriber)
 
     def describe(self) -> QuorumDescription:
@@ -275,7 +275,7 @@ class QuorumRole:
         broker = self._fold.image.brokers.get(broker_id)
         return None if broker is None or broker.incarnation_id != incarnation_id else broker.epoch
 
-    # what the voter tells
+    # what the voter reports
 
     def leadership_began(self) -> None:
         """A new epoch stands in the log: the controller decides from here on."""

@@ -45,7 +45,7 @@ class Value(msgspec.Struct, frozen=True):
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether it is sent with a null value in a compacted topic; then a header tells it."""
+        """Whether it is sent with a null value in a compacted topic; then a header has it."""
         return self.number % TOMBSTONE_EVERY == 0
 
     @classmethod
@@ -256,7 +256,7 @@ class PartitionLedger:
             self._may_end_have_gone_back = True
             self.durable_start_offset = min(self.durable_start_offset, survivor_end)
         lost = [offset for offset in self.values if offset >= survivor_end]
-        # with nothing lost but what retention had taken the end goes back all the same: offsets are used once more
+        # with nothing lost but what retention had taken the end goes back nevertheless: offsets are used once more
         goes_back = is_power_lost and not self.rules.is_flushed and survivor_end < self.end
         if not lost and not goes_back:
             return 0
@@ -280,7 +280,7 @@ class PartitionLedger:
         """After a reader read all of [log start, log end): nothing known is missing, each producer's order is kept.
 
         Gives the offsets of records that came back though their tombstone is gone: while the reader read, it may have
-        gone; whoever finds the same again has found a fault.
+        gone; an audit that finds the same again has found a fault.
         """
         returned = self._check_compaction(seen, log_end_offset) if self.rules.is_compacted else []
         for offset, value in self.values.items():

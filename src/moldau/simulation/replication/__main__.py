@@ -1,4 +1,4 @@
-"""`python -m moldau.simulation.replication --seed 7`: one seed, told; `--seeds 1..300`: many, counted.
+"""`python -m moldau.simulation.replication --seed 7`: one seed, step by step; `--seeds 1..300`: many, counted.
 
 Exit code 0 if no rule was broken, else 1.
 """

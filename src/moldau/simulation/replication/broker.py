@@ -86,7 +86,7 @@ class BrokerProcess:
         disk: ProcessDisk,
         acknowledged: Callable[[int], None],
     ) -> None:
-        """`boots`: of its machine, this one included; `acknowledged` hears each end offset that is acknowledged."""
+        """`boots`: of its machine, this one included; `acknowledged` gets each end offset that is acknowledged."""
         self.story = story
         self.name = f"broker-{broker_id}"
         self.broker_id = broker_id

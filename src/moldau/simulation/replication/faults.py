@@ -124,11 +124,11 @@ class Faults:
             self._story.after(duration_ms, lambda: loop.resume(process))
 
     def _arm(self, random: Random) -> None:
-        """The next time that a replica joins the in-sync replicas, the leader does not hear of it."""
+        """The next time that a replica joins the in-sync replicas, the leader gets no word of it."""
         self._armed = random
 
     def replicas_joined(self, joined: list[int], leader: int) -> None:
-        """The new replica hears nothing from the leader either, and falls behind; then, often, the leader dies."""
+        """The new replica gets nothing from the leader either, and falls behind; then, often, the leader dies."""
         random = self._armed
         if self.is_ended or random is None or not joined or leader in (-1, *joined):
             return

@@ -88,7 +88,7 @@ class Questioner(ClientLoop):
         await asyncio.sleep(self.random.choice((0.02, 0.1, 0.3)))
 
     async def describe_producers(self, client: BrokerClient) -> None:
-        """Whoever wrote with idempotence is known, with what was acknowledged last."""
+        """Each idempotent producer is known, with what was acknowledged last."""
         topic = self.random.choice(self.topics)
         ledger = topic.ledger(self.world, self.random.randrange(topic.partitions))
         expected, legal_losses = dict(ledger.last_sequences), ledger.legal_losses

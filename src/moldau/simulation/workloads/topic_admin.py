@@ -84,7 +84,7 @@ def deletion_of(client: BrokerClient, name: str) -> DeleteTopicsRequest:
 
 
 class KnownTopic(msgspec.Struct):
-    """What the admin was told of a name. `may_exist` and `may_be_absent`: both after an unanswered request, which may
+    """What the admin knows of a name. `may_exist` and `may_be_absent`: both after an unanswered request, which may
     still be carried out until `doubt_until` (seconds of the loop)."""
 
     name: str

@@ -123,7 +123,7 @@ NEVER: Final = 32_767
 class ApiVersionRange(msgspec.Struct, frozen=True):
     """One declared API: its versions (inclusive), the first flexible one, and where its two classes are.
 
-    `advertised_min_version` is what ApiVersions tells; requests below `min_version` close the connection all the same.
+    `advertised_min_version` is what ApiVersions answers; requests below `min_version` close the connection.
     """
 
     min_version: int
@@ -209,7 +209,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.LIST_CONFIG_RESOURCES: _api(0, 1, 0, "configs", "ListConfigResources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api(0, 0, 0, "partitions", "DescribeTopicPartitions"),
 }
-"""In the order of their keys, which is the order in which ApiVersions tells them."""
+"""In the order of their keys, which is their order in the answer to ApiVersions."""
 
 _KEYS: Final[dict[str, ApiKey]] = {f"{row.name}Request": key for key, row in API_VERSIONS.items()}
 _ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in API_VERSIONS.items()}

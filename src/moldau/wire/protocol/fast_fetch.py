@@ -74,7 +74,7 @@ _unpack_int = Struct(">i").unpack_from
 def decode_fetch_request(frame: memoryview, position: int, version: int) -> FetchQuestion:
     """The request whose body begins at `position`. Keeps no view of the frame. Raises ProtocolError only.
 
-    Rack, cluster id and what only a replica tells are read over.
+    Rack, cluster id and the fields of a replica are passed over.
     """
     try:
         if version < FLEXIBLE_FROM:

@@ -1,4 +1,4 @@
-"""Request and response headers. A request tells its own header's version by its api key and api version.
+"""Request and response headers. The api key and api version of a request give its header's version.
 
 The client id keeps its two-byte length in every version (KIP-482 left it so, for ApiVersions' sake).
 """

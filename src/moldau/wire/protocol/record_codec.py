@@ -74,7 +74,7 @@ def encode_group_key(key: msgspec.Struct) -> bytes:
 
 
 def decode_group_key(buffer: Buffer) -> msgspec.Struct:
-    """The key, told apart by its class. Raises ProtocolError for an unknown kind and for bytes left over."""
+    """The key, by its class. Raises ProtocolError for an unknown kind and for bytes left over."""
     kind = _prefix(buffer)
     cls = GROUP_KEYS.get(kind)
     if cls is None:

@@ -1,8 +1,7 @@
 """The records of `__consumer_offsets`: keys of every kind, and the values of classic groups and offsets.
 
-A key is told by its leading number, which stands where other messages have their version (`record_codec`). The kinds of
-groups that are not served yet are declared by key only: enough to recognise them.
-"""
+A key begins with a number that says its kind, which stands where other messages have their version (`record_codec`).
+The kinds of groups that are not served yet are declared by key only: enough to recognise them."""
 
 from __future__ import annotations
 
