@@ -47,9 +47,6 @@ def kept_of(record: msgspec.Struct) -> msgspec.Struct | None:
 class UnservedRecords(dict[Hashable, msgspec.Struct]):
     """What is in force, by `unserved_key`, in the order in which it came. One for each image."""
 
-    def records(self) -> tuple[msgspec.Struct, ...]:
-        return tuple(self.values())
-
     def scram_credentials(self) -> tuple[UserScramCredentialRecord, ...]:
         """In the order in which they came."""
         return tuple(one for one in self.values() if isinstance(one, UserScramCredentialRecord))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
+from moldau.core.log.checkpoint import PARTITION_METADATA, encode_partition_metadata
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.flushed_offset import FlushedOffset
 from moldau.core.log.log import AppendOrigin, Log
@@ -35,10 +36,10 @@ from moldau.core.raft.steps import (
 from moldau.errors import StorageFailedError, StorageFullError
 from moldau.ports import Clock, Disk, Workers
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, write_quorum_state
-from moldau.types import Buffer
+from moldau.types import METADATA_TOPIC_ID, Buffer
 from moldau.wire.records.control import build_control_batch
 
-PARTITION_METADATA = f"{METADATA_DIRECTORY}/partition.metadata"
+_TOPIC_ID_FILE = f"{METADATA_DIRECTORY}/{PARTITION_METADATA}"
 
 
 class RaftListener(Protocol):
@@ -169,8 +170,8 @@ class RaftDriver:
                     self._listener.leadership_ended()
 
     def _append_control(self, output: AppendControl) -> None:
-        if not self._disk.exists(PARTITION_METADATA):
-            self._disk.replace_file(PARTITION_METADATA, b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+        if not self._disk.exists(_TOPIC_ID_FILE):
+            self._disk.replace_file(_TOPIC_ID_FILE, encode_partition_metadata(METADATA_TOPIC_ID))
         now_ms = self._clock.now_ms()
         batch = build_control_batch(output.records, timestamp=now_ms, leader_epoch=output.leader_epoch)
         self.append(bytearray(batch), now_ms)

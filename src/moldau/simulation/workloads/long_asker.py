@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES
@@ -144,25 +145,20 @@ class LongAsker(PlainProducer):
 
     def list_offsets(self, client: BrokerClient) -> asyncio.Future[ListOffsetsResponse]:
         asked = self.named(MANY)
-
-        def note(answer: ListOffsetsResponse) -> None:
-            rows = [row for topic in answer.topics for row in topic.partitions]
-            self.must_answer([row.partition_index for row in rows], asked, "ListOffsets")
-            for row in rows:
-                self.check_code(row.partition_index, row.error_code, "ListOffsets")
-
+        note = partial(self.check_rows, asked, "ListOffsets")
         return client.send(list_offsets_request(self.topic.name, asked, LATEST), note)
 
     def commit(self, client: BrokerClient) -> asyncio.Future[OffsetCommitResponse]:
         asked = self.named(MANY)
-
-        def note(answer: OffsetCommitResponse) -> None:
-            rows = [row for topic in answer.topics for row in topic.partitions]
-            self.must_answer([row.partition_index for row in rows], asked, "OffsetCommit")
-            for row in rows:
-                self.check_code(row.partition_index, row.error_code, "OffsetCommit")
-
+        note = partial(self.check_rows, asked, "OffsetCommit")
         return client.send(commit_request(client, GROUP, self.topic, dict.fromkeys(asked, 1)), note)
+
+    def check_rows(self, asked: range, what: str, answer: ListOffsetsResponse | OffsetCommitResponse) -> None:
+        """Each partition that was asked for is answered once, with a code that it may have."""
+        codes = [(row.partition_index, row.error_code) for topic in answer.topics for row in topic.partitions]
+        self.must_answer([partition for partition, _ in codes], asked, what)
+        for partition, code in codes:
+            self.check_code(partition, code, what)
 
     # -- names
 

@@ -90,10 +90,10 @@ def test_a_credential_is_shown_and_goes_into_a_snapshot_only_when_it_is_committe
         workers.gate.set()
         workers.gate.clear()
         assert await topics == [0, 0]
-        assert names_in(role.image.unserved.records()) == ["ann"]
+        assert names_in(role.image.unserved.values()) == ["ann"]
         workers.gate.set()
         await late
-        assert names_in(role.image.unserved.records()) == ["ann", "ben"]
+        assert names_in(role.image.unserved.values()) == ["ann", "ben"]
         await stop(role)
         records = load_snapshot(node.disk).snapshot.records
         assert "b" in [record.name for record in records if isinstance(record, TopicRecord)]
