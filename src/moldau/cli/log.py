@@ -53,6 +53,13 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         dest="decoder",
         help="the records too, as those of the metadata log",
     )
+    decoder.add_argument(
+        "--transaction-log-decoder",
+        action="store_const",
+        const="transactions",
+        dest="decoder",
+        help="the records too, as those of __transaction_state",
+    )
     dump.add_argument("--skip-record-metadata", action="store_true", help="print only keys and values of records")
     dump.add_argument("--max-bytes", type=int, metavar="N", help="stop after N bytes of a segment")
     dump.add_argument("--deep-iteration", action="store_true", help="has no effect; Kafka's tool has this flag")

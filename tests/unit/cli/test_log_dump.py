@@ -13,9 +13,15 @@ import pytest
 from moldau.cli.main import main
 from moldau.core.log.checkpoint import encode_leader_epochs, encode_offsets
 from moldau.types import TopicPartition
+from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.consumer_protocol import assignment, subscription
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord
+from moldau.wire.protocol.messages.transaction_records import (
+    TransactionLogKey,
+    TransactionLogValue,
+    TransactionPartitions,
+)
 from moldau.wire.protocol.record_codec import encode_group_key, encode_group_value, encode_metadata_record
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.compression import Compression
@@ -90,6 +96,24 @@ def test_the_brokers_own_records_are_decoded(tmp_path: Path, capsys: pytest.Capt
     assert lines[3].endswith(
         'payload: {"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"f","featureLevel":1}}'
     )
+
+
+def test_the_state_of_transactions_is_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = (0).to_bytes(2, "big") + encode_message(TransactionLogKey("copier"), 0)
+    parts = (TransactionPartitions("t", (0, 2)),)
+    stood = TransactionLogValue(7, 6, -1, 3, -1, 60_000, 1, parts, 1_001, 1_000, 2)
+    values = [(version).to_bytes(2, "big") + encode_message(stood, version) for version in (0, 1)]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(build_batch([(key, values[0], 1, ()), (key, values[1], 2, ()), (key, None, 3, ())]))
+    lines = dump(capsys, str(path), "--transaction-log-decoder", "--skip-record-metadata")
+    told = '| key: {"type":"0","data":{"transactionalId":"copier"}} payload: '
+    begin = '"producerId":7,%s"producerEpoch":3,"transactionTimeoutMs":60000,"transactionStatus":1,'
+    partitions = '"transactionPartitions":[{"topic":"t","partitionIds":[0,2]}],'
+    times = '"transactionLastUpdateTimestampMs":1001,"transactionStartTimestampMs":1000'
+    data = f'{{"version":"0","data":{{{begin % ""}{partitions}{times}}}}}'
+    tagged = begin % '"previousProducerId":6,'
+    newer = f'{{"version":"1","data":{{{tagged}{partitions}{times},"clientTransactionVersion":2}}}}'
+    assert lines[3:] == [told + data, told + newer, told + "<DELETE>"]
 
 
 def test_an_index_is_compared_with_its_segment(segment: Path, capsys: pytest.CaptureFixture[str]) -> None:

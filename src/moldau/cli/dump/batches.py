@@ -14,7 +14,7 @@ from moldau.errors import ProtocolError
 from moldau.wire.records.batch import DELETE_HORIZON_FLAG, BatchHeader, is_crc_valid, iterate_batches
 from moldau.wire.records.record import Record, read_records
 
-Decoder = Literal["plain", "offsets", "metadata"]
+Decoder = Literal["plain", "offsets", "metadata", "transactions"]
 _MAX_SEQUENCE = 0x7FFFFFFF
 
 
@@ -114,7 +114,17 @@ def _metadata(record: Record) -> str:
     return f"payload: {decoders.metadata_record(record.value or b'')}"
 
 
-_DECODERS: dict[Decoder, Callable[[Record], str]] = {"plain": _plain, "offsets": _offsets, "metadata": _metadata}
+def _transactions(record: Record) -> str:
+    key, value = decoders.transaction_record(record.key, record.value)
+    return f"key: {key} payload: {value}"
+
+
+_DECODERS: dict[Decoder, Callable[[Record], str]] = {
+    "plain": _plain,
+    "offsets": _offsets,
+    "metadata": _metadata,
+    "transactions": _transactions,
+}
 
 
 def _text(data: bytes) -> str:

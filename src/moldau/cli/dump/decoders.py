@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets` and of the metadata log as JSON, with Kafka's names of fields."""
+"""Records of `__consumer_offsets`, `__transaction_state` and the metadata log as JSON, with Kafka's names of fields."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from moldau.types import Uuid, uuid_to_text
 from moldau.wire.protocol import consumer_protocol
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages import group_records, raft_records
+from moldau.wire.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from moldau.wire.protocol.record_codec import decode_group_key, decode_group_value, decode_metadata_record
 from moldau.wire.protocol.schema import UUID, Array, FieldType, fields_of, message_info
 from moldau.wire.records.control import ControlType, decode_control_key, decode_end_transaction_marker
@@ -76,6 +77,18 @@ def _with_protocol(member: dict[str, object], subscription: bytes, assignment: b
     except ValueError:
         pass
     return member
+
+
+def transaction_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
+    """Key and payload of a record of `__transaction_state`."""
+    if key is None:
+        return "null", "null"
+    decoded, kind = decode_group_value(TransactionLogKey, key)
+    key_text = _text({"type": str(kind), "data": as_json(decoded, 0)})
+    if value is None:
+        return key_text, "<DELETE>"
+    message, version = decode_group_value(TransactionLogValue, value)
+    return key_text, _text({"version": str(version), "data": as_json(message, version)})
 
 
 def metadata_record(value: bytes) -> str:

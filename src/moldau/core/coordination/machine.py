@@ -67,6 +67,8 @@ class Decision(msgspec.Struct, Generic[Request, Response, Record], frozen=True):
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     marker: EndTransactionMarker | None = None
     """Ends the producer's transaction in this log, by a control batch in the place of records."""
+    transaction_version: int = 0
+    """Of the marker: 2 where its producer epoch must be above that of the transaction (KIP-890)."""
 
 
 class Machine(Protocol[State, Request, Response, Record]):

@@ -6,8 +6,12 @@ When a position expires (`offsets.retention.minutes`):
 - a stable group of consumers: so long after its commit, if no member subscribes to the topic;
 - a group that never had members (it only commits): so long after its commit;
 - one committed with a retention time (OffsetCommit v2-4): at that time, in any of these three states.
-A group that is rebalancing, or that has members of another protocol, keeps all. A position with an open transactional
-commit stays. A group without members and positions ends at the next check, however young it is.
+A group that is rebalancing, or that has members of another protocol, keeps all. A position that an open transaction
+commits stays, and so does its group. A group without members and positions ends at the next check, however young the
+group is.
+
+DeleteGroups, OffsetDelete and the end of a topic end also positions that open transactions commit: these do not come
+back when the transaction is committed.
 
 The check is a timer of each shard (`offsets.retention.check.interval.ms`). What ends is written as tombstones, as Kafka
 writes them: one for each position, then one for the group. Long lists take several decisions, each one batch.
@@ -18,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from moldau.core.groups.classic.group import Group, GroupState, Parked
+from moldau.core.groups.committed_offsets import CommittedOffset
 from moldau.core.groups.records import GroupMetadataRecord, OffsetRecord
 from moldau.core.groups.requests import ContinueDeletion, DeleteGroup, ExpireOffsets, ForgetTopics
-from moldau.core.groups.state import CommittedOffset, is_offset_pending
 from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES
 from moldau.types import Pausing
@@ -82,7 +86,7 @@ def _expire_group(turn: Turn, group: Group) -> bool:
         not is_anything_left
         and group.is_empty()
         and not group.pending_members
-        and not _has_open_transaction(turn, group.group_id)
+        and group.group_id not in turn.state.pending.producers
     ):
         turn.records.append(_end_of(group))
     return True
@@ -102,7 +106,7 @@ def _is_expired(turn: Turn, group: Group, key: OffsetCommitKey, offset: Committe
         is_old = turn.wall_ms >= offset.expire_timestamp
     else:
         is_old = turn.wall_ms - since_ms >= turn.settings.offsets_retention_ms
-    return is_old and not is_offset_pending(turn.state, group.group_id, key.topic, key.partition)
+    return is_old and not turn.state.pending.has(group.group_id, key.topic, key.partition)
 
 
 def _read_topics(turn: Turn, group: Group) -> dict[str, None] | None:
@@ -118,8 +122,14 @@ def _positions(turn: Turn, group_id: str) -> Iterator[tuple[OffsetCommitKey, Com
             yield OffsetCommitKey(group=group_id, topic=topic, partition=partition), offset
 
 
-def _has_open_transaction(turn: Turn, group_id: str) -> bool:
-    return any(group_id in groups for groups in turn.state.pending_offsets.values())
+def _held_positions(turn: Turn, group_id: str) -> Iterator[OffsetCommitKey]:
+    """Committed ones, and those that only open transactions commit; each once."""
+    committed = turn.state.offsets.get(group_id, {})
+    for key, _ in _positions(turn, group_id):
+        yield key
+    for key in turn.state.pending.positions_of(group_id):
+        if key.partition not in committed.get(key.topic, {}):
+            yield key
 
 
 def _end_of(group: Group) -> GroupMetadataRecord:
@@ -146,7 +156,7 @@ def continue_deletion(turn: Turn, firing: ContinueDeletion) -> None:
 
 
 def _delete(turn: Turn, parked: Parked, group: Group) -> None:
-    for key, _ in _positions(turn, group.group_id):
+    for key in _held_positions(turn, group.group_id):
         if len(turn.records) == MAX_TOMBSTONES:
             turn.continue_deletion(ContinueDeletion(group.group_id, parked))
             return
@@ -162,7 +172,7 @@ def delete_offsets(turn: Turn, parked: Parked, message: OffsetDeleteRequest) -> 
         turn.reply(parked, OffsetDeleteResponse(error_code=code))
         return
     group = turn.state.groups[message.group_id]
-    stored = turn.state.offsets.get(message.group_id, {})
+    stored, pending = turn.state.offsets.get(message.group_id, {}), turn.state.pending
     topics = []
     ended: dict[tuple[str, int], None] = {}
     subscribed = group.subscribed_topics()
@@ -171,7 +181,7 @@ def delete_offsets(turn: Turn, parked: Parked, message: OffsetDeleteRequest) -> 
         partitions = []
         for partition in topic.partitions:
             index = partition.partition_index
-            if not code and index in stored.get(topic.name, {}):
+            if not code and (index in stored.get(topic.name, {}) or pending.has(message.group_id, topic.name, index)):
                 ended[topic.name, index] = None
             partitions.append(OffsetDeleteResponsePartition(index, code))
             yield
@@ -200,10 +210,13 @@ def _deletion_fault(turn: Turn, group_id: str) -> int:
 
 
 def forget_topics(turn: Turn, request: ForgetTopics) -> None:
-    """Tombstones for the offsets of deleted topics, so that a new topic of the same name begins without any."""
-    for group_id, topics in turn.state.offsets.items():
+    """Tombstones for the offsets of deleted topics, also of those that open transactions commit, so that a new topic
+    of the same name begins without any."""
+    state = turn.state
+    for group_id in dict.fromkeys((*state.offsets, *state.pending.producers)):
+        committed, pending = state.offsets.get(group_id, {}), state.pending.producers.get(group_id, {})
         for topic in request.topics:
-            for partition in topics.get(topic, {}):
+            for partition in dict.fromkeys((*committed.get(topic, ()), *pending.get(topic, ()))):
                 if len(turn.records) == MAX_TOMBSTONES:
                     turn.continue_forgetting(request)
                     return

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.coordination.machine import Now
+from moldau.core.coordination.machine import Decision, Now
 from moldau.core.groups.classic.group import Parked
 from moldau.core.groups.classic.join import join
 from moldau.core.groups.classic.membership import heartbeat, leave, session_expired
@@ -22,13 +22,15 @@ from moldau.core.groups.classic.rebalance import join_phase_over, prepare
 from moldau.core.groups.classic.sync import group_not_written, sync, sync_phase_over
 from moldau.core.groups.describe import describe_group, list_groups
 from moldau.core.groups.expiry import continue_deletion, delete_group, delete_offsets, expire, forget_topics
-from moldau.core.groups.offsets import commit_offsets, fetch_offsets
+from moldau.core.groups.offsets import commit_in_transaction, commit_offsets, fetch_offsets
 from moldau.core.groups.records import GroupRecord
 from moldau.core.groups.requests import (
     AnyGroupRequest,
+    CommitInTransaction,
     ContinueDeletion,
     DeleteGroup,
     DescribeGroup,
+    EndTransaction,
     ExpireOffsets,
     FetchOffsets,
     ForgetTopics,
@@ -38,6 +40,7 @@ from moldau.core.groups.requests import (
     JoinPhaseOver,
     SessionExpired,
     SyncPhaseOver,
+    TransactionEnded,
 )
 from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end, topics_with_offsets
 from moldau.core.groups.turn import GroupDecision, Turn
@@ -69,6 +72,8 @@ class GroupMachine:
     def decide(
         self, state: GroupsState, request_id: int, request: AnyGroupRequest, now: Now
     ) -> GroupDecision | Pausing[GroupDecision]:
+        if isinstance(request, EndTransaction):
+            return _end_transaction(request_id, request)
         turn = Turn(state, self._settings, self._random, now)
         if isinstance(request, GroupRequest):
             work = _decide_message(turn, Parked(request_id, request.api_version), request)
@@ -132,6 +137,18 @@ class GroupMachine:
         fold_transaction_end(state, producer_id, committed)
 
 
+def _end_transaction(request_id: int, request: EndTransaction) -> GroupDecision:
+    """Also where the producer has committed nothing: the marker keeps what an earlier epoch still sends out of the
+    log."""
+    return Decision(
+        replies=((request_id, TransactionEnded()),),
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        marker=request.marker,
+        transaction_version=request.transaction_version,
+    )
+
+
 def _decided(turn: Turn, work: Pausing[None]) -> Pausing[GroupDecision]:
     yield from work
     return turn.decision()
@@ -148,6 +165,8 @@ def _decide_message(turn: Turn, parked: Parked, request: GroupRequest) -> Pausin
         heartbeat(turn, parked, message)
     elif isinstance(message, OffsetCommitRequest):
         return commit_offsets(turn, parked, message)
+    elif isinstance(message, CommitInTransaction):
+        return commit_in_transaction(turn, parked, message)
     elif isinstance(message, FetchOffsets):
         return _reply(turn, parked, fetch_offsets(turn.state, message))
     elif isinstance(message, JoinGroupRequest):

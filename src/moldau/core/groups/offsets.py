@@ -1,16 +1,17 @@
-"""A group's positions: OffsetCommit v2-10, and the reading half of OffsetFetch v1-10.
+"""A group's positions: OffsetCommit v2-10, TxnOffsetCommit v0-5, and the reading half of OffsetFetch v1-10.
 
 Topics come here by name and are known to exist (offset_topics.py). A commit is in force for readers once it is in the
-log. How positions end: expiry.py.
+log, one of a transaction when the marker that commits the transaction is. How positions end: expiry.py.
 """
 
 from __future__ import annotations
 
 from moldau.core.groups.classic.group import Group, GroupState, Parked
+from moldau.core.groups.committed_offsets import CommittedOffset
 from moldau.core.groups.records import OffsetRecord
 from moldau.core.groups.refusals import refused_commit
-from moldau.core.groups.requests import FetchOffsets
-from moldau.core.groups.state import CommittedOffset, GroupsState, is_offset_pending
+from moldau.core.groups.requests import CommitInTransaction, FetchOffsets
+from moldau.core.groups.state import GroupsState
 from moldau.core.groups.turn import Turn
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.types import ZERO_UUID, Pausing, Uuid, all_of
@@ -33,14 +34,35 @@ _UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
 
 
 def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> Pausing[None]:
-    """Records each partition that can be recorded; the others get their own error. Of a partition that stands there
-    more than once the last row is recorded: one batch must hold them all, and each would take the place of the one
-    before."""
+    """Records each partition that can be recorded; the others get their own error."""
     try:
         group = _committing_group(turn, message, parked.api_version)
     except KafkaError as error:
         turn.reply(parked, (yield from refused_commit(message, error.code)))
         return
+    response = yield from _record(turn, message)
+    member = None if group is None else group.members.get(message.member_id)
+    if group is not None and member is not None:
+        # a classic member that commits is alive
+        turn.arm_session(group, member)
+    turn.reply(parked, response)
+
+
+def commit_in_transaction(turn: Turn, parked: Parked, message: CommitInTransaction) -> Pausing[None]:
+    """As `commit_offsets`, for the transaction that the producer has open in this log: its marker decides. Prolongs no
+    session, as in Kafka."""
+    try:
+        _committing_group(turn, message.commit, parked.api_version, is_transactional=True)
+    except KafkaError as error:
+        turn.reply(parked, (yield from refused_commit(message.commit, error.code)))
+        return
+    turn.producer_id, turn.producer_epoch = message.producer_id, message.producer_epoch
+    turn.reply(parked, (yield from _record(turn, message.commit)))
+
+
+def _record(turn: Turn, message: OffsetCommitRequest) -> Pausing[OffsetCommitResponse]:
+    """Of a partition that stands there more than once the last row is recorded: one batch must hold them all, and each
+    would take the place of the one before."""
     topics: list[OffsetCommitResponseTopic] = []
     latest: dict[tuple[str, int], tuple[Uuid, OffsetCommitRequestPartition]] = {}
     for topic in message.topics:
@@ -57,15 +79,17 @@ def commit_offsets(turn: Turn, parked: Parked, message: OffsetCommitRequest) -> 
     for (name, _), (topic_id, partition) in latest.items():
         turn.records.append(_offset_record(turn, message, name, topic_id, partition))
         yield
-    member = None if group is None else group.members.get(message.member_id)
-    if group is not None and member is not None:
-        # a classic member that commits is alive
-        turn.arm_session(group, member)
-    turn.reply(parked, OffsetCommitResponse(topics=tuple(topics)))
+    return OffsetCommitResponse(topics=tuple(topics))
 
 
-def _committing_group(turn: Turn, message: OffsetCommitRequest, api_version: int) -> Group | None:
-    """The group, or None for a first commit without one. Raises the KafkaError that refuses the commit."""
+def _committing_group(
+    turn: Turn, message: OffsetCommitRequest, api_version: int, *, is_transactional: bool = False
+) -> Group | None:
+    """The group, or None for a first commit without one. Raises the KafkaError that refuses the commit.
+
+    A transaction may commit into a group with members without being one of them, and while the group waits for its
+    assignments: before TxnOffsetCommit v3 a producer could not say who the member is.
+    """
     if message.group_id == "":
         # Kafka takes it, and nobody can ever see it in a list
         raise kafka_error("INVALID_GROUP_ID")
@@ -85,11 +109,13 @@ def _committing_group(turn: Turn, message: OffsetCommitRequest, api_version: int
         # an administrator, or a consumer that assigns its partitions itself
         return group
     if generation < 0 and message.member_id == "" and message.group_instance_id is None:
+        if is_transactional:
+            return group
         raise kafka_error("UNKNOWN_MEMBER_ID")
     group.check_member(message.member_id, message.group_instance_id)
     if generation != group.generation:
         raise kafka_error("ILLEGAL_GENERATION")
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
         # the member has the new generation and not yet its assignment
         raise kafka_error("REBALANCE_IN_PROGRESS")
     return group
@@ -146,7 +172,7 @@ def _fetched_topic(
     partitions = []
     for index in indexes:
         committed = stored.get(index)
-        if request.require_stable and is_offset_pending(state, group_id, name, index):
+        if request.require_stable and state.pending.has(group_id, name, index):
             partitions.append(_no_offset(index, _UNSTABLE_OFFSET_COMMIT))
         elif committed is None or _is_of_other_topic(committed, topic_id):
             partitions.append(_no_offset(index, 0))

@@ -6,7 +6,14 @@ there is none, and what `append_error` makes of a failed append.
 
 from __future__ import annotations
 
-from moldau.core.groups.requests import DeleteGroup, DescribeGroup, FetchOffsets, GroupRequest, GroupResponse
+from moldau.core.groups.requests import (
+    CommitInTransaction,
+    DeleteGroup,
+    DescribeGroup,
+    FetchOffsets,
+    GroupRequest,
+    GroupResponse,
+)
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, StorageFullError
 from moldau.types import Pausing, all_of, each_of
 from moldau.wire.protocol.messages.group_admin import DeletableGroupResult, OffsetDeleteRequest, OffsetDeleteResponse
@@ -62,7 +69,7 @@ def append_error(error: MoldauError, request: GroupRequest) -> int:
         return _NOT_COORDINATOR
     if not isinstance(error, KafkaError):
         return _UNKNOWN_SERVER_ERROR
-    if isinstance(request.message, OffsetCommitRequest) and error.name in (
+    if isinstance(request.message, (OffsetCommitRequest, CommitInTransaction)) and error.name in (
         "MESSAGE_TOO_LARGE",
         "RECORD_LIST_TOO_LARGE",
     ):
@@ -83,6 +90,8 @@ def refusal(request: GroupRequest, error_code: int) -> Pausing[GroupResponse]:
         return LeaveGroupResponse(error_code=error_code)
     if isinstance(message, OffsetCommitRequest):
         return (yield from refused_commit(message, error_code))
+    if isinstance(message, CommitInTransaction):
+        return (yield from refused_commit(message.commit, error_code))
     if isinstance(message, FetchOffsets):
         return (yield from _refused_fetch(message, error_code, request.api_version))
     if isinstance(message, DescribeGroup):

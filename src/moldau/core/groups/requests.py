@@ -7,6 +7,7 @@ A request from a client is `GroupRequest(message, api_version, client_id, client
     HeartbeatRequest      -> HeartbeatResponse
     LeaveGroupRequest     -> LeaveGroupResponse
     OffsetCommitRequest   -> OffsetCommitResponse   (topics that exist, by name: see offset_topics.py)
+    CommitInTransaction   -> OffsetCommitResponse   (the same)
     FetchOffsets          -> OffsetFetchResponseGroup
     DescribeGroup         -> DescribedGroup
     ListGroupsRequest     -> ListGroupsResponse     (this shard's part of the list)
@@ -16,7 +17,7 @@ A request from a client is `GroupRequest(message, api_version, client_id, client
 OffsetFetch, DescribeGroups, ListGroups and DeleteGroups may touch several shards: their handler asks each shard and
 joins the parts. When topics are deleted, each shard is given `ForgetTopics`. Timers fire as `SessionExpired`,
 `JoinPhaseOver`, `SyncPhaseOver`, `ExpireOffsets` and `ContinueDeletion`. Nobody waits for a reply to these: they come
-under NO_REQUEST_ID.
+under NO_REQUEST_ID. A transaction coordinator asks `EndTransaction`, and gets a `TransactionEnded`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import msgspec
 
 from moldau.core.groups.classic.group import Parked
+from moldau.types import ProducerEpoch, ProducerId
 from moldau.wire.protocol.messages.group_admin import DeletableGroupResult, OffsetDeleteRequest, OffsetDeleteResponse
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
@@ -44,6 +46,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
 )
+from moldau.wire.records.control import EndTransactionMarker
 
 
 class FetchOffsets(msgspec.Struct, frozen=True):
@@ -54,6 +57,15 @@ class FetchOffsets(msgspec.Struct, frozen=True):
 
     group: OffsetFetchRequestGroup
     require_stable: bool = False
+
+
+class CommitInTransaction(msgspec.Struct, frozen=True):
+    """A TxnOffsetCommit, in the shape of an OffsetCommit of a classic group. Whoever sends it has made sure that this
+    shard is in the producer's transaction; the log refuses a producer epoch that is over."""
+
+    commit: OffsetCommitRequest
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
 
 
 class DescribeGroup(msgspec.Struct, frozen=True):
@@ -72,12 +84,18 @@ GroupMessage = (
     | HeartbeatRequest
     | LeaveGroupRequest
     | OffsetCommitRequest
+    | CommitInTransaction
     | FetchOffsets
     | DescribeGroup
     | ListGroupsRequest
     | DeleteGroup
     | OffsetDeleteRequest
 )
+
+
+class TransactionEnded(msgspec.Struct, frozen=True):
+    """The marker is in the log."""
+
 
 GroupResponse = (
     JoinGroupResponse
@@ -90,6 +108,7 @@ GroupResponse = (
     | ListGroupsResponse
     | DeletableGroupResult
     | OffsetDeleteResponse
+    | TransactionEnded
 )
 
 
@@ -100,6 +119,18 @@ class GroupRequest(msgspec.Struct, frozen=True):
     api_version: int
     client_id: str | None = None
     client_host: str = ""
+
+
+class EndTransaction(msgspec.Struct, frozen=True):
+    """The producer's transaction ends in this shard: what it has committed here counts from now on, or never did.
+
+    `transaction_version`: 2 where each transaction has a producer epoch of its own (KIP-890).
+    """
+
+    marker: EndTransactionMarker
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    transaction_version: int
 
 
 class SessionExpired(msgspec.Struct, frozen=True):
@@ -156,6 +187,7 @@ class GroupNotWritten(msgspec.Struct, frozen=True):
 
 AnyGroupRequest = (
     GroupRequest
+    | EndTransaction
     | SessionExpired
     | JoinPhaseOver
     | SyncPhaseOver

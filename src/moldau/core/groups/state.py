@@ -1,6 +1,6 @@
 """What one partition of `__consumer_offsets` says, and what lives on top of it.
 
-*Durable*, changed by `fold_record` and `fold_transaction_end` only: `offsets`, `pending_offsets`, `other_kinds`.
+*Durable*, changed by `fold_record` and `fold_transaction_end` only: `offsets`, `pending`, `other_kinds`.
 Folding the log gives exactly these. *Volatile*, made from the last metadata record of each group by a load and changed
 by decisions: `groups`. Where a record settles what a decision began (the assignments of a generation, a static member's
 successor), the fold carries it over into the living group, so that a failed append leaves the group as it was.
@@ -12,28 +12,18 @@ import msgspec
 
 from moldau.core.groups.classic.group import Group, GroupState, group_from_record
 from moldau.core.groups.classic.memory import MemberMemory
+from moldau.core.groups.committed_offsets import CommittedOffset, OffsetsByPartition, PendingOffsets, remove_position
 from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, OffsetRecord, OtherKindRecord
 from moldau.types import NO_PRODUCER_ID, Offset, ProducerId
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-
-
-class CommittedOffset(OffsetCommitValue, frozen=True):
-    """One committed position; `expire_timestamp` -1 unless the client asked for a retention time (before v5)."""
-
-    record_offset: Offset = Offset(-1)
-    """Where the record stands in `__consumer_offsets`."""
-
-
-OffsetsByPartition = dict[str, dict[int, CommittedOffset]]
-"""Topic name, then partition index."""
 
 
 class GroupsState(msgspec.Struct):
     """See the module."""
 
     offsets: dict[str, OffsetsByPartition] = msgspec.field(default_factory=dict)
-    pending_offsets: dict[ProducerId, dict[str, OffsetsByPartition]] = msgspec.field(default_factory=dict)
-    """Transactional commits whose marker has not come, by producer, then group."""
+    """By group."""
+    pending: PendingOffsets = msgspec.field(default_factory=PendingOffsets)
     other_kinds: dict[str, str] = msgspec.field(default_factory=dict)
     """Group id to the kind of a group that is not classic."""
     groups: dict[str, Group] = msgspec.field(default_factory=dict)
@@ -58,26 +48,22 @@ def _fold_offset(
     state: GroupsState, offset: Offset, producer_id: ProducerId, key: OffsetCommitKey, value: OffsetCommitValue | None
 ) -> None:
     if value is None:
-        remove_offset(state.offsets, key)
-        if producer_id != NO_PRODUCER_ID:
-            remove_offset(state.pending_offsets.get(producer_id, {}), key)
+        # a position that was deleted does not come back with the transaction that commits it, as in Kafka
+        remove_position(state.offsets, key)
+        state.pending.forget(key)
         return
     committed = CommittedOffset(**msgspec.structs.asdict(value), record_offset=offset)
-    if key.group not in state.groups:
-        state.groups[key.group] = Group(group_id=key.group, memory=state.memory)
-    target = state.offsets if producer_id == NO_PRODUCER_ID else state.pending_offsets.setdefault(producer_id, {})
-    target.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
+    _hold_group(state, key.group)
+    if producer_id == NO_PRODUCER_ID:
+        state.offsets.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
+    else:
+        state.pending.put(producer_id, key, committed)
 
 
-def remove_offset(offsets: dict[str, OffsetsByPartition], key: OffsetCommitKey) -> None:
-    """Leaves no empty dictionaries behind."""
-    topics = offsets.get(key.group, {})
-    partitions = topics.get(key.topic, {})
-    partitions.pop(key.partition, None)
-    if not partitions:
-        topics.pop(key.topic, None)
-    if not topics:
-        offsets.pop(key.group, None)
+def _hold_group(state: GroupsState, group_id: str) -> None:
+    """Whoever commits without members has a group all the same."""
+    if group_id not in state.groups:
+        state.groups[group_id] = Group(group_id=group_id, memory=state.memory)
 
 
 def _fold_metadata(state: GroupsState, group_id: str, value: GroupMetadataValue | None) -> None:
@@ -116,23 +102,19 @@ def _settle(group: Group, value: GroupMetadataValue) -> None:
 
 def fold_transaction_end(state: GroupsState, producer_id: ProducerId, committed: bool) -> None:
     """The producer's pending offsets count from now on, or never did; an offset committed since then stays."""
-    pending = state.pending_offsets.pop(producer_id, {})
-    if not committed:
-        return
-    for group_id, topics in pending.items():
-        for topic, partitions in topics.items():
-            target = state.offsets.setdefault(group_id, {}).setdefault(topic, {})
-            for partition, offset in partitions.items():
-                present = target.get(partition)
-                if present is None or present.record_offset < offset.record_offset:
-                    target[partition] = offset
-
-
-def is_offset_pending(state: GroupsState, group_id: str, topic: str, partition: int) -> bool:
-    """Does an open transaction hold a commit of this partition?"""
-    return any(partition in groups.get(group_id, {}).get(topic, {}) for groups in state.pending_offsets.values())
+    for key, offset in state.pending.end(producer_id):
+        if not committed:
+            continue
+        _hold_group(state, key.group)
+        target = state.offsets.setdefault(key.group, {}).setdefault(key.topic, {})
+        present = target.get(key.partition)
+        if present is None or present.record_offset < offset.record_offset:
+            target[key.partition] = offset
 
 
 def topics_with_offsets(state: GroupsState) -> tuple[str, ...]:
-    """Topics that any group has an offset of, sorted: those that no longer exist are to be forgotten after a load."""
-    return tuple(sorted({topic: None for topics in state.offsets.values() for topic in topics}))
+    """Topics that any group has an offset of, or an open transaction commits one of, sorted: those that no longer exist
+    are to be forgotten after a load."""
+    names = {topic: None for topics in state.offsets.values() for topic in topics}
+    names |= {topic: None for topics in state.pending.producers.values() for topic in topics}
+    return tuple(sorted(names))

@@ -20,6 +20,7 @@ from moldau.core.groups.requests import (
 )
 from moldau.core.groups.state import GroupsState
 from moldau.ports import Random
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 
@@ -27,7 +28,19 @@ GroupDecision = Decision[AnyGroupRequest, GroupResponse, GroupRecord]
 class Turn:
     """Handed through the functions that decide. Of a timer set twice in one turn the last setting counts."""
 
-    __slots__ = ("_timers", "if_refused", "now_ms", "random", "records", "replies", "settings", "state", "wall_ms")
+    __slots__ = (
+        "_timers",
+        "if_refused",
+        "now_ms",
+        "producer_epoch",
+        "producer_id",
+        "random",
+        "records",
+        "replies",
+        "settings",
+        "state",
+        "wall_ms",
+    )
 
     def __init__(self, state: GroupsState, settings: BrokerSettings, random: Random, now: Now) -> None:
         self.state = state
@@ -40,12 +53,21 @@ class Turn:
         self.records: list[GroupRecord] = []
         self.replies: list[tuple[int, GroupResponse]] = []
         self.if_refused: list[AnyGroupRequest] = []
+        self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+        """Whose transaction the records belong to."""
         self._timers: dict[Hashable, Timer[AnyGroupRequest]] = {}
 
     def decision(self) -> GroupDecision:
         """What this turn has gathered, as one value for the runtime."""
         timers = tuple(self._timers.values())
-        return Decision(tuple(self.records), tuple(self.replies), timers, tuple(self.if_refused))
+        return Decision(
+            tuple(self.records),
+            tuple(self.replies),
+            timers,
+            tuple(self.if_refused),
+            self.producer_id,
+            self.producer_epoch,
+        )
 
     def reply(self, parked: Parked, response: GroupResponse) -> None:
         """Answers a request that waits; the answer is sent once the turn's records are committed."""

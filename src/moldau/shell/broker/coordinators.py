@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
+
+import msgspec
 
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
 from moldau.core.coordination.host import CoordinatorHost
@@ -25,18 +27,20 @@ from moldau.core.groups.records import (
     encode_group_record,
 )
 from moldau.core.groups.refusals import append_error, refusal
-from moldau.core.groups.requests import AnyGroupRequest, GroupRequest, GroupResponse
+from moldau.core.groups.requests import AnyGroupRequest, EndTransaction, GroupRequest, GroupResponse
 from moldau.core.groups.state import GroupsState
 from moldau.core.metadata.image import MetadataDelta
 from moldau.core.replication.partition import Partition
-from moldau.errors import InvariantError, KafkaError, MoldauError, StorageFailedError, kafka_error
+from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, StorageFailedError, kafka_error
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.coordination.partition_log import PartitionLog
 from moldau.shell.coordination.runtime import MachineRuntime
 from moldau.telemetry import BOUND_REACHED
+from moldau.types import ProducerEpoch, ProducerId, TopicPartition
 from moldau.wire.records.compression import Compression
+from moldau.wire.records.control import EndTransactionMarker
 
 CREATE_TIMEOUT_S = 15.0
 
@@ -45,6 +49,9 @@ OFFSET_EXPIRATIONS = "moldau.group:type=GroupCoordinator,name=OffsetExpirations"
 OFFSET_DELETIONS = "moldau.group:type=GroupCoordinator,name=OffsetDeletions"
 REBALANCES = "moldau.group:type=GroupCoordinator,name=Rebalances"
 """Generations whose assignment stands in the log."""
+
+_INVALID_TXN_STATE = ERROR_CODES["INVALID_TXN_STATE"]
+_UNKNOWN_SERVER_ERROR = ERROR_CODES["UNKNOWN_SERVER_ERROR"]
 
 
 class GroupLog(PartitionLog[GroupRecord]):
@@ -97,12 +104,21 @@ class GroupLog(PartitionLog[GroupRecord]):
         self._node.log.unforeseen(f"coordinator {type(error).__name__}", f"{place}: a decision failed", error)
 
 
+class Verification(msgspec.Struct):
+    """Commits of one producer whose transaction is being verified: their number, and how many markers of this producer
+    have come meanwhile."""
+
+    waiting: int = 0
+    markers: int = 0
+
+
 class GroupShard(MachineRuntime[GroupsState, AnyGroupRequest, GroupResponse, GroupRecord]):
     """One partition of `__consumer_offsets` with its machine."""
 
     def __init__(self, node: OwnNode, log: GroupLog, memory: MemberMemory) -> None:
         self.partition = log.partition
         self.log = log
+        self.verifications: dict[ProducerId, Verification] = {}
         machine = GroupMachine(node.settings.view, node.random, memory)
         super().__init__(
             CoordinatorHost(machine, log.partition.topic_partition),
@@ -220,6 +236,72 @@ class Coordinators:
             raise
         except MoldauError as error:
             return await self._node.pauses.finish(refusal(request, append_error(error, request)))
+
+    async def ask_in_transaction(
+        self,
+        group_id: str,
+        request: GroupRequest,
+        producer_id: ProducerId,
+        verify: Callable[[TopicPartition], Awaitable[int]],
+    ) -> GroupResponse:
+        """As `ask`, once `verify` has given 0 for the group's partition: that it is in the producer's transaction. Else
+        what it gives is the error. Not in the order of the calls."""
+        try:
+            shard = self.shard_for(group_id)
+            # not behind the verification: a marker may come while the shard loads, and must not overtake the request
+            await shard.loaded()
+            code = await self._verified(shard, producer_id, verify)
+            if not code:
+                answer = shard.submit(request)
+                return await answer if isinstance(answer, asyncio.Future) else answer
+        except InvariantError:
+            raise
+        except MoldauError as error:
+            code = append_error(error, request)
+        return await self._node.pauses.finish(refusal(request, code))
+
+    async def _verified(
+        self, shard: GroupShard, producer_id: ProducerId, verify: Callable[[TopicPartition], Awaitable[int]]
+    ) -> int:
+        """A marker that comes meanwhile may have ended the transaction: what was committed behind the marker would be
+        pending for ever (the verification guard of KIP-890)."""
+        verification = shard.verifications.setdefault(producer_id, Verification())
+        verification.waiting += 1
+        markers = verification.markers
+        try:
+            code = await verify(shard.partition.topic_partition)
+        finally:
+            verification.waiting -= 1
+            if not verification.waiting:
+                del shard.verifications[producer_id]
+        return code if code or verification.markers == markers else _INVALID_TXN_STATE
+
+    async def end_transaction(
+        self,
+        index: int,
+        marker: EndTransactionMarker,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        transaction_version: int,
+    ) -> int:
+        """Ends the producer's transaction in this partition of `__consumer_offsets`. 0 once the marker is committed,
+        else Kafka's error code, and the marker is not in the log, or nobody knows: 16 where the shard is not here, 47
+        and 52 for an earlier epoch of the producer or the transaction coordinator, 7 where too many requests wait."""
+        request = EndTransaction(marker, producer_id, producer_epoch, transaction_version)
+        try:
+            shard = self._shard(index)
+            await shard.loaded()
+            verification = shard.verifications.get(producer_id)
+            if verification is not None:
+                verification.markers += 1
+            answer = shard.submit(request)
+            if isinstance(answer, asyncio.Future):
+                await answer
+        except InvariantError:
+            raise
+        except MoldauError as error:
+            return error.code if isinstance(error, KafkaError) else _UNKNOWN_SERVER_ERROR
+        return 0
 
     # -- what happens to the partitions
 

@@ -180,10 +180,14 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
     async def ask(self, request: Request) -> Response:
         """The response, once the log is loaded and the decision committed; decided in the first step unless the log is
         being loaded. Raises MoldauError."""
-        while self.loading is not None:
-            await asyncio.shield(self.loading)
+        await self.loaded()
         answer = self.submit(request)
         return await answer if isinstance(answer, asyncio.Future) else answer
+
+    async def loaded(self) -> None:
+        """Returns when the log is folded, which is at once unless it is being loaded. Raises MoldauError."""
+        while self.loading is not None:
+            await asyncio.shield(self.loading)
 
     def submit(self, request: Request) -> Response | asyncio.Future[Response]:
         """Decides `request` now, unless others are in front of it: gives the response if it is there at once, else a

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.coordination.host import CoordinatorHost, LoadedRecord
+from moldau.core.coordination.host import CoordinatorHost, LoadedRecord, LoadedTransactionEnd
 from moldau.core.coordination.machine import NO_REQUEST_ID, Decision, Now, Timer
 from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.machine import GroupMachine
 from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, decode_group_record, encode_group_record
 from moldau.core.groups.requests import (
     AnyGroupRequest,
+    CommitInTransaction,
+    EndTransaction,
     GroupMessage,
     GroupRequest,
     GroupResponse,
+    TransactionEnded,
 )
 from moldau.core.groups.state import GroupsState, topics_with_offsets
 from moldau.core.groups.turn import GroupDecision
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.errors import MoldauError, kafka_error
-from moldau.types import ZERO_UUID, Offset, Pausing, TopicPartition, whole
+from moldau.types import ZERO_UUID, Offset, Pausing, ProducerEpoch, ProducerId, TopicPartition, whole
 from moldau.wire.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from moldau.wire.protocol.messages.groups_classic import (
     HeartbeatRequest,
@@ -43,6 +47,7 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from moldau.wire.protocol.record_codec import encode_group_key
+from moldau.wire.records.control import EndTransactionMarker
 
 DEFAULTS = parse_broker_settings({})
 TOPIC_PARTITION = TopicPartition("__consumer_offsets", 0)
@@ -69,6 +74,11 @@ class Shard:
         self.random = SeededRandom(7)
         self.now_ms = 1_000_000
         self.log: list[tuple[bytes, bytes | None]] = []
+        """Key and value; of a marker b"" and None."""
+        self.producers: dict[int, tuple[ProducerId, ProducerEpoch]] = {}
+        """Offset to whose transaction the record belongs to."""
+        self.markers: dict[int, bool] = {}
+        """Offset to whether the marker there commits."""
         self.replies: dict[int, Reply] = {}
         self.parked: dict[int, int] = {}
         """Requests without a reply, with the time at which they came."""
@@ -101,13 +111,23 @@ class Shard:
         """As after a crash: what was parked is gone, the log is folded anew."""
         self.parked.clear()
         self.host = self._new_host()
-        for offset, (key, value) in enumerate(self.log):
-            record = decode_group_record(key, value)
-            if record is not None:
-                self.host.load([LoadedRecord(Offset(offset), record)])
+        self.host.load(self.loaded())
         assert self.host.stopped is None
         self._begin()
         self.wait(0)
+
+    def loaded(self) -> Iterator[LoadedRecord[GroupRecord] | LoadedTransactionEnd]:
+        """What a load reads from the log."""
+        for position, (key, value) in enumerate(self.log):
+            offset = Offset(position)
+            if offset in self.markers:
+                yield LoadedTransactionEnd(offset, *self.producers[offset], self.markers[offset])
+                continue
+            record = decode_group_record(key, value)
+            if record is not None and offset in self.producers:
+                yield LoadedRecord(offset, record, *self.producers[offset])
+            elif record is not None:
+                yield LoadedRecord(offset, record)
 
     @property
     def state(self) -> GroupsState:
@@ -117,13 +137,21 @@ class Shard:
 
     def post(self, message: GroupMessage, version: int = 9, client_id: str | None = "client") -> int:
         """Sends, and lets what is due at once happen; gives the request id."""
+        return self._post(GroupRequest(message, version, client_id, "127.0.0.1"))
+
+    def _post(self, request: AnyGroupRequest) -> int:
         self.last_request_id += 1
         request_id = self.last_request_id
         self.parked[request_id] = self.now_ms
-        request = GroupRequest(message, version, client_id, "127.0.0.1")
         self._submit(request_id, request)
         self.wait(0)
         return request_id
+
+    def end(self, producer_id: int, *, is_commit: bool, epoch: int = 0) -> None:
+        """A transaction coordinator ends the producer's transaction."""
+        marker = EndTransactionMarker(is_commit, 0)
+        request_id = self._post(EndTransaction(marker, ProducerId(producer_id), ProducerEpoch(epoch), 2))
+        assert self.is_append_failing or self.reply(request_id) == TransactionEnded()
 
     def tell(self, request: AnyGroupRequest) -> None:
         """A request that nobody waits for."""
@@ -164,13 +192,19 @@ class Shard:
         if replies is not None:
             self._deliver(replies)
             return
-        written = [encode_group_record(record) for record in decision.records]
+        written: list[tuple[bytes, bytes | None]] = [encode_group_record(record) for record in decision.records]
         if self.is_append_failing:
             self._refuse(decision, kafka_error("KAFKA_STORAGE_ERROR"))
             return
         if sum(len(value or b"") for _, value in written) > self.max_message_bytes:
             self._refuse(decision, kafka_error("MESSAGE_TOO_LARGE"))
             return
+        producer = decision.producer_id, decision.producer_epoch
+        if decision.marker is not None:
+            written = [(b"", None)]
+            self.markers[len(self.log)] = decision.marker.is_commit
+        if decision.producer_id >= 0:
+            self.producers.update(dict.fromkeys(range(len(self.log), len(self.log) + len(written)), producer))
         self.log.extend(written)
         self._deliver(whole(self.host.applying(len(self.log) - 1)))
         self._deliver(self.host.committed(len(self.log)))
@@ -260,6 +294,9 @@ class Shard:
             retention_time_ms=retention_time_ms,
             topics=(OffsetCommitRequestTopic(name="t", topic_id=topic_id, partitions=partitions),),
         )
+
+    def in_transaction(self, producer_id: int, commit: OffsetCommitRequest, epoch: int = 0) -> CommitInTransaction:
+        return CommitInTransaction(commit, ProducerId(producer_id), ProducerEpoch(epoch))
 
     def beating(
         self, member_id: str, generation: int, *, group_id: str = "g", instance_id: str | None = None

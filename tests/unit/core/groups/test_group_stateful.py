@@ -8,13 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from moldau.core.coordination.host import LoadedTransactionEnd
 from moldau.core.groups.classic.group import GroupState, pending_member_bytes
 from moldau.core.groups.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS
-from moldau.core.groups.records import decode_group_record
 from moldau.core.groups.requests import DeleteGroup
-from moldau.core.groups.state import GroupsState, fold_record
+from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end
 from moldau.errors import MoldauError
-from moldau.types import NO_PRODUCER_ID, Offset
 from moldau.wire.protocol.messages.group_admin import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -50,6 +49,8 @@ class GroupLife(RuleBasedStateMachine):
         self.group: object = None
         self.assigned: dict[tuple[int, str], bytes] = {}
         self.generations: dict[int, tuple[str, str | None]] = {}
+        self.unhindered_ms = 0
+        """Since when neither a broken log nor an open transaction has kept positions from ending."""
 
     def _member(self, pick: int) -> tuple[str, str | None]:
         return self.known[-1 - pick % len(self.known)] if self.known else ("nobody", None)
@@ -106,6 +107,23 @@ class GroupLife(RuleBasedStateMachine):
         )
         self.shard.post(message, 9)
 
+    @rule(pick=members, offset=st.integers(0, 9), simple=st.booleans(), producer_id=st.integers(0, 2))
+    def a_transaction_commits(self, pick: int, offset: int, simple: bool, producer_id: int) -> None:
+        group = self.shard.state.groups.get("g")
+        member_id, instance = ("", None) if simple else self._member(pick)
+        generation = -1 if simple or group is None else group.generation
+        message = self.shard.committing(
+            offset, member_id=member_id, generation=generation, instance_id=instance, partition=offset % 3
+        )
+        self.shard.post(self.shard.in_transaction(producer_id, message), 3)
+
+    @rule(producer_id=st.integers(0, 2), is_commit=st.booleans())
+    def a_transaction_ends(self, producer_id: int, is_commit: bool) -> None:
+        self.shard.end(producer_id, is_commit=is_commit)
+        self.unhindered_ms = self.shard.now_ms
+        if not self.shard.is_append_failing:
+            assert producer_id not in self.shard.state.pending.by_producer
+
     @rule()
     def somebody_deletes_the_group(self) -> None:
         self._look()
@@ -117,6 +135,7 @@ class GroupLife(RuleBasedStateMachine):
         if may_go and not self.shard.is_append_failing:
             assert "g" not in self.shard.state.groups
             assert "g" not in self.shard.state.offsets
+            assert "g" not in self.shard.state.pending.producers
         self._look()
 
     @rule(partition=st.integers(0, 3))
@@ -127,6 +146,7 @@ class GroupLife(RuleBasedStateMachine):
             return
         if reply.topics[0].partitions[0].error_code == 0:
             assert partition not in self.shard.state.offsets.get("g", {}).get("t", {})
+            assert not self.shard.state.pending.has("g", "t", partition)
 
     @rule(delay_ms=st.sampled_from([1, 500, 3_000, 9_000, 25_000]))
     def time_passes(self, delay_ms: int) -> None:
@@ -135,6 +155,7 @@ class GroupLife(RuleBasedStateMachine):
     @rule(breaks=st.sampled_from([False, False, True]))
     def the_log_breaks_or_heals(self, breaks: bool) -> None:
         self.shard.is_append_failing = breaks
+        self.unhindered_ms = self.shard.now_ms
 
     @rule(newcomers=st.integers(0, 2), instance=instances)
     def everybody_does_its_duty(self, newcomers: int, instance: str | None) -> None:
@@ -228,20 +249,27 @@ class GroupLife(RuleBasedStateMachine):
         if group is None or group.state is not GroupState.EMPTY or self.shard.is_append_failing:
             return
         since_ms = group.state_timestamp_ms if group.protocol_type is not None else None
+        if "g" in self.shard.state.pending.producers:
+            return
         for partitions in self.shard.state.offsets.get("g", {}).values():
             for offset in partitions.values():
-                age_ms = self.shard.now_ms - (offset.commit_timestamp if since_ms is None else since_ms)
+                begin_ms = offset.commit_timestamp if since_ms is None else since_ms
+                age_ms = self.shard.now_ms - max(begin_ms, self.unhindered_ms)
                 assert age_ms <= RETENTION_MS + 2 * CHECK_MS
 
     @invariant()
     def folding_the_log_gives_the_durable_state(self) -> None:
         folded = GroupsState()
-        for offset, (key, value) in enumerate(self.shard.log):
-            record = decode_group_record(key, value)
-            assert record is not None
-            fold_record(folded, Offset(offset), NO_PRODUCER_ID, record)
+        for item in self.shard.loaded():
+            if isinstance(item, LoadedTransactionEnd):
+                fold_transaction_end(folded, item.producer_id, item.committed)
+            else:
+                fold_record(folded, item.offset, item.producer_id, item.record)
         state = self.shard.state
         assert folded.offsets == state.offsets
+        assert folded.pending == state.pending
+        for groups in (state.offsets, state.pending.producers):
+            assert set(groups) <= set(state.groups), "positions without a group: nothing would ever end them"
         for group_id, group in state.groups.items():
             if group.state is GroupState.STABLE:
                 assert {one.member_id: one.assignment for one in folded.groups[group_id].members.values()} == {
@@ -256,6 +284,8 @@ class GroupLife(RuleBasedStateMachine):
     def teardown(self) -> None:
         """With nobody left to ask, all that waits is answered, and the group dies away."""
         self.shard.is_append_failing = False
+        for producer_id in range(3):
+            self.shard.end(producer_id, is_commit=False)
         self.shard.wait(LONGEST_PARKED_MS)
         assert self.shard.parked == {}
         self.shard.wait(LONGEST_PARKED_MS)

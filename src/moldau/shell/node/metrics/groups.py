@@ -14,7 +14,8 @@ from moldau.shell.node.metrics.exposition import Samples, labels_text
 from moldau.shell.node.metrics.table import GROUP_STATES
 
 if TYPE_CHECKING:
-    from moldau.core.groups.state import GroupsState, OffsetsByPartition
+    from moldau.core.groups.committed_offsets import OffsetsByPartition
+    from moldau.core.groups.state import GroupsState
     from moldau.shell.broker.role import Broker
 
 _PREFIX = "kafka_coordinator_group_groupmetadatamanager_"

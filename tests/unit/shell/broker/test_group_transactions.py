@@ -1,0 +1,171 @@
+"""The group coordinators of a node and transactions: markers, the verification before a commit, loads, crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moldau.core.groups.requests import CommitInTransaction, GroupRequest
+from moldau.types import ProducerEpoch, ProducerId, TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
+from moldau.wire.records.control import EndTransactionMarker
+
+pytestmark = pytest.mark.asyncio
+
+INVALID_TXN_STATE = 48
+NOT_COORDINATOR, UNSTABLE = 16, 88
+
+
+async def started(start_node: Any, **fields: Any) -> Any:
+    node = await start_node(**fields)
+    if "disk" not in fields:
+        await node.create_topic("t")
+        answer = await node.connect().ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+        assert answer.error_code == 0
+    return node
+
+
+async def restarted(start_node: Any, node: Any) -> Any:
+    node.node.abort()
+    node.disk.crash_process()
+    return await started(start_node, disk=node.disk)
+
+
+async def is_fine(_: TopicPartition) -> int:
+    return 0
+
+
+async def commit(node: Any, offset: int, *, producer_id: int = 9, epoch: int = 0, verify: Any = is_fine) -> int:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topics = (OffsetCommitRequestTopic("t", partitions=(partition,)),)
+    message = CommitInTransaction(
+        OffsetCommitRequest(group_id="g", topics=topics), ProducerId(producer_id), ProducerEpoch(epoch)
+    )
+    coordinators = node.node.broker.coordinators
+    answer = await coordinators.ask_in_transaction("g", GroupRequest(message, 3), ProducerId(producer_id), verify)
+    return answer.topics[0].partitions[0].error_code
+
+
+async def end(
+    node: Any,
+    *,
+    is_commit: bool = True,
+    producer_id: int = 9,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    version: int = 0,
+    index: int = 0,
+) -> int:
+    marker = EndTransactionMarker(is_commit, coordinator_epoch)
+    return await node.node.broker.coordinators.end_transaction(
+        index, marker, ProducerId(producer_id), ProducerEpoch(epoch), version
+    )
+
+
+async def position(node: Any) -> tuple[int, int]:
+    """Stable offset and error code."""
+    topics = (OffsetFetchRequestTopic("t", partition_indexes=(0,)),)
+    request = OffsetFetchRequest(group_id="g", topics=topics, require_stable=True)
+    answer = await node.connect().ask(ApiKey.OFFSET_FETCH, 7, request)
+    assert answer.error_code == 0
+    row = answer.topics[0].partitions[0]
+    return row.committed_offset, row.error_code
+
+
+@pytest.mark.parametrize(("is_commit", "found"), [(True, 5), (False, -1)])
+async def test_pending_offsets_and_their_marker_survive_a_crash(start_node: Any, is_commit: bool, found: int) -> None:
+    node = await started(start_node)
+    assert await commit(node, 5) == 0
+    node = await restarted(start_node, node)
+    assert await position(node) == (-1, UNSTABLE)
+    assert await end(node, is_commit=is_commit) == 0
+    assert await position(node) == (found, 0)
+    node = await restarted(start_node, node)
+    assert await position(node) == (found, 0)
+
+
+async def test_a_marker_for_a_partition_that_is_not_here_is_refused(start_node: Any) -> None:
+    node = await start_node()
+    assert await end(node) == NOT_COORDINATOR
+    node = await started(start_node)
+    assert await end(node, index=1) == NOT_COORDINATOR
+    assert await end(node, index=-1) == NOT_COORDINATOR
+
+
+async def test_what_is_not_in_the_transaction_is_not_committed(start_node: Any) -> None:
+    node = await started(start_node)
+    asked: list[TopicPartition] = []
+
+    async def is_unknown(partition: TopicPartition) -> int:
+        asked.append(partition)
+        return INVALID_TXN_STATE
+
+    assert await commit(node, 5, verify=is_unknown) == INVALID_TXN_STATE
+    assert asked == [TopicPartition("__consumer_offsets", 0)]
+    assert await position(node) == (-1, 0)
+
+
+@pytest.mark.parametrize(("producer_id", "code"), [(9, INVALID_TXN_STATE), (8, 0)])
+async def test_a_marker_that_comes_during_the_verification_makes_it_worthless(
+    start_node: Any, producer_id: int, code: int
+) -> None:
+    """Else the commit would stand behind the marker, and be pending until another transaction of this producer ends."""
+    node = await started(start_node)
+    verified: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def later(_: TopicPartition) -> int:
+        return await verified
+
+    commits = [asyncio.ensure_future(commit(node, 5, verify=later)) for _ in range(2)]
+    await node.turns(1)
+    assert await end(node, producer_id=producer_id) == 0
+    verified.set_result(0)
+    assert [await one for one in commits] == [code, code]
+    assert node.node.broker.coordinators.shard_for("g").verifications == {}
+    assert await position(node) == (-1, 0 if code else UNSTABLE)
+
+
+async def test_a_verification_that_is_given_up_leaves_nothing(start_node: Any) -> None:
+    node = await started(start_node)
+
+    async def broken(_: TopicPartition) -> int:
+        raise RuntimeError("no answer")
+
+    with pytest.raises(RuntimeError):
+        await commit(node, 5, verify=broken)
+    assert node.node.broker.coordinators.shard_for("g").verifications == {}
+
+
+async def test_a_marker_waits_for_the_load_of_its_log(start_node: Any) -> None:
+    node = await started(start_node)
+    assert await commit(node, 5) == 0
+    node = await restarted(start_node, node)
+    shard = node.node.broker.coordinators.shard_for("g")
+    assert shard.loading is not None
+    assert await end(node) == 0
+    assert await position(node) == (5, 0)
+
+
+async def test_a_commit_and_its_marker_are_decided_in_the_order_in_which_they_come_also_during_a_load(
+    start_node: Any,
+) -> None:
+    node = await started(start_node)
+    assert await commit(node, 5) == 0
+    node = await restarted(start_node, node)
+    shard = node.node.broker.coordinators.shard_for("g")
+    assert shard.loading is not None
+    first = asyncio.ensure_future(commit(node, 6))
+    await node.turns(1)
+    second = asyncio.ensure_future(end(node))
+    assert (await first, await second) == (0, 0)
+    assert await position(node) == (6, 0)
