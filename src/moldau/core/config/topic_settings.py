@@ -138,6 +138,7 @@ def log_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> LogSet
         target_compression=_target_compression(values),
         producer_id_expiration_ms=broker.producer_id_expiration_ms,
         max_producer_ids=broker.moldau_producer_ids,
+        is_transaction_verified=broker.transaction_partition_verification_enable,
         is_record_validation_full=broker.moldau_record_validation == "full",
         is_compressed_validated=broker.moldau_record_validation == "compressed",
     )

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from moldau.core.log.producer_state import ProducerState
+from moldau.core.log.producer_state import MAX_SEQUENCE, ProducedBatch, ProducerState
 from moldau.core.log.recovery import take_in_batch
-from moldau.core.log.segment import Segment, load_transactions, save_transactions
+from moldau.core.log.segment import Segment, append_transactions
+from moldau.core.log.settings import LogSettings
 from moldau.core.log.transaction_index import AbortedTransaction
-from moldau.errors import ProtocolError, kafka_error
+from moldau.errors import ProtocolError, StorageFullError, kafka_error
 from moldau.types import Buffer
 from moldau.wire.records.batch import (
     CONTROL_FLAG,
@@ -22,13 +23,17 @@ from moldau.wire.records.batch import (
     read_header,
     set_log_append_time,
 )
+from moldau.wire.records.control import end_of_transaction
+from moldau.wire.records.validate import BatchFields, BatchLimits, check_records
 
 
 class AppendOrigin(enum.Enum):
     """Who wrote the batches: it says what they are checked for."""
 
     CLIENT = "client"
-    """Exactly one batch; header and producer state are checked."""
+    """Exactly one batch; header and producer state are checked. A transactional one is refused."""
+    TRANSACTIONAL_CLIENT = "transactional client"
+    """As CLIENT, of a client that may write under its transactional id."""
     COORDINATOR = "coordinator"
     """Our own records of a group or transaction coordinator: any number of batches, control batches too."""
     CONTROLLER = "controller"
@@ -52,6 +57,12 @@ def writable(batches: Buffer) -> bytearray | memoryview:
     return batches if isinstance(batches, bytearray) else bytearray(batches)
 
 
+def repeated(batch: ProducedBatch, log_start_offset: int) -> Appended:
+    """What the repeat of a batch in the log is answered."""
+    _, _, last_offset, delta, timestamp_ms = batch
+    return Appended(last_offset - delta, last_offset, timestamp_ms, log_start_offset, True)
+
+
 def check_batch_size(batches: Buffer, max_message_bytes: int) -> None:
     """Raises MESSAGE_TOO_LARGE (10) for a whole batch above the limit; stray bytes behind it do not count."""
     size = int.from_bytes(batches[8:12], "big", signed=True) + LENGTH_OVERHEAD
@@ -59,6 +70,20 @@ def check_batch_size(batches: Buffer, max_message_bytes: int) -> None:
         raise kafka_error(
             "MESSAGE_TOO_LARGE", f"a batch of {size} bytes is larger than max.message.bytes, {max_message_bytes}"
         )
+
+
+def check_client_records(
+    batch: Buffer, fields: BatchFields, now_ms: int, limits: BatchLimits, settings: LogSettings, partition_name: str
+) -> int:
+    """As `check_records`, by the settings of the log: gives the largest timestamp. Raises KafkaError."""
+    return check_records(
+        batch,
+        BatchHeader(*fields),
+        now_ms=now_ms,
+        limits=limits,
+        is_key_required=settings.is_compacted,
+        partition_name=partition_name,
+    )
 
 
 class OwnBatch(msgspec.Struct, frozen=True):
@@ -100,11 +125,55 @@ def patch_own(
     return buffer, placed
 
 
-def take_in_own(segment: Segment, producers: ProducerState, buffer: Buffer, batch: OwnBatch, now_ms: int) -> None:
-    """As `take_in_copied`, of a coordinator's batch that has its offsets now."""
+def write_own(segment: Segment, producers: ProducerState, buffer: Buffer, batches: list[OwnBatch]) -> int:
+    """Writes a coordinator's batches, which have their offsets now, and the index entry of what they abort; gives the
+    position. Both or neither: without the entry readers would take the records for committed ones."""
+    aborted: list[AbortedTransaction] = []
+    for batch in batches:
+        if batch.is_of_producer:
+            aborted.extend(_aborted_by(producers, buffer, batch))
+    start = segment.file.append(buffer)
+    if aborted:
+        try:
+            append_transactions(segment, aborted)
+        except StorageFullError:
+            segment.file.truncate(start)
+            raise
+    return start
+
+
+def _aborted_by(producers: ProducerState, buffer: Buffer, batch: OwnBatch) -> list[AbortedTransaction]:
+    """What the batch, not taken in yet, aborts, if it is a marker."""
+    view = memoryview(buffer)[batch.position : batch.position + batch.size]
+    header = read_header(view)
+    found = end_of_transaction(view) if header.is_control else None
+    if found is None or found.is_commit:
+        return []
+    aborted = producers.aborted_by_marker(header.producer_id, batch.base_offset)
+    return [] if aborted is None else [aborted]
+
+
+def check_transactional(
+    producers: ProducerState, fields: BatchFields, origin: AppendOrigin, settings: LogSettings
+) -> None:
+    """Of a client's transactional batch. Raises KafkaError 53 where its request named no transactional id that the
+    client may write under, 87, and what the producer state refuses it for (45, 47, 48)."""
+    if origin is AppendOrigin.CLIENT:
+        raise kafka_error("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "a transactional batch without a transactional id")
+    delta, producer_id, epoch, base_sequence = fields[6], fields[9], fields[10], fields[11]
+    if producer_id < 0:
+        raise kafka_error("INVALID_RECORD", "a transactional batch without a producer id")
+    if not settings.is_transaction_verified:
+        return
+    if producers.check(producer_id, epoch, base_sequence, (base_sequence + delta) & MAX_SEQUENCE) is None:
+        producers.check_transactional(producer_id, epoch, base_sequence)
+
+
+def take_in_own(producers: ProducerState, buffer: Buffer, batch: OwnBatch, now_ms: int) -> None:
+    """The producer of a coordinator's batch that `write_own` has written."""
     if batch.is_of_producer:
-        view = memoryview(buffer)[batch.position : batch.position + batch.size]
-        take_in_copied(segment, producers, read_header(view), view, now_ms)
+        data = bytes(memoryview(buffer)[batch.position : batch.position + batch.size])
+        take_in_batch(producers, msgspec.structs.astuple(read_header(data)), data, 0, len(data), now_ms, [])
 
 
 def copied_batches(batches: Buffer, log_end_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -128,4 +197,4 @@ def take_in_copied(
     data = bytes(batch) if header.is_control else b""
     take_in_batch(producers, msgspec.structs.astuple(header), data, 0, header.size, now_ms, aborted)
     if aborted:
-        save_transactions(segment, [*load_transactions(segment), *aborted])
+        append_transactions(segment, aborted)

@@ -20,11 +20,15 @@ from moldau.core.log.appending import (
     Appended,
     AppendOrigin,
     check_batch_size,
+    check_client_records,
+    check_transactional,
     copied_batches,
     patch_own,
+    repeated,
     take_in_copied,
     take_in_own,
     writable,
+    write_own,
 )
 from moldau.core.log.cut import Cut
 from moldau.core.log.damage import DamagedBatchError
@@ -53,14 +57,13 @@ from moldau.wire.records.batch import (
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
-    BatchHeader,
     clear_log_append_time,
     patch_base_offset,
     set_log_append_time,
     set_max_timestamp,
 )
 from moldau.wire.records.compression import COMPRESSION_MASK
-from moldau.wire.records.validate import check_produced_fields, check_records
+from moldau.wire.records.validate import check_produced_fields
 
 if TYPE_CHECKING:
     from moldau.core.log.compaction import CleanedSegment, CompactionPlan
@@ -209,36 +212,31 @@ class Log:
         """Appends one batch of a client, or our own batches, as one write: all of it, or nothing and an error.
 
         Base offset and leader epoch are patched in place in a writable buffer; a read-only one is copied. Errors:
-        KafkaError for what the batch is refused for (2, 10, 18, 32, 45, 47, 48, 76, 87), StorageFullError (the log
+        KafkaError for what the batch is refused for (2, 10, 18, 32, 45, 47, 48, 53, 76, 87), StorageFullError (the log
         ends where it ended), StorageFailedError (the directory is offline). `are_records_checked`: the caller has
         run `check_records` off the loop.
         """
         if self.health.failure is not None:
             self.health.check()
-        if origin is not AppendOrigin.CLIENT:
+        if origin is not AppendOrigin.CLIENT and origin is not AppendOrigin.TRANSACTIONAL_CLIENT:
             return self._append_own(batches, leader_epoch, now_ms, origin)
         if len(batches) > self.settings.max_message_bytes:
             check_batch_size(batches, self.settings.max_message_bytes)
         fields = check_produced_fields(batches, now_ms, self._limits)
         _, length, _, _, _, attributes, delta, _, max_timestamp_ms, producer_id, epoch, base_sequence, _ = fields
         if attributes & TRANSACTIONAL_FLAG:
-            raise kafka_error("INVALID_TXN_STATE", "transactions are not served yet")
+            check_transactional(self.producer_state, fields, origin, self.settings)
         true_max_timestamp_ms = max_timestamp_ms
         if self._walks_records and not are_records_checked and (self._walks_all or attributes & COMPRESSION_MASK):
-            true_max_timestamp_ms = check_records(
-                batches,
-                BatchHeader(*fields),
-                now_ms=now_ms,
-                limits=self._limits,
-                is_key_required="compact" in self.settings.cleanup_policy,
-                partition_name=str(self.topic_partition),
-            )
+            limits, name = self._limits, str(self.topic_partition)
+            true_max_timestamp_ms = check_client_records(batches, fields, now_ms, limits, self.settings, name)
         if producer_id >= 0:
             last_sequence = (base_sequence + delta) & 0x7FFFFFFF
             duplicate = self.producer_state.check(producer_id, epoch, base_sequence, last_sequence)
             if duplicate is not None:
-                _, _, last_offset, delta, timestamp_ms = duplicate
-                return Appended(last_offset - delta, last_offset, timestamp_ms, self.log_start_offset, True)
+                return repeated(duplicate, self.log_start_offset)
+            if self.producer_state.first_unstable_offset >= 0 and not attributes & TRANSACTIONAL_FLAG:
+                self.producer_state.check_not_transactional(producer_id)
         size = length + LENGTH_OVERHEAD
         buffer = writable(batches) if size == len(batches) else writable(batches[:size])
         log_append_time_ms = -1
@@ -250,8 +248,7 @@ class Log:
         if true_max_timestamp_ms != max_timestamp_ms and not self._is_log_append_time:
             max_timestamp_ms = true_max_timestamp_ms
             set_max_timestamp(buffer, 0, size, max_timestamp_ms)
-        base_offset = self.log_end_offset
-        last_offset = base_offset + delta
+        last_offset = delta + (base_offset := self.log_end_offset)
         try:
             segment = self._segment_for(size, last_offset, max_timestamp_ms, now_ms)
             patch_base_offset(buffer, 0, base_offset, length, leader_epoch)
@@ -265,7 +262,10 @@ class Log:
             raise
         self._take_in(segment, position, size, base_offset, last_offset, max_timestamp_ms, leader_epoch)
         if producer_id >= 0:
-            self.producer_state.update(producer_id, epoch, base_sequence, last_offset, delta, max_timestamp_ms, now_ms)
+            is_transactional = attributes & TRANSACTIONAL_FLAG != 0
+            self.producer_state.update(
+                producer_id, epoch, base_sequence, last_offset, delta, max_timestamp_ms, now_ms, is_transactional
+            )
         return Appended(base_offset, last_offset, log_append_time_ms, self.log_start_offset)
 
     def _append_own(self, batches: Buffer, leader_epoch: int, now_ms: int, origin: AppendOrigin) -> Appended:
@@ -276,10 +276,10 @@ class Log:
         largest_ms = max(batch.max_timestamp_ms for batch in batches_in_order)
         segment = self._segment_for(len(buffer), last_offset, largest_ms, now_ms)
         with self.health.watched():
-            start = segment.file.append(buffer)
+            start = write_own(segment, self.producer_state, buffer, batches_in_order)
         for batch in batches_in_order:
             self._take_in(segment, start + batch.position, batch.size, *batch.place, leader_epoch)
-            take_in_own(segment, self.producer_state, buffer, batch, now_ms)
+            take_in_own(self.producer_state, buffer, batch, now_ms)
         return Appended(base_offset, last_offset, stamp_ms, self.log_start_offset)
 
     def append_copied(self, batches: Buffer, now_ms: int) -> None:

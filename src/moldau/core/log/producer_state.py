@@ -13,8 +13,12 @@ Rules, in the order in which they are asked:
 Each append, each admission over the bound and each slice of an expiry take constant time, however many producers there
 are: the entries stand in the order of their last use.
 
-An entry without batches and without an epoch takes any sequence. Transactions are not served yet, but a directory of
-Apache Kafka may hold them: `update` follows open transactions and `end_transaction` their markers.
+An entry without batches and without an epoch takes any sequence.
+
+Transactions (KIP-98): `update` follows those that are open, `end_transaction` their markers. A client's batch is taken
+into a transaction that is open here, or begins one if the partition was *verified* (KIP-890): the transaction
+coordinator has said that the partition belongs to the producer's transaction, and no marker has come since. Without
+that a late batch could open a transaction that nobody ends. What is verified is kept in memory only.
 
 Snapshot file, version 1, big-endian: version int16, CRC-32C uint32 of what follows, count int32, then per producer:
 id int64, epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch
@@ -26,7 +30,8 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 
-from moldau.errors import kafka_error
+from moldau.core.log.transaction_index import AbortedTransaction
+from moldau.errors import KafkaError, kafka_error
 from moldau.wire.records.crc import crc32c
 
 KEPT_BATCHES = 5
@@ -34,7 +39,7 @@ SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEADER = struct.Struct(">hIi")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _CRC_END = 6
-_MAX_SEQUENCE = 0x7FFFFFFF
+MAX_SEQUENCE = 0x7FFFFFFF
 _MANY = 1_000
 """From so many producers on each append encodes its row of the snapshot: the roll of a segment cannot wait for all."""
 _EVICTION_TRIES = 16
@@ -56,6 +61,7 @@ class ProducerEntry:
         "last_used_ms",
         "packed",
         "transaction_first_offset",
+        "transactional_id",
     )
 
     def __init__(self, epoch: int, now_ms: int) -> None:
@@ -66,6 +72,8 @@ class ProducerEntry:
         self.last_used_ms = now_ms
         self.coordinator_epoch = -1
         self.transaction_first_offset = -1
+        self.transactional_id: str | None = None
+        """Under which the open transaction was verified since the start."""
         self.packed: bytes | None = None
         """Its row of the snapshot file; None: to be encoded."""
 
@@ -85,17 +93,41 @@ class ProducerEntry:
         return packed
 
 
+class Verification:
+    """Of a producer's transaction that is not open on this log: whether the partition belongs to it."""
+
+    __slots__ = ("begun_ms", "first_sequence", "joins", "transactional_id")
+
+    def __init__(self, first_sequence: int, begun_ms: int, *, joins: bool) -> None:
+        self.first_sequence = first_sequence
+        """The lowest base sequence that was seen: no later batch may be appended before that one."""
+        self.begun_ms = begun_ms
+        self.joins = joins
+        """Transactions v2: each transaction has an epoch of its own, and begins with sequence 0."""
+        self.transactional_id: str | None = None
+        """Under which the coordinator has verified it."""
+
+
 class ProducerState:
     """The producers of one log. `map_end_offset` is the offset up to which the log has been taken in."""
 
-    __slots__ = ("_open_transactions", "entries", "first_unstable_offset", "map_end_offset", "max_producer_ids")
+    __slots__ = (
+        "_open_transactions",
+        "_verifications",
+        "entries",
+        "first_unstable_offset",
+        "map_end_offset",
+        "max_producer_ids",
+    )
 
     def __init__(self, max_producer_ids: int) -> None:
         self.entries: OrderedDict[int, ProducerEntry] = OrderedDict()
         """The producer that was idle longest comes first. (Taking the first key of a plain dict again and again
         walks over all that went before: 4 ms each with 100,000.)"""
-        self._open_transactions: dict[int, int] = {}
-        """Producer id to first offset."""
+        self._open_transactions: OrderedDict[int, int] = OrderedDict()
+        """Producer id to first offset, the oldest transaction first."""
+        self._verifications: OrderedDict[tuple[int, int], Verification] = OrderedDict()
+        """By producer id and epoch, the oldest first; at most `max_producer_ids`."""
         self.first_unstable_offset = -1
         """The first offset of the oldest open transaction, -1 if none is open."""
         self.map_end_offset = 0
@@ -113,22 +145,135 @@ class ProducerState:
             for batch in entry.batches:
                 if batch[0] == base_sequence and batch[1] == last_sequence:
                     return batch
-            if base_sequence == (entry.last_sequence + 1) & _MAX_SEQUENCE or epoch < 0:
+            if base_sequence == (entry.last_sequence + 1) & MAX_SEQUENCE or epoch < 0:
                 return None
             raise kafka_error(
                 "OUT_OF_ORDER_SEQUENCE_NUMBER",
                 f"producer {producer_id} sent sequence {base_sequence} after sequence {entry.last_sequence}",
             )
         if epoch < known_epoch:
-            raise kafka_error(
-                "INVALID_PRODUCER_EPOCH", f"epoch {epoch} of producer {producer_id} is older than {known_epoch}"
-            )
+            raise _stale_epoch(producer_id, epoch, known_epoch)
         if base_sequence != 0 and known_epoch >= 0:
             raise kafka_error(
                 "OUT_OF_ORDER_SEQUENCE_NUMBER",
                 f"producer {producer_id} begins epoch {epoch} at sequence {base_sequence}, not 0",
             )
         return None
+
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """Of a batch whose sequences are not checked: a coordinator's. Raises KafkaError 47."""
+        entry = self.entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise _stale_epoch(producer_id, epoch, entry.epoch)
+
+    # --- transactions ---
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether this log holds records of a transaction of this producer and epoch that has no marker yet."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch
+
+    def is_verified(self, producer_id: int, epoch: int, transactional_id: str) -> bool:
+        """Whether a transaction is open here and the coordinator need not be asked about it. Raises KafkaError 48 where
+        it was verified under another transactional id: Kafka lets whoever knows the producer id write into it."""
+        entry = self.entries.get(producer_id)
+        if entry is None or entry.transaction_first_offset < 0 or entry.epoch != epoch:
+            return False
+        if entry.transactional_id not in (None, transactional_id):
+            raise kafka_error("INVALID_TXN_STATE", "the transaction is of another transactional id")
+        return entry.transactional_id is not None
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, base_sequence: int, now_ms: int, *, joins: bool
+    ) -> Verification:
+        """To be called before the coordinator is asked whether the partition belongs to the producer's transaction, and
+        `verified` when the coordinator has said so.
+
+        `joins`: transactions v2. Over the bound the oldest is forgotten, and its batch refused.
+        """
+        verifications = self._verifications
+        verification = verifications.get((producer_id, epoch))
+        if verification is None:
+            if len(verifications) >= self.max_producer_ids:
+                verifications.popitem(last=False)
+            verification = Verification(base_sequence, now_ms, joins=joins)
+            verifications[producer_id, epoch] = verification
+        elif base_sequence < verification.first_sequence:
+            verification.first_sequence = base_sequence
+        return verification
+
+    def verified(self, producer_id: int, epoch: int, verification: Verification, transactional_id: str) -> None:
+        """The coordinator says that the partition belongs to the transaction. Without effect where a marker has come
+        since `begin_verification`: the answer may be of the transaction that the marker has ended."""
+        if self._verifications.get((producer_id, epoch)) is not verification:
+            return
+        verification.transactional_id = transactional_id
+        if self.has_open_transaction(producer_id, epoch):
+            # it was open when this process started
+            self._take_verification(producer_id, epoch)
+
+    def _take_verification(self, producer_id: int, epoch: int) -> None:
+        verification = self._verifications.pop((producer_id, epoch), None)
+        if verification is not None:
+            self.entries[producer_id].transactional_id = verification.transactional_id
+
+    def check_transactional(self, producer_id: int, epoch: int, base_sequence: int) -> None:
+        """Of a client's transactional batch that `check` takes. Raises KafkaError 48, and 45 for a batch that would
+        overtake the first of its transaction."""
+        entry = self.entries.get(producer_id)
+        if entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch:
+            return
+        verification = self._verifications.get((producer_id, epoch))
+        if verification is None or verification.transactional_id is None:
+            raise kafka_error("INVALID_TXN_STATE", "the record was not part of an ongoing transaction")
+        is_unknown = entry is None or not entry.batches
+        if base_sequence > verification.first_sequence or (is_unknown and verification.joins and base_sequence):
+            raise kafka_error(
+                "OUT_OF_ORDER_SEQUENCE_NUMBER",
+                f"producer {producer_id} begins a transaction at sequence {base_sequence}, not at "
+                f"{0 if verification.joins and is_unknown else verification.first_sequence}",
+            )
+
+    def check_not_transactional(self, producer_id: int) -> None:
+        """Of a client's batch outside of a transaction. Raises KafkaError 48 while one of its producer is open."""
+        if producer_id in self._open_transactions:
+            raise kafka_error("INVALID_TXN_STATE", f"a transaction of producer {producer_id} is open on the partition")
+
+    def check_marker(
+        self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> None:
+        """Of a commit or abort marker. Raises KafkaError 47 for one of an earlier transaction, 52 for one of an earlier
+        coordinator.
+
+        From `transaction_version` 2 on a marker has a higher epoch than the records of its transaction (KIP-1228), so a
+        late one is known by an epoch that is not higher; but one that is repeated, with nothing open, is taken.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return
+        if producer_epoch < entry.epoch:
+            raise _stale_epoch(producer_id, producer_epoch, entry.epoch)
+        if producer_epoch == entry.epoch and entry.transaction_first_offset >= 0 and transaction_version >= 2:
+            raise kafka_error(
+                "INVALID_PRODUCER_EPOCH",
+                f"a marker of epoch {producer_epoch} ends an earlier transaction of producer {producer_id}",
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise kafka_error(
+                "TRANSACTION_COORDINATOR_FENCED",
+                f"coordinator epoch {coordinator_epoch} is older than {entry.coordinator_epoch}",
+            )
+
+    def aborted_by_marker(self, producer_id: int, marker_offset: int) -> AbortedTransaction | None:
+        """What an abort marker at this offset, not taken in yet, adds to the transaction index; None if no transaction
+        of the producer is open."""
+        begun = self._open_transactions.get(producer_id)
+        if begun is None:
+            return None
+        others = (first for open_id, first in self._open_transactions.items() if open_id != producer_id)
+        return AbortedTransaction(producer_id, begun, marker_offset, next(others, marker_offset + 1))
+
+    # --- what is in the log now ---
 
     def update(
         self,
@@ -139,7 +284,6 @@ class ProducerState:
         offset_delta: int,
         max_timestamp_ms: int,
         now_ms: int,
-        *,
         is_transactional: bool = False,
     ) -> None:
         """Takes in a data batch that is in the log now. `now_ms` is when: expiry counts from it."""
@@ -151,17 +295,23 @@ class ProducerState:
             if epoch != entry.epoch:
                 entry.epoch = epoch
                 entry.batches.clear()
-        last_sequence = (base_sequence + offset_delta) & _MAX_SEQUENCE
+        last_sequence = (base_sequence + offset_delta) & MAX_SEQUENCE
         entry.batches.append((base_sequence, last_sequence, last_offset, offset_delta, max_timestamp_ms))
         if len(entry.batches) > KEPT_BATCHES:
             del entry.batches[0]
         entry.last_sequence = last_sequence
         entry.last_timestamp_ms = max_timestamp_ms
         entry.last_used_ms = now_ms
-        if is_transactional and entry.transaction_first_offset < 0:
-            self._open_transactions[producer_id] = entry.transaction_first_offset = last_offset - offset_delta
-            if self.first_unstable_offset < 0:
-                self.first_unstable_offset = entry.transaction_first_offset
+        if is_transactional:
+            if base_sequence < 0:
+                # a coordinator's records, which have no sequences
+                entry.last_sequence = -1
+                entry.batches[-1] = (-1, -1, last_offset, offset_delta, max_timestamp_ms)
+            if entry.transaction_first_offset < 0:
+                self._open_transactions[producer_id] = entry.transaction_first_offset = last_offset - offset_delta
+                if self.first_unstable_offset < 0:
+                    self.first_unstable_offset = entry.transaction_first_offset
+                self._take_verification(producer_id, epoch)
         entry.packed = None
         if len(self.entries) > _MANY:
             entry.pack(producer_id)
@@ -174,9 +324,8 @@ class ProducerState:
 
     def end_transaction(
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, now_ms: int
-    ) -> int:
-        """Takes in a commit or abort marker, which may raise the producer's epoch. Gives the first offset of the
-        transaction that ends with it, -1 if none was open."""
+    ) -> None:
+        """Takes in a commit or abort marker, which may raise the producer's epoch."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self._admit(producer_id, epoch, now_ms)
@@ -186,18 +335,18 @@ class ProducerState:
                 entry.epoch = epoch
                 entry.batches.clear()
                 entry.last_sequence = -1
-        begun = entry.transaction_first_offset
         entry.packed = None
+        self._verifications.pop((producer_id, epoch), None)
         if self._open_transactions.pop(producer_id, None) == self.first_unstable_offset:
             self._find_first_unstable()
         entry.coordinator_epoch = coordinator_epoch
         entry.transaction_first_offset = -1
+        entry.transactional_id = None
         entry.last_timestamp_ms = timestamp_ms
         entry.last_used_ms = now_ms
-        return begun
 
     def _find_first_unstable(self) -> None:
-        self.first_unstable_offset = min(self._open_transactions.values(), default=-1)
+        self.first_unstable_offset = next(iter(self._open_transactions.values()), -1)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets producers that wrote nothing for so long and have no open transaction, at most EXPIRY_SLICE of them;
@@ -214,12 +363,18 @@ class ProducerState:
                 expired.append(producer_id)
         for producer_id in expired:
             del self.entries[producer_id]
+        verifications = self._verifications
+        for _ in range(min(EXPIRY_SLICE, len(verifications))):
+            if now_ms - next(iter(verifications.values())).begun_ms < expiration_ms:
+                break
+            verifications.popitem(last=False)
         return len(expired)
 
     def clear(self, map_end_offset: int) -> None:
         """Forgets all producers; the log is read from `map_end_offset` on to learn them again."""
         self.entries.clear()
         self._open_transactions.clear()
+        self._verifications.clear()
         self.first_unstable_offset = -1
         self.map_end_offset = map_end_offset
 
@@ -236,11 +391,12 @@ class ProducerState:
         """
         entries = _decode_snapshot(data, now_ms)
         self.entries = entries
-        self._open_transactions = {
-            producer_id: entry.transaction_first_offset
+        still_open = (
+            (entry.transaction_first_offset, producer_id)
             for producer_id, entry in entries.items()
             if entry.transaction_first_offset >= 0
-        }
+        )
+        self._open_transactions = OrderedDict((producer_id, first) for first, producer_id in sorted(still_open))
         self._find_first_unstable()
         self.map_end_offset = map_end_offset
 
@@ -255,6 +411,10 @@ class ProducerState:
                 entries[victim_id] = victim
         entry = self.entries[producer_id] = ProducerEntry(epoch, now_ms)
         return entry
+
+
+def _stale_epoch(producer_id: int, epoch: int, known_epoch: int) -> KafkaError:
+    return kafka_error("INVALID_PRODUCER_EPOCH", f"epoch {epoch} of producer {producer_id} is older than {known_epoch}")
 
 
 def _decode_snapshot(data: bytes, now_ms: int) -> OrderedDict[int, ProducerEntry]:
@@ -275,7 +435,7 @@ def _decode_snapshot(data: bytes, now_ms: int) -> OrderedDict[int, ProducerEntry
         entry.coordinator_epoch = coordinator_epoch
         entry.transaction_first_offset = first
         if last_offset >= 0:
-            first_sequence = (last_sequence - offset_delta) & _MAX_SEQUENCE
+            first_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE
             entry.batches.append((first_sequence, last_sequence, last_offset, offset_delta, timestamp_ms))
             entry.last_sequence = last_sequence
     return entries

@@ -44,7 +44,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.core.log.swap import finish_swaps
 from moldau.core.log.time_index import TimeIndex
 from moldau.core.log.transaction_index import AbortedTransaction
-from moldau.errors import DamagedLogError, ProtocolError, StorageFailedError
+from moldau.errors import DamagedLogError, StorageFailedError
 from moldau.ports import Disk, File
 from moldau.wire.records.batch import (
     ATTRIBUTES_POSITION,
@@ -55,9 +55,8 @@ from moldau.wire.records.batch import (
     MAGIC,
     TRANSACTIONAL_FLAG,
 )
-from moldau.wire.records.control import ControlType, decode_control_key, decode_end_transaction_marker
+from moldau.wire.records.control import end_of_transaction
 from moldau.wire.records.crc import crc32c
-from moldau.wire.records.record import read_records
 
 _CHUNK_BYTES = 512 << 10
 _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
@@ -356,17 +355,12 @@ def take_in_batch(
     first, attributes, delta, timestamp = fields[0], fields[5], fields[6], fields[8]
     producer_id, epoch, base_sequence = fields[9], fields[10], fields[11]
     if attributes & CONTROL_FLAG:
-        try:
-            for record in read_records(data[start:end]):
-                if decode_control_key(record.key) in (ControlType.ABORT, ControlType.COMMIT):
-                    marker = decode_end_transaction_marker(record.key, record.value)
-                    begun = producers.end_transaction(producer_id, epoch, marker.coordinator_epoch, timestamp, now_ms)
-                    if begun >= 0 and not marker.is_commit:
-                        stable = producers.first_unstable_offset
-                        stable = record.offset + 1 if stable < 0 else stable
-                        all_aborted.append(AbortedTransaction(producer_id, begun, record.offset, stable))
-        except ProtocolError:
-            return  # a marker that a later version writes otherwise; consumers skip it too
+        marker = end_of_transaction(data[start:end])
+        if marker is not None:
+            aborted = None if marker.is_commit else producers.aborted_by_marker(producer_id, first)
+            producers.end_transaction(producer_id, epoch, marker.coordinator_epoch, timestamp, now_ms)
+            if aborted is not None:
+                all_aborted.append(aborted)
         return
     producers.update(
         producer_id,

@@ -118,7 +118,7 @@ class Segment:
         self.is_index_full = False
         """No place for another entry: the next batch goes to a new segment."""
         self.is_index_saved = False
-        self.aborted_transactions: Sequence[AbortedTransaction] | None = None
+        self.aborted_transactions: list[AbortedTransaction] | None = None
         """As the transaction index has them; None until they were asked for."""
         self.is_inspected = False
         """All of it was read because something did not fit (see inspection): the indexes are true."""
@@ -138,7 +138,7 @@ class Segment:
         """An empty segment. Its file appears with the first append: idle partitions have none (docs/decisions/0006)."""
         segment = cls(disk, directory, base_offset, size=0, created_ms=now_ms)
         segment.max_timestamp_ms = -1
-        segment.aborted_transactions = ()
+        segment.aborted_transactions = []
         segment.use_indexes(OffsetIndex(), TimeIndex())
         segment.index_capacity = index_capacity(settings)
         return segment
@@ -343,20 +343,31 @@ def load_time_index(segment: Segment) -> TimeIndex:
     return index if index is not None else TimeIndex()
 
 
-def load_transactions(segment: Segment) -> Sequence[AbortedTransaction]:
+def load_transactions(segment: Segment) -> list[AbortedTransaction]:
     """The transactions aborted in the segment: read once from its file, if it has one."""
     if segment.aborted_transactions is None:
         try:
             entries = decode_transactions(segment.disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX)))
         except FileNotFoundError:
             entries = []
-        segment.aborted_transactions = tuple(entries)
+        segment.aborted_transactions = entries
     return segment.aborted_transactions
+
+
+def append_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
+    """Adds to the transaction index, in the page cache only. Raises StorageFullError, and nothing has changed then."""
+    known = load_transactions(segment)
+    file = segment.disk.open(segment.path(TRANSACTION_INDEX_SUFFIX))
+    try:
+        file.append(encode_transactions(entries))
+    finally:
+        file.close()
+    known.extend(entries)
 
 
 def save_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
     """Writes the transaction index anew, in the page cache only; an empty one is no file."""
-    segment.aborted_transactions = tuple(entries)
+    segment.aborted_transactions = list(entries)
     path = segment.path(TRANSACTION_INDEX_SUFFIX)
     if entries:
         write_whole_file(segment.disk, path, encode_transactions(entries))

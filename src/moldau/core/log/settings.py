@@ -15,8 +15,8 @@ NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 class LogSettings(msgspec.Struct, frozen=True):
     """Fields are Kafka's topic settings with `_` for `.`; times in ms, sizes in bytes; -1 means without limit.
 
-    The last four are settings of the broker: `producer.id.expiration.ms`, the bound on producer ids that one log
-    remembers, and `moldau.record.validation`.
+    The last five are settings of the broker: `producer.id.expiration.ms`, the bound on producer ids that one log
+    remembers, `moldau.record.validation` and `transaction.partition.verification.enable`.
     """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
@@ -45,6 +45,8 @@ class LogSettings(msgspec.Struct, frozen=True):
     is_record_validation_full: bool = False
     is_compressed_validated: bool = False
     """Every record of a compressed batch is looked at, which must be expanded for that."""
+    is_transaction_verified: bool = True
+    """`transaction.partition.verification.enable`"""
 
     @property
     def is_compacted(self) -> bool:

@@ -29,7 +29,8 @@ from moldau.core.replication.steps import (
 )
 from moldau.errors import StorageFailedError, StorageFullError, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
-from moldau.wire.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG
+from moldau.wire.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, TRANSACTIONAL_FLAG, read_header
+from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch, end_of_transaction
 
 CONSUMER_REPLICA_ID = -1
 NO_EPOCH = LeaderEpoch(-1)
@@ -87,7 +88,7 @@ class Partition:
         self.appended_records = self.produce_requests = self.fetched_bytes = self.fetch_requests = 0
         """Since the start, for the metrics."""
         self.may_have_aborted = True
-        """False once the log was found without an aborted transaction, until a marker is appended."""
+        """False once the log was found without an aborted transaction, until a transaction is aborted."""
         self._looked_for_aborted = False
         self.flush_messages = log.settings.flush_messages
 
@@ -225,11 +226,43 @@ class Partition:
         return appended
 
     def append_own(self, batch: Buffer, now_ms: int) -> Appended:
-        """As `append`, of a coordinator's batch: a marker may abort a transaction."""
+        """As `append`, of a coordinator's batch. Raises also 47 for a batch of a producer's transaction, or a marker,
+        with an old epoch, and 52 for the marker of an old coordinator."""
+        kind = batch[ATTRIBUTES_POSITION + 1] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
+        if kind:
+            self._check_transactional(batch)
         appended = self.append(batch, now_ms, AppendOrigin.COORDINATOR)
-        if batch[ATTRIBUTES_POSITION + 1] & CONTROL_FLAG:
+        if kind & CONTROL_FLAG and self.log.segments[-1].aborted_transactions != []:
             self.may_have_aborted = True
         return appended
+
+    def _check_transactional(self, batch: Buffer) -> None:
+        header = read_header(batch)
+        producers = self.log.producer_state
+        marker = end_of_transaction(batch) if header.is_control else None
+        if marker is None:
+            producers.check_epoch(header.producer_id, header.producer_epoch)
+        else:
+            # who decided it knows the version of the transaction, and has checked what that one asks for
+            producers.check_marker(header.producer_id, header.producer_epoch, marker.coordinator_epoch, 0)
+
+    def append_marker(
+        self,
+        marker: EndTransactionMarker,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> Appended:
+        """Ends the producer's transaction on this partition, as its coordinator has decided; also where none is open.
+        Raises as `append`, 47 for the marker of an earlier transaction, 52 for that of an earlier coordinator."""
+        if self.is_offline:
+            raise kafka_error("KAFKA_STORAGE_ERROR")
+        self.log.producer_state.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
+        batch = build_end_transaction_batch(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms
+        )
+        return self.append_own(bytearray(batch), now_ms)
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Raises 74 and 75 (see divergence), and NOT_LEADER_OR_FOLLOWER where another broker leads, or none."""

@@ -16,6 +16,7 @@ import msgspec
 from moldau.errors import ProtocolError
 from moldau.types import Buffer
 from moldau.wire.records.builder import RecordTuple, build_batch
+from moldau.wire.records.record import read_records
 
 _KEY = struct.Struct(">hh")
 _END_TRANSACTION = struct.Struct(">hi")
@@ -95,6 +96,18 @@ def build_end_transaction_batch(
         is_transactional=True,
         is_control=True,
     )
+
+
+def end_of_transaction(batch: Buffer) -> EndTransactionMarker | None:
+    """The marker that a control batch holds; None for another one, for a batch that compaction has emptied, and for
+    what a later version writes otherwise: consumers skip it too."""
+    try:
+        for record in read_records(batch):
+            if decode_control_key(record.key) in (ControlType.ABORT, ControlType.COMMIT):
+                return decode_end_transaction_marker(record.key, record.value)
+    except ProtocolError:
+        pass
+    return None
 
 
 def decode_end_transaction_marker(key: Buffer | None, value: Buffer | None) -> EndTransactionMarker:

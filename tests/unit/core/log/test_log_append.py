@@ -57,11 +57,6 @@ def test_what_the_header_proves_wrong_is_refused(harness) -> None:
     assert _code(harness, harness.batch(1, timestamp_ms=harness.now_ms + 3_600_001)) == 32
 
 
-def test_a_transactional_batch_is_not_served(harness) -> None:
-    batch = harness.batch(1, is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
-    assert _code(harness, batch) == 48
-
-
 def test_a_batch_over_the_limit_is_too_large(harness) -> None:
     size = len(harness.batch(1, size=5000))
     harness.change(max_message_bytes=size)

@@ -89,6 +89,198 @@ def test_an_aborted_or_committed_transaction_ends_and_may_raise_the_epoch() -> N
     assert producers.check(8, 1, 0, 0) is None
 
 
+def _open(producers: ProducerState, producer_id: int, epoch: int, first_offset: int) -> None:
+    producers.update(producer_id, epoch, 0, first_offset + 9, 9, NOW_MS, NOW_MS, is_transactional=True)
+
+
+def test_a_transaction_is_open_with_its_own_epoch_from_its_first_batch_to_its_marker() -> None:
+    producers = _producers((0, 10))
+    assert not producers.has_open_transaction(7, 3)
+    _open(producers, 7, 3, 110)
+    assert producers.has_open_transaction(7, 3)
+    assert not producers.has_open_transaction(7, 4)
+    assert not producers.has_open_transaction(8, 3)
+    producers.end_transaction(7, 4, 0, NOW_MS, NOW_MS)
+    assert not producers.has_open_transaction(7, 3)
+    assert not producers.has_open_transaction(7, 4)
+
+
+def test_the_batches_of_a_coordinator_are_fenced_by_their_epoch_alone() -> None:
+    producers = _producers((0, 10))
+    producers.check_epoch(7, 3)
+    producers.check_epoch(7, 9)
+    producers.check_epoch(8, 0)
+    with pytest.raises(KafkaError) as refused:
+        producers.check_epoch(7, 2)
+    assert refused.value.code == 47
+
+
+def _refused(producers: ProducerState, epoch: int, base_sequence: int) -> int:
+    with pytest.raises(KafkaError) as refused:
+        producers.check_transactional(7, epoch, base_sequence)
+    return refused.value.code
+
+
+def test_a_transaction_begins_only_where_its_coordinator_has_verified_it() -> None:
+    producers = ProducerState(100)
+    assert _refused(producers, 3, 0) == 48
+    verification = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    assert _refused(producers, 3, 0) == 48, "the answer of the coordinator has not come"
+    producers.verified(7, 3, verification, "a")
+    producers.check_transactional(7, 3, 0)
+    assert _refused(producers, 4, 0) == 48
+    assert not producers.is_verified(7, 3, "a")
+    _open(producers, 7, 3, 100)
+    producers.check_transactional(7, 3, 10)
+    assert producers.is_verified(7, 3, "a")
+    assert not producers.is_verified(7, 4, "a")
+    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS)
+    assert _refused(producers, 3, 10) == 48, "the next transaction is verified anew"
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_an_answer_that_a_marker_overtook_verifies_nothing(is_open: bool) -> None:
+    """The partition was in the transaction when the coordinator answered; then that transaction ended."""
+    producers = ProducerState(100)
+    verification = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    if is_open:
+        _open(producers, 7, 3, 100)
+    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS)
+    again = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    producers.verified(7, 3, verification, "a")
+    assert _refused(producers, 3, 0) == 48
+    producers.verified(7, 3, again, "a")
+    producers.check_transactional(7, 3, 0)
+
+
+def test_an_open_transaction_is_of_one_transactional_id() -> None:
+    """Also where a client with another one was first to ask about the producer."""
+    producers = ProducerState(100)
+    foreign = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    own = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
+    assert own is foreign
+    producers.verified(7, 3, own, "own")
+    _open(producers, 7, 3, 100)
+    assert producers.is_verified(7, 3, "own")
+    with pytest.raises(KafkaError) as refused:
+        producers.is_verified(7, 3, "foreign")
+    assert refused.value.code == 48
+    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS)
+    assert not producers.is_verified(7, 3, "foreign")
+
+
+def test_a_transaction_that_was_open_at_the_start_is_verified_once() -> None:
+    before, producers = ProducerState(100), ProducerState(100)
+    _open(before, 7, 3, 100)
+    producers.load(before.encode(), 110, NOW_MS)
+    producers.check_transactional(7, 3, 10)
+    assert not producers.is_verified(7, 3, "a")
+    producers.verified(7, 3, producers.begin_verification(7, 3, 10, NOW_MS, joins=False), "a")
+    assert producers.is_verified(7, 3, "a")
+
+
+def test_a_batch_does_not_overtake_the_first_one_of_its_transaction() -> None:
+    producers = ProducerState(100)
+    for base_sequence in (5, 0, 7):
+        verification = producers.begin_verification(7, 3, base_sequence, NOW_MS, joins=False)
+        producers.verified(7, 3, verification, "a")
+    assert _refused(producers, 3, 5) == 45
+    producers.check_transactional(7, 3, 0)
+
+
+def test_a_transaction_with_an_epoch_of_its_own_begins_with_sequence_0() -> None:
+    producers = ProducerState(100)
+    for producer_id, joins in ((7, True), (8, False)):
+        verification = producers.begin_verification(producer_id, 3, 5, NOW_MS, joins=joins)
+        producers.verified(producer_id, 3, verification, "a")
+    assert _refused(producers, 3, 5) == 45
+    producers.check_transactional(8, 3, 5)
+
+
+def test_verifications_have_a_bound_and_expire() -> None:
+    producers = ProducerState(3)
+    verifications = [producers.begin_verification(7, epoch, 0, NOW_MS + epoch, joins=True) for epoch in range(5)]
+    for epoch, verification in enumerate(verifications):
+        producers.verified(7, epoch, verification, "a")
+    for epoch in (0, 1):
+        assert _refused(producers, epoch, 0) == 48, "over the bound the oldest goes"
+    producers.check_transactional(7, 2, 0)
+    producers.expire(NOW_MS + 103, 100)
+    assert [_refused(producers, epoch, 0) for epoch in (2, 3)] == [48, 48]
+    producers.check_transactional(7, 4, 0)
+
+
+def test_plain_batches_of_a_producer_wait_for_the_end_of_its_transaction() -> None:
+    producers = _producers((0, 10))
+    producers.check_not_transactional(7)
+    _open(producers, 7, 3, 110)
+    producers.check_not_transactional(8)
+    with pytest.raises(KafkaError) as refused:
+        producers.check_not_transactional(7)
+    assert refused.value.code == 48
+
+
+def _marker_code(producers: ProducerState, epoch: int, coordinator_epoch: int, version: int) -> int:
+    with pytest.raises(KafkaError) as refused:
+        producers.check_marker(7, epoch, coordinator_epoch, version)
+    return refused.value.code
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_markers_of_an_earlier_epoch_or_coordinator_are_fenced(version: int) -> None:
+    producers = ProducerState(100)
+    producers.check_marker(7, 3, 5, version)
+    _open(producers, 7, 3, 100)
+    assert _marker_code(producers, 2, 5, version) == 47
+    producers.check_marker(7, 4, 5, version)
+    producers.end_transaction(7, 4, 5, NOW_MS, NOW_MS)
+    assert _marker_code(producers, 4, 4, version) == 52
+    producers.check_marker(7, 4, 5, version)
+    producers.check_marker(7, 4, 6, version)
+
+
+def test_a_marker_of_the_transaction_before_ends_nothing_in_transactions_v2_and_may_in_v1() -> None:
+    """KIP-890: in v2 each transaction has a higher epoch, and its marker one above that. In v1 nothing tells a late
+    marker from that of the transaction which is open."""
+    producers = ProducerState(100)
+    producers.end_transaction(7, 4, 5, NOW_MS, NOW_MS)
+    producers.check_marker(7, 4, 5, 2)
+    _open(producers, 7, 4, 100)
+    assert _marker_code(producers, 4, 5, 2) == 47
+    producers.check_marker(7, 5, 5, 2)
+    producers.check_marker(7, 4, 5, 1)
+
+
+def test_the_first_unstable_offset_is_that_of_the_oldest_open_transaction_also_after_a_snapshot() -> None:
+    producers = ProducerState(100)
+    for producer_id, first_offset in ((9, 100), (7, 110), (8, 120)):
+        _open(producers, producer_id, 0, first_offset)
+    producers.update(9, 0, 10, 139, 9, NOW_MS, NOW_MS, is_transactional=True)
+    again = ProducerState(100)
+    again.load(producers.encode(), 140, NOW_MS)
+    for state in (producers, again):
+        aborted = state.aborted_by_marker(7, 140)
+        assert aborted is not None
+        assert (aborted.first_offset, aborted.last_offset, aborted.last_stable_offset) == (110, 140, 100)
+        found = [state.first_unstable_offset]
+        for producer_id in (7, 9, 8):
+            state.end_transaction(producer_id, 0, 0, NOW_MS, NOW_MS)
+            found.append(state.first_unstable_offset)
+        assert found == [100, 100, 120, -1]
+        assert state.aborted_by_marker(7, 150) is None
+
+
+def test_records_of_a_coordinator_have_no_sequence() -> None:
+    """As in Apache Kafka's snapshot, which reads the directory next."""
+    producers = ProducerState(100)
+    producers.update(7, 3, -1, 104, 4, NOW_MS, NOW_MS, is_transactional=True)
+    again = ProducerState(100)
+    again.load(producers.encode(), 105, NOW_MS)
+    for state in (producers, again):
+        assert state.entries[7].last_sequence == -1
+        assert state.has_open_transaction(7, 3)
+
+
 def test_producers_that_were_idle_expire_but_not_with_an_open_transaction() -> None:
     producers = _producers((0, 10))
     producers.update(8, 0, 0, 120, 0, 1, NOW_MS + 50, is_transactional=False)

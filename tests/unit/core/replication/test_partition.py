@@ -14,6 +14,7 @@ from moldau.errors import KafkaError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.types import BrokerId, LeaderEpoch, TopicPartition, Uuid
 from moldau.wire.records.builder import build_batch
+from moldau.wire.records.control import EndTransactionMarker
 
 NOW_MS = 1_800_000_000_000
 
@@ -216,3 +217,70 @@ def test_a_full_disk_is_56_and_a_failed_one_offline() -> None:
     with pytest.raises(KafkaError) as error:
         partition.read(0, 100, partition.high_watermark, at_least_one_batch=True)
     assert code_of(error) == 56
+
+
+# --- transactions ---
+
+COMMIT, ABORT = EndTransactionMarker(True, 5), EndTransactionMarker(False, 5)
+
+
+def own_batch(count: int = 1, epoch: int = 0) -> bytearray:
+    """A coordinator's records in a transaction of producer 7."""
+    rows = [(None, b"v", NOW_MS, ()) for _ in range(count)]
+    return bytearray(build_batch(rows, producer_id=7, producer_epoch=epoch, is_transactional=True))
+
+
+def test_a_marker_moves_the_last_stable_offset() -> None:
+    partition = open_partition()
+    partition.append_own(own_batch(2), NOW_MS)
+    assert (partition.high_watermark, partition.last_stable_offset) == (2, 0)
+    appended = partition.append_marker(COMMIT, 7, 0, 1, NOW_MS)
+    assert (appended.base_offset, appended.last_offset) == (2, 2)
+    assert partition.last_stable_offset == partition.high_watermark == 3
+    assert partition.are_offsets_in_order
+
+
+def test_a_coordinators_batch_or_marker_of_an_old_epoch_is_refused() -> None:
+    partition = open_partition()
+    partition.append_marker(COMMIT, 7, 2, 2, NOW_MS)
+    partition.append_own(own_batch(epoch=2), NOW_MS)
+    refusals = [
+        (47, lambda: partition.append_own(own_batch(epoch=1), NOW_MS)),
+        (47, lambda: partition.append_marker(COMMIT, 7, 1, 1, NOW_MS)),
+        (47, lambda: partition.append_marker(COMMIT, 7, 2, 2, NOW_MS)),
+        (52, lambda: partition.append_marker(EndTransactionMarker(True, 4), 7, 3, 2, NOW_MS)),
+    ]
+    for code, refused in refusals:
+        with pytest.raises(KafkaError) as error:
+            refused()
+        assert error.value.code == code
+    assert partition.log.log_end_offset == 2
+    assert partition.append_marker(COMMIT, 7, 3, 2, NOW_MS).base_offset == 2
+    assert partition.append_marker(COMMIT, 7, 3, 2, NOW_MS).base_offset == 3, "repeated, as its answer was lost"
+
+
+def test_a_marker_is_for_the_leader_with_a_log_that_works() -> None:
+    partition = open_partition(image=msgspec.structs.replace(TWO, leader=BrokerId(2)))
+    with pytest.raises(KafkaError) as error:
+        partition.append_marker(COMMIT, 7, 0, 2, NOW_MS)
+    assert code_of(error) == 6
+    partition.take_offline()
+    with pytest.raises(KafkaError) as error:
+        partition.append_marker(COMMIT, 7, 0, 2, NOW_MS)
+    assert code_of(error) == 56
+
+
+def test_only_a_transaction_that_was_aborted_makes_readers_look_for_aborted_ones() -> None:
+    partition = open_partition()
+    partition.append_own(own_batch(), NOW_MS)
+    assert partition.aborted_transactions(0, 1) == ()
+    assert not partition.may_have_aborted
+    partition.append_marker(COMMIT, 7, 0, 1, NOW_MS)
+    partition.append_marker(ABORT, 7, 0, 1, NOW_MS)
+    assert not partition.may_have_aborted
+    partition.append_own(own_batch(), NOW_MS)
+    partition.append_marker(ABORT, 7, 0, 1, NOW_MS)
+    assert partition.may_have_aborted
+    [aborted] = partition.aborted_transactions(3, 4)
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (7, 3, 4)
+    assert partition.aborted_transactions(0, 3) == []

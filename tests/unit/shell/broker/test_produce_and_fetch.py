@@ -127,11 +127,11 @@ async def test_a_repeated_batch_is_answered_with_its_old_offset(start_node: Any)
     assert result_of(await client.ask(ApiKey.PRODUCE, 9, gap)).error_code == 45
 
 
-async def test_a_transactional_batch_gets_48(start_node: Any) -> None:
+async def test_a_transactional_batch_without_a_transactional_id_gets_53(start_node: Any) -> None:
     node = await start_node()
     await node.create_topic("t")
     batch = produce(b"a", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert result_of(await node.connect().ask(ApiKey.PRODUCE, 9, batch)).error_code == 48
+    assert result_of(await node.connect().ask(ApiKey.PRODUCE, 9, batch)).error_code == 53
 
 
 async def test_with_flush_messages_1_the_answer_waits_for_the_disk(start_node: Any) -> None:

@@ -247,7 +247,8 @@ def act_produce(
         return context.serve_long(frame, position)
     repeated = whole(_repeated(entries)) if len(entries) > 1 else {}
     now_ms = broker.clock.now_ms()
-    refusals = _append(broker, context, entries, acks, repeated, None, now_ms, results, waiting)
+    origin = AppendOrigin.CLIENT if transactional_id is None else AppendOrigin.TRANSACTIONAL_CLIENT
+    refusals = _append(broker, context, entries, acks, repeated, None, now_ms, results, waiting, None, origin)
     throttle_ms = context.throttle(len(frame))
     if acks == 0:
         _close_on_error(results)
@@ -282,9 +283,12 @@ async def act_produce_many(broker: Broker, context: RequestContext, request: Pro
     now_ms = broker.clock.now_ms()
     waiting: list[Unacknowledged] = []
     refusals: _Refusals | None = None
+    origin = AppendOrigin.CLIENT if request.transactional_id is None else AppendOrigin.TRANSACTIONAL_CLIENT
     context.run_to_end()
     for entry in entries:
-        refusals = _append(broker, context, [entry], acks, repeated, prepared, now_ms, results, waiting, refusals)
+        refusals = _append(
+            broker, context, [entry], acks, repeated, prepared, now_ms, results, waiting, refusals, origin
+        )
         await context.pause()
     throttle_ms = context.throttle(context.request_bytes)
     if acks == 0:
@@ -333,7 +337,8 @@ def _append(
     now_ms: int,
     results: list[Result],
     waiting: list[Unacknowledged],
-    refusals: _Refusals | None = None,
+    refusals: _Refusals | None,
+    origin: AppendOrigin,
 ) -> _Refusals | None:
     """Appends each of `entries`; adds its result to `results`, and to `waiting` what the answer waits for."""
     version = context.api_version
@@ -346,11 +351,11 @@ def _append(
             if records is None:
                 raise kafka_error("INVALID_RECORD", "no record batch")
             if prepared and (topic, index) in prepared:
-                appended = _append_prepared(partition, prepared[topic, index], now_ms, acks)
+                appended = _append_prepared(partition, prepared[topic, index], now_ms, origin, acks)
             else:
                 if version < ZSTD_FROM and is_zstd(records):
                     raise _zstd_refusal()
-                appended = partition.append(records, now_ms, AppendOrigin.CLIENT, acks)
+                appended = partition.append(records, now_ms, origin, acks)
         except KafkaError as error:
             _count_failed(broker, error, records)
             refusals = refusals or _Refusals(broker, context, now_ms)
@@ -377,10 +382,12 @@ def _append(
     return refusals
 
 
-def _append_prepared(partition: Partition, batch: KafkaError | Buffer, now_ms: int, acks: int) -> Appended:
+def _append_prepared(
+    partition: Partition, batch: KafkaError | Buffer, now_ms: int, origin: AppendOrigin, acks: int
+) -> Appended:
     if isinstance(batch, KafkaError):
         raise batch
-    return partition.append(batch, now_ms, AppendOrigin.CLIENT, acks, are_records_checked=True)
+    return partition.append(batch, now_ms, origin, acks, are_records_checked=True)
 
 
 def _refusal_of_all(context: RequestContext, acks: int, transactional_id: str | None) -> KafkaError | None:
