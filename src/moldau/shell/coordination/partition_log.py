@@ -116,11 +116,15 @@ class PartitionLog(Generic[Record]):
     # -- appending
 
     def encode(self, decision: Decision[Any, Any, Record], now: Now) -> Pausing[bytearray]:
-        """The decision as one record batch: its records, or the marker that ends a transaction."""
-        producer_id, producer_epoch = decision.producer_id, decision.producer_epoch
-        if decision.marker is not None:
+        """The decision as one record batch: its records, or the marker that ends a transaction. Raises 47 and 52 for a
+        marker of an earlier epoch of the producer or of the transaction coordinator."""
+        producer_id, producer_epoch, marker = decision.producer_id, decision.producer_epoch, decision.marker
+        if marker is not None:
+            self.partition.log.producer_state.check_marker(
+                producer_id, producer_epoch, marker.coordinator_epoch, decision.transaction_version
+            )
             batch = build_end_transaction_batch(
-                decision.marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now.wall_ms
+                marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now.wall_ms
             )
         else:
             batch = yield from build_batch_pausing(

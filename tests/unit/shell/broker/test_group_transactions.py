@@ -22,7 +22,7 @@ from moldau.wire.records.control import EndTransactionMarker
 
 pytestmark = pytest.mark.asyncio
 
-INVALID_TXN_STATE = 48
+INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, FENCED_COORDINATOR = 47, 48, 52
 NOT_COORDINATOR, UNSTABLE = 16, 88
 
 
@@ -100,6 +100,29 @@ async def test_a_marker_for_a_partition_that_is_not_here_is_refused(start_node: 
     node = await started(start_node)
     assert await end(node, index=1) == NOT_COORDINATOR
     assert await end(node, index=-1) == NOT_COORDINATOR
+
+
+async def test_markers_of_earlier_epochs_are_refused_and_write_nothing(start_node: Any) -> None:
+    node = await started(start_node)
+    assert await commit(node, 5, epoch=1) == 0
+    assert await end(node, epoch=1, coordinator_epoch=4) == 0
+    partition = node.node.broker.coordinators.shard_for("g").partition
+    before = partition.log.log_end_offset
+    assert await end(node, epoch=0, coordinator_epoch=4) == INVALID_PRODUCER_EPOCH
+    assert await end(node, epoch=1, coordinator_epoch=3) == FENCED_COORDINATOR
+    assert await commit(node, 6, epoch=0) == INVALID_PRODUCER_EPOCH
+    assert partition.log.log_end_offset == before
+    assert await commit(node, 7, epoch=2) == 0
+
+
+async def test_a_late_marker_of_an_earlier_transaction_is_refused_in_transactions_v2(start_node: Any) -> None:
+    """There the marker's epoch is above that of its transaction: one with the epoch of the open one is of another."""
+    node = await started(start_node)
+    assert await commit(node, 5, epoch=1) == 0
+    assert await end(node, epoch=1, version=2) == INVALID_PRODUCER_EPOCH
+    assert await position(node) == (-1, UNSTABLE)
+    assert await end(node, epoch=2, version=2) == 0
+    assert await position(node) == (5, 0)
 
 
 async def test_what_is_not_in_the_transaction_is_not_committed(start_node: Any) -> None:
