@@ -47,6 +47,7 @@ TEST_SETTINGS: Mapping[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     # Production has 50, which a test would only wait for.
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "4",
     # A first member need not wait for others that a test does not have.
     "group.initial.rebalance.delay.ms": "0",
     # Positions that are too old end within a second of the cluster's time, which `advance` waits for. Records do not: a

@@ -160,7 +160,16 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     offsets_topic_segment_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
     # transactions
     producer_id_expiration_ms: Annotated[int, Row("int", "86400000", "[1,...]", CLUSTER_WIDE)]
+    transaction_max_timeout_ms: Annotated[int, Row("int", "900000", "[1,...]", READ_ONLY)]
     transaction_partition_verification_enable: Annotated[bool, Row("boolean", "true", "", CLUSTER_WIDE)]
+    transaction_remove_expired_transaction_cleanup_interval_ms: Annotated[int, Row("int",
+        "3600000", "[1,...]", READ_ONLY)]
+    transaction_state_log_min_isr: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY, "Kafka: 2; one node")]
+    transaction_state_log_num_partitions: Annotated[int, Row("int", "50", "[1,...]", READ_ONLY)]
+    transaction_state_log_replication_factor: Annotated[int, Row("short",
+        "1", "[1,...]", READ_ONLY, "Kafka: 3; one node")]
+    transaction_state_log_segment_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
+    transactional_id_expiration_ms: Annotated[int, Row("int", "604800000", "[1,...]", READ_ONLY)]
     # security
     listener_security_protocol_map: Annotated[str, Row("string",
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "", PER_BROKER)]
@@ -198,6 +207,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         "idempotent producers that one partition remembers; the least recently used is forgotten first")]
     moldau_groups: Annotated[int, Row("int", "100000", "[1,...]", READ_ONLY,
         "groups that one coordinator partition holds; above it a new group gets 81")]
+    moldau_transactional_ids: Annotated[int, Row("int", "100000", "[1,...]", READ_ONLY,
+        "transactional ids that one coordinator partition holds; above it a new one gets 44")]
     moldau_group_member_bytes: Annotated[int, Row("int", "1048576", "[4096,...]", READ_ONLY,
         "bytes of one group member's metadata and assignment; above it the member gets 42")]
     moldau_group_bytes: Annotated[int, Row("int", "16777216", "[4096,...]", READ_ONLY,
@@ -400,5 +411,6 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("log.roll.ms must be greater than or equal to 1")
     if settings.roll_jitter_ms < 0:
         raise invalid_config("log.roll.jitter.ms must be greater than or equal to 0")
-    if settings.offsets_topic_replication_factor > 1:
-        raise invalid_config("offsets.topic.replication.factor: one node can hold one replica only")
+    for name in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
+        if settings.get(name) != 1:
+            raise invalid_config(f"{name}: one node can hold one replica only")

@@ -214,8 +214,8 @@ def internal_topic_settings(topic: str, broker: BrokerSettings) -> dict[str, str
         TRANSACTION_STATE_TOPIC: {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
-            "min.insync.replicas": "1",
-            "segment.bytes": str(broker.get("transaction.state.log.segment.bytes")),
+            "min.insync.replicas": str(broker.transaction_state_log_min_isr),
+            "segment.bytes": str(broker.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         },
         SHARE_STATE_TOPIC: {

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
     from moldau.shell.broker.coordinators import Coordinators
+    from moldau.shell.broker.transactions import TransactionCoordinators
 
 MAX_REWRITES = 2
 """A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
@@ -112,8 +113,7 @@ class Broker:
         )
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
-        self.waits = PartitionWaits(loop)
-        self.fetch_turns = FetchTurns(loop)
+        self.waits, self.fetch_turns = PartitionWaits(loop), FetchTurns(loop)
         self.checkpoints = checkpoints = Checkpoints(node, logs)
         self.flusher = flusher = Flusher(node, checkpoints, self.partition_appended)
         self._directory_reports = reports = DirectoryReports(node, controller.submit)
@@ -129,6 +129,7 @@ class Broker:
         """What the members of all groups may hold."""
         self._enter_bounds(telemetry)
         self._coordinators: Coordinators | None = None
+        self._transactions: TransactionCoordinators | None = None
         self._first_group_check: asyncio.TimerHandle | None = None
         self._is_stopping = False
 
@@ -158,6 +159,23 @@ class Broker:
         return self._coordinators
 
     @property
+    def transactions(self) -> TransactionCoordinators:
+        """Made at first use, as `coordinators`."""
+        if self._transactions is None:
+            from moldau.shell.broker.transaction_door import LocalTransactionDoor
+            from moldau.shell.broker.transactions import TransactionCoordinators
+
+            log = self.partitions, self.flusher
+            moved = self.partition_appended
+            door = LocalTransactionDoor(
+                self.own_node, *log, self.waits, moved, lambda *asked: self.coordinators.end_transaction(*asked)
+            )
+            self._transactions = TransactionCoordinators(
+                self.own_node, *log, moved, self.topic_creation.create, self.producer_ids, door
+            )
+        return self._transactions
+
+    @property
     def group_memory_used_bytes(self) -> int:
         return 0 if self._coordinators is None else self._coordinators.member_memory.used_bytes
 
@@ -183,6 +201,8 @@ class Broker:
             self._first_group_check = self.loop.call_later(delay_s, self._load_all_groups)
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
+        if self._transactions is not None:
+            self._transactions.metadata_changed(delta)
 
     def _load_all_groups(self) -> None:
         with contextlib.suppress(KafkaError):
@@ -203,6 +223,8 @@ class Broker:
         self.waits.changed(partition)
         if self._coordinators is not None:
             self._coordinators.partition_committed(partition)
+        if self._transactions is not None:
+            self._transactions.partition_committed(partition)
 
     @property
     def is_directory_offline(self) -> bool:
@@ -231,6 +253,8 @@ class Broker:
                 self.flusher.fail(partition, kafka_error("KAFKA_STORAGE_ERROR"))
         if self._coordinators is not None:
             self._coordinators.directory_failed()
+        if self._transactions is not None:
+            self._transactions.directory_failed()
 
     # -- asking the controller
 
@@ -265,6 +289,8 @@ class Broker:
             self._first_group_check.cancel()
         if self._coordinators is not None:
             self._coordinators.close(kafka_error("NOT_COORDINATOR"))
+        if self._transactions is not None:
+            self._transactions.close(kafka_error("NOT_COORDINATOR"))
 
     async def wait_ended(self) -> None:
         """After `stop`: until nothing that was begun still runs, on the loop or in a thread, and writes files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC, internal_topic_settings
+from moldau.core.config.topic_settings import INTERNAL_TOPICS, internal_topic_settings
 from moldau.core.controller.requests import ProducerIdBlock
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
 from moldau.errors import ERROR_CODES, MoldauError, kafka_error
@@ -14,7 +14,6 @@ from moldau.shell.network.event_log import escape
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 MAX_PENDING = 1_000
-DEFAULT_INTERNAL_PARTITIONS = 50
 TIMEOUT_MS = 30_000
 TOPIC_ALREADY_EXISTS = ERROR_CODES["TOPIC_ALREADY_EXISTS"]
 
@@ -64,15 +63,13 @@ class TopicCreation:
                 raise kafka_error(result.error_code, result.error_message)
 
     def _shape(self, name: str) -> CreatableTopic:
-        if name not in INTERNAL_TOPICS:
-            return CreatableTopic(name, num_partitions=-1, replication_factor=-1)
+        """The controller knows how many partitions and replicas it has: an internal topic has its own numbers."""
         settings = self._node.settings.view
-        partitions = settings.offsets_topic_num_partitions if name == OFFSETS_TOPIC else DEFAULT_INTERNAL_PARTITIONS
-        configs = internal_topic_settings(name, settings)
+        configs = internal_topic_settings(name, settings) if name in INTERNAL_TOPICS else {}
         return CreatableTopic(
             name,
-            num_partitions=partitions,
-            replication_factor=1,
+            num_partitions=-1,
+            replication_factor=-1,
             configs=tuple(CreatableTopicConfig(key, value) for key, value in configs.items()),
         )
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.config.topic_settings import OFFSETS_TOPIC
+from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError, MoldauError
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
@@ -357,6 +357,8 @@ class Node:
         )
         if OFFSETS_TOPIC in broker.image.topics_by_name:
             broker.spawn(tell_groups(self.log, broker))
+        if TRANSACTION_STATE_TOPIC in broker.image.topics_by_name:
+            broker.transactions.load()
 
     # -- stopping
 

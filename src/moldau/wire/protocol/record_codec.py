@@ -1,7 +1,8 @@
 """Records of Kafka's internal topics: which schema the bytes are in, and the schema's bytes.
 
 `__cluster_metadata`: unsigned varints for the frame's version (1), the api key and the record's version, then the body.
-`__consumer_offsets`: a key begins with two bytes that name its kind, a value with two bytes that are its version.
+`__consumer_offsets` and `__transaction_state`: a key begins with two bytes that name its kind, a value with two bytes
+that are its version.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from moldau.errors import ProtocolError, invariant
 from moldau.types import Buffer
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.messages import group_records, metadata_records
+from moldau.wire.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from moldau.wire.protocol.runtime import decode_uvarint, encode_uvarint
 from moldau.wire.protocol.schema import declared_messages, message_info
 
@@ -91,6 +93,27 @@ def decode_group_value(cls: type[ValueType], buffer: Buffer) -> tuple[ValueType,
     """The value and its version; its key's class says which `cls` to read. Raises ProtocolError as above."""
     version = _prefix(buffer)
     return _decode_whole(cls, version, buffer, _PREFIX.size), version
+
+
+def encode_transaction_key(key: TransactionLogKey) -> bytes:
+    """Raises ProtocolError as `encode_message`."""
+    return _PREFIX.pack(0) + encode_message(key, 0)
+
+
+def decode_transaction_key(buffer: Buffer) -> TransactionLogKey | None:
+    """None for a kind that is not known yet. Raises ProtocolError for bytes that are cut or left over."""
+    return None if _prefix(buffer) else _decode_whole(TransactionLogKey, 0, buffer, _PREFIX.size)
+
+
+def encode_transaction_value(value: TransactionLogValue, version: int) -> bytes:
+    """Raises ProtocolError as `encode_message`."""
+    return _PREFIX.pack(version) + encode_message(value, version)
+
+
+def decode_transaction_value(buffer: Buffer) -> tuple[TransactionLogValue, int]:
+    """The value and its version. Raises ProtocolError as above."""
+    version = _prefix(buffer)
+    return _decode_whole(TransactionLogValue, version, buffer, _PREFIX.size), version
 
 
 def _prefix(buffer: Buffer) -> int:

@@ -120,12 +120,12 @@ def test_the_value_that_is_in_force_anyway_is_never_refused() -> None:
 
 def test_what_has_no_effect_is_told() -> None:
     settings = parse_broker_settings(
-        {"super.users": "User:a", "num.io.threads": "3", "transaction.max.timeout.ms": "7"}
+        {"super.users": "User:a", "num.io.threads": "3", "transaction.two.phase.commit.enable": "true"}
     )
     assert settings.notices() == (
         "num.io.threads has no effect: requests are handled on one event loop",
         "super.users is not a setting of Kafka 4.3 or of Moldau, and has no effect",
-        "transaction.max.timeout.ms is not served yet",
+        "transaction.two.phase.commit.enable is not served yet",
     )
     assert settings.get("num.io.threads") == 3
     assert settings.texts["super.users"] == "User:a"

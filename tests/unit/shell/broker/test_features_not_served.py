@@ -1,4 +1,4 @@
-"""ACLs, SCRAM credentials, consumer groups of KIP-848, transactions: what is answered where the feature is not served.
+"""ACLs, SCRAM credentials, consumer groups of KIP-848: what is answered where the feature is not served.
 
 Each answer was asked of Apache Kafka 4.3.1, without an authorizer and with `group.version` 0.
 """
@@ -25,8 +25,6 @@ from moldau.wire.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
 )
-from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
-from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.scram import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
@@ -142,20 +140,3 @@ async def test_consumer_groups_of_kip_848_are_refused_as_with_group_version_0(
     assert "group.protocol=consumer (group g\\n)" in line
     described = await client.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, version, ConsumerGroupDescribeRequest(("g", "")))
     assert [(group.group_id, group.error_code) for group in described.groups] == [("g", 35), ("", 35)]
-
-
-async def test_a_transactional_producer_is_refused_for_good_and_the_log_names_it(
-    start_node: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = (await start_node()).connect()
-    with caplog.at_level(logging.WARNING, "moldau"):
-        for version in range(1, 4):
-            found = await client.ask(ApiKey.FIND_COORDINATOR, version, FindCoordinatorRequest(key="tx", key_type=1))
-            assert (found.error_code, found.node_id) == (53, -1)
-        many = FindCoordinatorRequest(key_type=1, coordinator_keys=("tx", "ty"))
-        found = await client.ask(ApiKey.FIND_COORDINATOR, 6, many)
-        assert [one.error_code for one in found.coordinators] == [53, 53]
-        begun = await client.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("tx", 10_000))
-        assert begun.error_code == 53
-    (line,) = [record.getMessage() for record in caplog.records if "not served" in record.getMessage()]
-    assert "transactional.id tx" in line

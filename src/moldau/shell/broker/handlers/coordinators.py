@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker serves a group."""
+"""FindCoordinator: which broker serves a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.context import Operation, RequestContext, Resource
-from moldau.shell.network.event_log import escape
 from moldau.wire.protocol.messages.coordinators import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
 GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
-TRANSACTIONS_NOT_SERVED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
-"""The code that every client takes as final: docs/reference/compatibility.md says what each does with which."""
 NO_NODE = -1
 
 
@@ -33,8 +30,8 @@ async def act_find_coordinator(
     """Versions 0-6. v1 key types (KIP-98), v3 flexible, v4 many keys (KIP-699), v5 TRANSACTION_ABORTABLE (KIP-890),
     v6 share groups (KIP-932).
 
-    Groups only: another known type gets 15, an unknown one 42. The first question creates `__consumer_offsets` and
-    waits for it (Kafka answers 15 meanwhile, which costs the client a backoff). Ignored on purpose: nothing.
+    Share groups get 15, an unknown type 42. The first question creates `__consumer_offsets` or `__transaction_state`
+    and waits for it (Kafka answers 15 meanwhile, which costs the client a backoff). Ignored on purpose: nothing.
     """
     once: dict[str, Coordinator] = {}
     for key in request.coordinator_keys if context.api_version >= MANY_KEYS_FROM else (request.key,):
@@ -44,7 +41,8 @@ async def act_find_coordinator(
     found = list(once.values())
     if any(not coordinator.error_code for coordinator in found):
         try:
-            await context.wait(broker.coordinators.ensure_topic())
+            owner = broker.transactions if request.key_type == TRANSACTION else broker.coordinators
+            await context.wait(owner.ensure_topic())
         except KafkaError:
             found = [_failed(one.key, one.error_code or COORDINATOR_NOT_AVAILABLE) for one in found]
     return _response(context, found)
@@ -59,22 +57,10 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
         return _failed(key, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if key_type == SHARE and not _is_share_key(key):
         return _failed(key, INVALID_REQUEST)
-    if key_type == TRANSACTION:
-        return _transactions_not_served(broker, context, key)
     if key_type == SHARE:
         return _failed(key, COORDINATOR_NOT_AVAILABLE)
     host, port = broker.address_for(context)
     return Coordinator(key, broker.node_id, host, port, 0, "")
-
-
-def _transactions_not_served(broker: Broker, context: RequestContext, transactional_id: str) -> Coordinator:
-    """COORDINATOR_NOT_AVAILABLE, as for groups that are not served, would be asked again for ever."""
-    broker.log.warn(
-        "not served: transactions",
-        f"client {escape(context.client_id or '')} at {context.client_address} asks for transactions "
-        f"(transactional.id {escape(transactional_id)}), which are not served: use an idempotent producer",
-    )
-    return _failed(transactional_id, TRANSACTIONS_NOT_SERVED)
 
 
 def _is_share_key(key: str) -> bool:

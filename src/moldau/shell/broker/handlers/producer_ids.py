@@ -1,10 +1,12 @@
-"""InitProducerId: producer ids for idempotence."""
+"""InitProducerId: producer ids for idempotence, and those of transactional ids."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.core.transactions.requests import InitProducerId
 from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.broker.handlers.transactions import known_code, may_write
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 CLUSTER_AUTHORIZATION_FAILED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
+FENCED_FROM = 4
+"""Version that knows PRODUCER_FENCED (KIP-588)."""
 
 
 async def act_init_producer_id(
@@ -23,8 +27,8 @@ async def act_init_producer_id(
     """Versions 0-5. v2 flexible (KIP-482), v3 known id and epoch (KIP-360), v4 PRODUCER_FENCED (KIP-588), v5
     transactions v2 (KIP-890).
 
-    Transactions are not served: a transactional id gets 53, as in FindCoordinator. Ignored on purpose: the id and
-    epoch of an idempotent producer, which gets a fresh id, as from Kafka.
+    With a transactional id: its producer id, with an epoch that fences whoever used it until now. Ignored on purpose:
+    the id and epoch of an idempotent producer, which gets a fresh id, as from Kafka.
     """
     throttle_time_ms = context.throttle()
 
@@ -33,19 +37,23 @@ async def act_init_producer_id(
 
     transactional_id = request.transactional_id
     if transactional_id is not None:
-        may_write = context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
-        is_empty = may_write and transactional_id == ""
-        return refused(INVALID_REQUEST if is_empty else TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not context.authorize(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
+        if not may_write(context, transactional_id):
+            return refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    elif not context.authorize(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
         return refused(CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return refused(INVALID_REQUEST)
+    if transactional_id is not None:
+        asked = InitProducerId(
+            transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+        )
+        answer = await context.wait(broker.transactions.change(asked))
+        code = known_code(answer.error_code, context.api_version, FENCED_FROM)
+        return InitProducerIdResponse(throttle_time_ms, code, answer.producer_id, answer.producer_epoch)
     producer_id = broker.producer_ids.take()
-    if producer_id is not None:
-        return InitProducerIdResponse(throttle_time_ms=throttle_time_ms, producer_id=producer_id, producer_epoch=0)
-
-    try:
-        producer_id = await context.wait(broker.producer_ids.allocate())
-    except KafkaError as error:
-        return refused(error.code)
+    if producer_id is None:
+        try:
+            producer_id = await context.wait(broker.producer_ids.allocate())
+        except KafkaError as error:
+            return refused(error.code)
     return InitProducerIdResponse(throttle_time_ms=throttle_time_ms, producer_id=producer_id, producer_epoch=0)

@@ -13,6 +13,7 @@ _ENDING_WITH_CONNECTION = (
     # they wait, and change nothing
     *(ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH),
     *(ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_LOG_DIRS),
+    *(ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS),
 )
 
 # the function is called as the API is: act_list_offsets
@@ -31,6 +32,13 @@ _APIS_BY_MODULE: dict[str, tuple[ApiKey, ...]] = {
     "topics": (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS),
     "delete_records": (ApiKey.DELETE_RECORDS,),
     "producer_ids": (ApiKey.INIT_PRODUCER_ID,),
+    "transactions": (
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+    ),
+    "transaction_admin": (ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS),
     "acls": (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
     "configs": (
         ApiKey.DESCRIBE_CONFIGS,

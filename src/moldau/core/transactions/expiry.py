@@ -1,0 +1,25 @@
+"""Transactional ids that nobody has used for `transactional.id.expiration.ms` are forgotten."""
+
+from __future__ import annotations
+
+from moldau.core.transactions.state import EXPIRING, TransactionsState
+from moldau.types import Pausing
+
+MAX_BATCH_IDS = 1_000
+MAX_BATCH_BYTES = 1 << 18
+"""One decision is one batch, and batches have a size: what is beyond follows in the next decision."""
+
+
+def expired_ids(state: TransactionsState, latest_ms: int) -> Pausing[tuple[list[str], bool]]:
+    """Those whose last change was at `latest_ms` or before, and whether these are all. An open or ending transaction
+    keeps its id."""
+    found: list[str] = []
+    size = 0
+    for name, known in state.transactions.items():
+        if known.last_update_ms <= latest_ms and known.state in EXPIRING:
+            size += len(name.encode("utf-8", "surrogatepass"))
+            if found and (len(found) == MAX_BATCH_IDS or size > MAX_BATCH_BYTES):
+                return found, False
+            found.append(name)
+        yield
+    return found, True

@@ -1,0 +1,105 @@
+"""What a transaction coordinator knows of its transactional ids (KIP-98, 360, 890).
+
+Each change of a transactional id is one record of `__transaction_state` that holds all of it: the last one counts.
+
+    Empty          known, and nothing was written since
+    Ongoing        open, with the partitions that have joined
+    Prepare...     decided; the partitions are being given their markers
+    Complete...    every partition has its marker
+
+Two states of Kafka's table are not kept here. Dead is a tombstone in the log. PrepareEpochFence is the time between a
+decision and its append, which do not part here: the record that ends the transaction raises the epoch too.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+
+MAX_PRODUCER_EPOCH = 32_767
+"""No producer is given it: the marker that ends the last transaction of a producer id has it."""
+TRANSACTIONS_V2 = 2
+"""The level of `transaction.version` from which each transaction has an epoch of its own."""
+
+
+class TransactionState(enum.IntEnum):
+    """Numbers as they stand in the log."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """`PrepareCommit`: as tools show it."""
+        return "".join(word.title() for word in self.name.split("_"))
+
+
+STATES_BY_LABEL: Mapping[str, TransactionState] = {state.label: state for state in TransactionState}
+PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+EXPIRING = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+"""The states in which a transactional id that nobody uses any more is forgotten."""
+
+
+class TransactionMetadata(msgspec.Struct, frozen=True):
+    """One transactional id. Times in ms of the wall clock; -1: none."""
+
+    producer_id: int
+    producer_epoch: int
+    state: TransactionState
+    timeout_ms: int
+    partitions: Mapping[TopicPartition, None] = {}
+    """In the order in which they joined. Never changed: a new one takes its place."""
+    start_ms: int = -1
+    last_update_ms: int = -1
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The producer id before the last change: a client that did not get its answer repeats its request under that."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """Where the epochs of the producer id are used up: the one that takes its place when the transaction has ended."""
+    client_version: int = 0
+    """The level of transactions that the client uses, which its markers have."""
+    last_epoch: int = NO_PRODUCER_EPOCH
+    """The epoch before the last change, for a client that repeats its request. Not in the log, as in Kafka: a repeat
+    that comes after a restart of the coordinator is fenced."""
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        """The next epoch would be one that no producer is given."""
+        return self.producer_epoch >= MAX_PRODUCER_EPOCH - 1
+
+
+class TransactionRecord(msgspec.Struct, frozen=True):
+    """One record of `__transaction_state`; without metadata the transactional id is forgotten."""
+
+    transactional_id: str
+    metadata: TransactionMetadata | None
+    version: int = 1
+    """Of the value: 0 can be read by brokers before Kafka 4.0, and leaves out what transactions v2 need."""
+
+
+class TransactionsState:
+    """The transactional ids of one partition of `__transaction_state`."""
+
+    __slots__ = ("transaction_version", "transactions")
+
+    def __init__(self) -> None:
+        self.transactions: dict[str, TransactionMetadata] = {}
+        """The id whose last change is the oldest comes first."""
+        self.transaction_version = 0
+        """The finalized level of `transaction.version`. Not of this log: the metadata has it."""
+
+
+def fold_record(state: TransactionsState, record: TransactionRecord) -> None:
+    """The only place that changes what the log holds."""
+    state.transactions.pop(record.transactional_id, None)
+    if record.metadata is not None:
+        state.transactions[record.transactional_id] = record.metadata

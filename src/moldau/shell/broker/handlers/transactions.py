@@ -1,0 +1,245 @@
+"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and WriteTxnMarkers: the life of a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from moldau.core.config.topic_settings import INTERNAL_TOPICS, OFFSETS_TOPIC
+from moldau.core.groups.group_partitions import partition_for_group
+from moldau.core.transactions.requests import EndTransaction
+from moldau.core.transactions.state import TRANSACTIONS_V2
+from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.broker.handlers.administration import check_cluster
+from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.types import Pausing, TopicPartition, all_of, each_of
+from moldau.wire.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+    EndTxnResponse,
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+GROUP_AUTHORIZATION_FAILED = ERROR_CODES["GROUP_AUTHORIZATION_FAILED"]
+INVALID_PRODUCER_EPOCH = ERROR_CODES["INVALID_PRODUCER_EPOCH"]
+OPERATION_NOT_ATTEMPTED = ERROR_CODES["OPERATION_NOT_ATTEMPTED"]
+PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
+TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
+UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
+
+BROKERS_FROM = 4
+"""Version of AddPartitionsToTxn."""
+FENCED_FROM = 2
+"""Versions of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn that know PRODUCER_FENCED (KIP-588)."""
+EPOCH_FOR_EACH_FROM = 5
+"""Version of EndTxn that belongs to transactions v2."""
+
+
+def known_code(code: int, version: int, fenced_from: int = FENCED_FROM) -> int:
+    """INVALID_PRODUCER_EPOCH for clients that do not know PRODUCER_FENCED."""
+    return INVALID_PRODUCER_EPOCH if code == PRODUCER_FENCED and version < fenced_from else code
+
+
+def may_write(context: RequestContext, transactional_id: str) -> bool:
+    return context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+
+
+async def act_add_partitions_to_txn(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    """Versions 0-5. KIP-98; v2 PRODUCER_FENCED (KIP-588), v4 many transactions, from brokers, and verification, v5
+    TRANSACTION_ABORTABLE (both KIP-890).
+
+    One partition that cannot join keeps all of its transaction out (55). Ignored on purpose: nothing; a partition that
+    is named twice is answered once.
+    """
+    throttle_time_ms = context.throttle()
+    if context.api_version < BROKERS_FROM:
+        transaction = AddPartitionsToTxnTransaction(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        results = await _add(broker, context, transaction)
+        return AddPartitionsToTxnResponse(throttle_time_ms, results_by_topic_v3_and_below=results)
+    try:
+        check_cluster(context, Operation.CLUSTER_ACTION)
+    except KafkaError as error:
+        return AddPartitionsToTxnResponse(throttle_time_ms, error.code)
+    answers = []
+    for transaction in request.transactions:
+        answers.append(AddPartitionsToTxnResult(transaction.transactional_id, await _add(broker, context, transaction)))
+        await context.pause()
+    return AddPartitionsToTxnResponse(throttle_time_ms, results_by_transaction=tuple(answers))
+
+
+async def _add(
+    broker: Broker, context: RequestContext, transaction: AddPartitionsToTxnTransaction
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    name, version = transaction.transactional_id, context.api_version
+    places = await context.finish(_places(transaction.topics))
+    if version < BROKERS_FROM and not may_write(context, name):
+        return await context.finish(_rows(dict.fromkeys(places, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)))
+    codes = await context.finish(_faults(broker, context, places))
+    if not codes:
+        codes = await context.wait(
+            broker.transactions.add_partitions(
+                name,
+                transaction.producer_id,
+                transaction.producer_epoch,
+                tuple(places),
+                verify_only=transaction.verify_only,
+                transaction_version=0 if version < BROKERS_FROM else TRANSACTIONS_V2,
+            )
+        )
+        codes = await context.finish(_known_codes(codes, version))
+    return await context.finish(_rows(codes))
+
+
+def _places(topics: tuple[AddPartitionsToTxnTopic, ...]) -> Pausing[dict[TopicPartition, None]]:
+    places: dict[TopicPartition, None] = {}
+    for topic in topics:
+        for index in topic.partitions:
+            places[TopicPartition(topic.name, index)] = None
+            yield
+        yield
+    return places
+
+
+def _faults(
+    broker: Broker, context: RequestContext, places: Mapping[TopicPartition, None]
+) -> Pausing[dict[TopicPartition, int]]:
+    """Empty if all may join; else every partition with its code."""
+    is_of_client = context.api_version < BROKERS_FROM
+    topics = broker.image.topics_by_name
+    codes: dict[TopicPartition, int] = {}
+    is_any_wrong = False
+    for place in places:
+        known = topics.get(place.topic)
+        code = OPERATION_NOT_ATTEMPTED
+        if is_of_client and (
+            place.topic in INTERNAL_TOPICS or not context.authorize(Operation.WRITE, Resource.TOPIC, place.topic)
+        ):
+            code = TOPIC_AUTHORIZATION_FAILED
+        elif known is None or place.partition not in known.partitions:
+            code = UNKNOWN_TOPIC_OR_PARTITION
+        is_any_wrong = is_any_wrong or code != OPERATION_NOT_ATTEMPTED
+        codes[place] = code
+        yield
+    return codes if is_any_wrong else {}
+
+
+def _known_codes(codes: Mapping[TopicPartition, int], version: int) -> Pausing[dict[TopicPartition, int]]:
+    known: dict[TopicPartition, int] = {}
+    for place, code in codes.items():
+        known[place] = known_code(code, version)
+        yield
+    return known
+
+
+def _rows(codes: Mapping[TopicPartition, int]) -> Pausing[tuple[AddPartitionsToTxnTopicResult, ...]]:
+    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for place, code in codes.items():
+        topics.setdefault(place.topic, []).append(AddPartitionsToTxnPartitionResult(place.partition, code))
+        yield
+    return (yield from each_of(AddPartitionsToTxnTopicResult(name, tuple(rows)) for name, rows in topics.items()))
+
+
+async def act_add_offsets_to_txn(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
+    """Versions 0-4. KIP-98; v2 PRODUCER_FENCED (KIP-588), v3 flexible, v4 TRANSACTION_ABORTABLE (KIP-890).
+
+    Ignored on purpose: nothing.
+    """
+    throttle_time_ms = context.throttle()
+    if not may_write(context, request.transactional_id):
+        return AddOffsetsToTxnResponse(throttle_time_ms, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not context.authorize(Operation.READ, Resource.GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(throttle_time_ms, GROUP_AUTHORIZATION_FAILED)
+    try:
+        await context.wait(broker.coordinators.ensure_topic())
+    except KafkaError as error:
+        return AddOffsetsToTxnResponse(throttle_time_ms, error.code)
+    count = len(broker.image.topics_by_name[OFFSETS_TOPIC].partitions)
+    place = TopicPartition(OFFSETS_TOPIC, partition_for_group(request.group_id, count))
+    codes = await context.wait(
+        broker.transactions.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            (place,),
+            verify_only=False,
+            transaction_version=0,
+        )
+    )
+    return AddOffsetsToTxnResponse(throttle_time_ms, known_code(codes[place], context.api_version))
+
+
+async def act_end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    """Versions 0-5. KIP-98; v2 PRODUCER_FENCED (KIP-588), v3 flexible, v4 TRANSACTION_ABORTABLE, v5 transactions v2,
+    where each end raises the epoch (both KIP-890).
+
+    Answered once the decision is committed; the markers follow. Ignored on purpose: nothing.
+    """
+    throttle_time_ms = context.throttle()
+    if not may_write(context, request.transactional_id):
+        return EndTxnResponse(throttle_time_ms, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    asked = EndTransaction(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        TRANSACTIONS_V2 if context.api_version >= EPOCH_FOR_EACH_FROM else 0,
+    )
+    answer = await context.wait(broker.transactions.change(asked))
+    code = known_code(answer.error_code, context.api_version)
+    return EndTxnResponse(throttle_time_ms, code, answer.producer_id, answer.producer_epoch)
+
+
+async def act_write_txn_markers(
+    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
+    """Versions 1-2. KIP-98; v2 the transaction version (KIP-1228).
+
+    From coordinators on other brokers, and from administrators who end a transaction that hangs (KIP-664).
+    Ignored on purpose: the throttle time, which this answer has no field for.
+    """
+    context.throttle()
+    if not context.authorize(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
+        try:
+            check_cluster(context, Operation.CLUSTER_ACTION)
+        except KafkaError as error:
+            refused = all_of(_refused(marker, error.code) for marker in request.markers)
+            return WriteTxnMarkersResponse(await context.finish(refused))
+    return await context.wait(broker.transactions.door.write_markers(request))
+
+
+def _refused(marker: WritableTxnMarker, code: int) -> Pausing[WritableTxnMarkerResult]:
+    topics = []
+    for topic in marker.topics:
+        rows = []
+        for index in topic.partition_indexes:
+            rows.append(WritableTxnMarkerPartitionResult(index, code))
+            yield
+        topics.append(WritableTxnMarkerTopicResult(topic.name, tuple(rows)))
+        yield
+    return WritableTxnMarkerResult(marker.producer_id, tuple(topics))

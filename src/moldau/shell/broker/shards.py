@@ -1,0 +1,189 @@
+"""The coordinators of one internal topic: one runtime of a machine for each partition of the topic that is here.
+
+A shard is loaded from its log at its first use, with pauses that let other work through; requests wait for it. What a
+request leads to is appended as one batch; replies leave when the high watermark has passed what they rest on, which is
+at once unless `flush.messages=1`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from moldau.core.coordination.host import CoordinatorHost
+from moldau.core.coordination.machine import Machine, Record, Request, Response, State
+from moldau.core.groups.group_partitions import partition_for_group
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, StorageFailedError, kafka_error
+from moldau.shell.broker.flusher import Flusher
+from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.broker.partitions import Partitions
+from moldau.shell.coordination.partition_log import PartitionLog
+from moldau.shell.coordination.runtime import MachineRuntime
+from moldau.types import Buffer
+from moldau.wire.records.compression import Compression
+
+CREATE_TIMEOUT_S = 15.0
+
+
+class ShardLog(PartitionLog[Record]):
+    """The log of one shard, flushed as its topic asks. `contents`: what the machine serves, in a word."""
+
+    def __init__(
+        self,
+        node: OwnNode,
+        partition: Partition,
+        flusher: Flusher,
+        high_watermark_moved: Callable[[Partition], None],
+        contents: str,
+        encode_record: Callable[[Record], tuple[bytes, bytes | None]],
+        decode_record: Callable[[Buffer | None, Buffer | None], Record | None],
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        super().__init__(partition, node.workers, node.pauses, encode_record, decode_record, compression)
+        self._node = node
+        self._flusher = flusher
+        self._high_watermark_moved = high_watermark_moved
+        self.contents = contents
+
+    def applied(self, records: tuple[Record, ...], *, is_of_timer: bool) -> None:
+        """What was appended is in the state: it is committed now, or when it is flushed."""
+        if self.partition.waits_for_flush:
+            self._flusher.request(self.partition)
+        else:
+            self._high_watermark_moved(self.partition)
+
+    def failed(self, error: StorageFailedError) -> None:
+        """The log's directory has failed, and with it all that stands there."""
+        self._node.directory_failed()
+
+    def stopped(self, reason: str) -> None:
+        self._node.log.error(f"{self.contents} of {self.partition.topic_partition}", reason)
+
+    def unforeseen(self, error: Exception) -> None:
+        place = self.partition.topic_partition
+        self._node.log.unforeseen(f"coordinator {type(error).__name__}", f"{place}: a decision failed", error)
+
+
+class Shard(MachineRuntime[State, Request, Response, Record]):
+    """One partition of the topic with its machine."""
+
+    def __init__(
+        self, node: OwnNode, log: ShardLog[Record], machine: Machine[State, Request, Response, Record]
+    ) -> None:
+        self.partition = log.partition
+        self.log = log
+        super().__init__(
+            CoordinatorHost(machine, log.partition.topic_partition),
+            log,
+            loop=node.loop,
+            clock=node.clock,
+            pauses=node.pauses,
+            spawn=node.spawn,
+        )
+
+
+ShardT = TypeVar("ShardT", bound="Shard[Any, Any, Any, Any]")
+
+
+class Shards(Generic[ShardT]):
+    """All shards of this broker, by partition of `topic`."""
+
+    def __init__(
+        self,
+        node: OwnNode,
+        partitions: Partitions,
+        topic: str,
+        create_topic: Callable[[str], Coroutine[Any, Any, None]],
+        make: Callable[[Partition], ShardT],
+    ) -> None:
+        self.topic = topic
+        self._node = node
+        self._partitions = partitions
+        self._create_topic = create_topic
+        self._make = make
+        self._shards: dict[int, ShardT] = {}
+        self._by_number: dict[int, ShardT] = {}
+        self._creating: asyncio.Task[None] | None = None
+        self.load_turn = asyncio.Lock()
+        """Held by the shard that folds its log."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the topic is there and served: the metadata names it some turns before that."""
+        return self.topic in self._partitions.image.topics_by_name and (self._creating is None or self._creating.done())
+
+    async def ensure_topic(self) -> None:
+        """Creates the topic unless it is there; concurrent callers share one creation. Raises KafkaError."""
+        if self.is_ready:
+            return
+        if self._creating is None or self._creating.done():
+            self._creating = self._node.loop.create_task(self._create_topic(self.topic))
+        done, _ = await asyncio.wait((self._creating,), timeout=CREATE_TIMEOUT_S)
+        if not done:
+            raise kafka_error("COORDINATOR_NOT_AVAILABLE")
+        self._creating.result()
+
+    def shard_for(self, key: str) -> ShardT:
+        """The shard that coordinates the group or transactional id `key`; it may still be loading. Raises
+        NOT_COORDINATOR, as Kafka does while the topic is not there."""
+        topic = self._partitions.image.topics_by_name.get(self.topic)
+        if topic is None:
+            raise kafka_error("NOT_COORDINATOR")
+        return self.shard(partition_for_group(key, len(topic.partitions)))
+
+    def all_shards(self) -> list[ShardT]:
+        """One for each partition of the topic that this node leads. Raises KafkaError where it cannot serve one."""
+        return [self.shard(index) for index in self.indexes()]
+
+    def indexes(self) -> list[int]:
+        topic = self._partitions.image.topics_by_name.get(self.topic)
+        return [] if topic is None else list(topic.partitions)
+
+    def shard(self, index: int) -> ShardT:
+        """Raises NOT_COORDINATOR."""
+        shard = self._shards.get(index)
+        if shard is not None:
+            if shard.closed is not None:
+                raise kafka_error("NOT_COORDINATOR")
+            return shard
+        try:
+            partition = self._partitions.find(self.topic, index)
+        except KafkaError:
+            raise kafka_error("NOT_COORDINATOR") from None
+        if partition.is_offline:
+            raise kafka_error("NOT_COORDINATOR")
+        shard = self._make(partition)
+        self._shards[index] = self._by_number[partition.number] = shard
+        if partition.log.log_end_offset == partition.log.log_start_offset:
+            # nothing to fold: the first request of a fresh cluster need not wait for a turn of the loop
+            shard.begin(self._partitions.image)
+        else:
+            self._node.spawn(self._load(shard))
+        return shard
+
+    async def _load(self, shard: ShardT) -> None:
+        # one shard at a time: each holds a part of its log
+        async with self.load_turn:
+            await shard.load(shard.log.replay, self._partitions.image, shard.log.contents)
+
+    # -- what happens to the partitions
+
+    def partition_committed(self, partition: Partition) -> None:
+        """The high watermark of this partition has moved: answers that waited for it go out."""
+        shard = self._by_number.get(partition.number)
+        if shard is not None:
+            shard.committed(partition.high_watermark)
+
+    def directory_failed(self) -> None:
+        """Shards whose log is offline end: their clients look for a coordinator again."""
+        for shard in self._shards.values():
+            if shard.partition.is_offline:
+                shard.close(kafka_error("NOT_COORDINATOR"))
+
+    def close(self, error: KafkaError) -> None:
+        """Ends all shards; a later request loads them anew."""
+        shards, self._shards, self._by_number = self._shards, {}, {}
+        for shard in shards.values():
+            shard.close(error)

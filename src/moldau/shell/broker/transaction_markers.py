@@ -1,0 +1,142 @@
+"""Gives each partition of a transaction that was decided its marker, again and again until all have it.
+
+The client has its answer by then. Most markers are there in one go, and no task is needed; a transaction of which a
+partition cannot be written now waits by itself, and holds up no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from moldau.core.transactions.records import partitions_by_topic
+from moldau.core.transactions.requests import MarkersWritten
+from moldau.core.transactions.state import TransactionMetadata, TransactionState
+from moldau.errors import ERROR_CODES
+from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.broker.transaction_door import TransactionDoor
+from moldau.shell.network.first_step import Ended, Waiting, begun
+from moldau.types import TopicPartition
+from moldau.wire.protocol.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+MAX_IN_FLIGHT = 1_000
+"""Transactions that wait for a partition at once; the others stand in line, each of them once."""
+MARKERS_OF_ONE_TURN = 20
+FIRST_RETRY_S = 0.02
+LAST_RETRY_S = 1.0
+
+_DONE = (
+    0,
+    # the partition has seen a later epoch of the producer: this transaction is over there
+    ERROR_CODES["INVALID_PRODUCER_EPOCH"],
+)
+
+
+class EndingTransaction(Protocol):
+    """One transaction that was decided, as its coordinator has it."""
+
+    transactional_id: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is still for this broker to end it."""
+
+    def metadata(self) -> TransactionMetadata | None:
+        """What was decided; None once it has ended."""
+
+    @property
+    def coordinator_epoch(self) -> int: ...
+
+    async def report(self, request: MarkersWritten) -> int:
+        """Every partition has its marker. Gives an error code."""
+
+
+class Markers:
+    """All transactions of this broker that are being ended."""
+
+    def __init__(self, node: OwnNode, door: TransactionDoor, has_partition: Callable[[TopicPartition], bool]) -> None:
+        """`has_partition`: what the metadata names. A partition whose topic was deleted needs no marker."""
+        self._node = node
+        self._door = door
+        self._has_partition = has_partition
+        self._waiting: deque[EndingTransaction] = deque()
+        self._is_scheduled = False
+        self.in_flight = 0
+        """Transactions that wait for a partition, or for their last record."""
+        self.retries = 0
+        """How often a marker had to be written again."""
+
+    @property
+    def waiting_count(self) -> int:
+        """Transactions whose markers nobody has begun to write."""
+        return len(self._waiting)
+
+    def add(self, transaction: EndingTransaction) -> None:
+        """Ends `transaction`, beginning in the next turn of the loop: what its client is answered goes first."""
+        self._waiting.append(transaction)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled and self._waiting and self.in_flight < MAX_IN_FLIGHT:
+            self._is_scheduled = True
+            self._node.loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._is_scheduled = False
+        for _ in range(min(MARKERS_OF_ONE_TURN, len(self._waiting), MAX_IN_FLIGHT - self.in_flight)):
+            step = begun(self._end(self._waiting.popleft()))
+            if not isinstance(step, Ended):
+                self.in_flight += 1
+                self._node.spawn(self._finish(step))
+        self._schedule()
+
+    async def _finish(self, step: Waiting[None]) -> None:
+        try:
+            await step
+        finally:
+            self.in_flight -= 1
+            self._schedule()
+
+    async def _end(self, transaction: EndingTransaction) -> None:
+        decided = transaction.metadata()
+        if decided is None:
+            return
+        pending = tuple(decided.partitions)
+        delay_s = FIRST_RETRY_S
+        while transaction.is_here:
+            if pending:
+                pending = await self._write(transaction, decided, pending)
+            if not pending:
+                ids = decided.producer_id, decided.producer_epoch
+                if not await transaction.report(MarkersWritten(transaction.transactional_id, *ids)):
+                    return
+            self.retries += 1
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, LAST_RETRY_S)
+
+    async def _write(
+        self, transaction: EndingTransaction, decided: TransactionMetadata, pending: tuple[TopicPartition, ...]
+    ) -> tuple[TopicPartition, ...]:
+        """Those of `pending` that have no marker yet."""
+        topics = partitions_by_topic(pending)
+        marker = WritableTxnMarker(
+            producer_id=decided.producer_id,
+            producer_epoch=decided.producer_epoch,
+            transaction_result=decided.state is TransactionState.PREPARE_COMMIT,
+            topics=tuple(WritableTxnMarkerTopic(name, tuple(indexes)) for name, indexes in topics.items()),
+            coordinator_epoch=transaction.coordinator_epoch,
+            transaction_version=decided.client_version,
+        )
+        (result,) = (await self._door.write_markers(WriteTxnMarkersRequest((marker,)))).markers
+        return tuple(
+            TopicPartition(topic.name, row.partition_index)
+            for topic in result.topics
+            for row in topic.partitions
+            if row.error_code not in _DONE and self._has_partition(TopicPartition(topic.name, row.partition_index))
+        )
