@@ -32,7 +32,16 @@ from moldau.core.coordination.machine import (
     Timer,
 )
 from moldau.errors import InvariantError, KafkaError, MoldauError, invariant, kafka_error
-from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset, Pausing, ProducerEpoch, ProducerId, TopicPartition
+from moldau.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Offset,
+    Pausing,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    whole,
+)
 from moldau.wire.records.control import EndTransactionMarker
 
 TIMER_RETRY_MS = 500
@@ -99,20 +108,30 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         Never raises for what a record says: see `stopped`. May be called repeatedly, with slices of the log.
         """
         for item in items:
-            if self.stopped is None:
-                self._replay(item)
+            whole(self.replay(item))
 
-    def _replay(self, item: LoadedRecord[Record] | LoadedTransactionEnd) -> None:
+    def replay(self, item: LoadedRecord[Record] | LoadedTransactionEnd) -> Pausing[None]:
+        """As `load`, with pauses, of which there is at least one."""
+        yield
+        if self.stopped is not None:
+            return
         invariant(item.offset >= self.end_offset, "a log is loaded in the order of its offsets")
         try:
             if isinstance(item, LoadedTransactionEnd):
-                self.machine.apply_end_transaction(self.state, item.producer_id, item.producer_epoch, item.committed)
+                yield from self._end_transaction(item.producer_id, item.producer_epoch, item.committed)
             else:
                 self.machine.apply(self.state, item.offset, item.producer_id, item.producer_epoch, item.record)
         except Exception as error:
             self._stop(item.offset, item, error)
             return
         self.end_offset = self.committed_offset = item.offset + 1
+
+    def _end_transaction(
+        self, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
+    ) -> Pausing[None]:
+        work = self.machine.apply_end_transaction(self.state, producer_id, producer_epoch, committed)
+        if work is not None:
+            yield from work
 
     def advance_to(self, end_offset: int) -> None:
         """The owner appended something that is no record of the machine (a control batch): the log ends here now."""
@@ -165,7 +184,7 @@ class CoordinatorHost(Generic[State, Request, Response, Record]):
         invariant(offset >= self.end_offset, "records appended below the end of the log")
         try:
             if decision.marker is not None:
-                self.machine.apply_end_transaction(self.state, *producer, decision.marker.is_commit)
+                yield from self._end_transaction(*producer, decision.marker.is_commit)
             for what in decision.records:
                 self.machine.apply(self.state, Offset(offset), *producer, what)
                 offset += 1

@@ -107,6 +107,7 @@ class Machine(Protocol[State, Request, Response, Record]):
 
     def apply_end_transaction(
         self, state: State, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
-    ) -> None:
-        """Takes the marker that ends the producer's open transaction in this log."""
+    ) -> Pausing[None] | None:
+        """Takes the marker that ends the producer's open transaction in this log. A generator where a transaction may
+        hold many records: nothing is decided until it ends."""
         ...

@@ -133,8 +133,8 @@ class GroupMachine:
 
     def apply_end_transaction(
         self, state: GroupsState, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
-    ) -> None:
-        fold_transaction_end(state, producer_id, committed)
+    ) -> Pausing[None]:
+        return fold_transaction_end(state, producer_id, committed)
 
 
 def _end_transaction(request_id: int, request: EndTransaction) -> GroupDecision:

@@ -14,7 +14,7 @@ from moldau.core.groups.classic.group import Group, GroupState, group_from_recor
 from moldau.core.groups.classic.memory import MemberMemory
 from moldau.core.groups.committed_offsets import CommittedOffset, OffsetsByPartition, PendingOffsets, remove_position
 from moldau.core.groups.records import GroupMetadataRecord, GroupRecord, OffsetRecord, OtherKindRecord
-from moldau.types import NO_PRODUCER_ID, Offset, ProducerId
+from moldau.types import NO_PRODUCER_ID, Offset, Pausing, ProducerId
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 
@@ -100,16 +100,16 @@ def _settle(group: Group, value: GroupMetadataValue) -> None:
             group.replace_static(old_member_id, replacement)
 
 
-def fold_transaction_end(state: GroupsState, producer_id: ProducerId, committed: bool) -> None:
+def fold_transaction_end(state: GroupsState, producer_id: ProducerId, committed: bool) -> Pausing[None]:
     """The producer's pending offsets count from now on, or never did; an offset committed since then stays."""
     for key, offset in state.pending.end(producer_id):
-        if not committed:
-            continue
-        _hold_group(state, key.group)
-        target = state.offsets.setdefault(key.group, {}).setdefault(key.topic, {})
-        present = target.get(key.partition)
-        if present is None or present.record_offset < offset.record_offset:
-            target[key.partition] = offset
+        if committed:
+            _hold_group(state, key.group)
+            target = state.offsets.setdefault(key.group, {}).setdefault(key.topic, {})
+            present = target.get(key.partition)
+            if present is None or present.record_offset < offset.record_offset:
+                target[key.partition] = offset
+        yield
 
 
 def topics_with_offsets(state: GroupsState) -> tuple[str, ...]:

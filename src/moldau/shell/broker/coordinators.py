@@ -242,15 +242,18 @@ class Coordinators:
         group_id: str,
         request: GroupRequest,
         producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
         verify: Callable[[TopicPartition], Awaitable[int]],
     ) -> GroupResponse:
-        """As `ask`, once `verify` has given 0 for the group's partition: that it is in the producer's transaction. Else
-        what it gives is the error. Not in the order of the calls."""
+        """As `ask`, where the group's partition is in the producer's transaction: one is open in the log, or `verify`
+        gives 0 for the partition. Else what it gives is the error."""
         try:
             shard = self.shard_for(group_id)
             # not behind the verification: a marker may come while the shard loads, and must not overtake the request
             await shard.loaded()
-            code = await self._verified(shard, producer_id, verify)
+            producers = shard.partition.log.producer_state
+            is_open = shard.is_idle and producers.has_open_transaction(producer_id, producer_epoch)
+            code = 0 if is_open else await self._verified(shard, producer_id, verify)
             if not code:
                 answer = shard.submit(request)
                 return await answer if isinstance(answer, asyncio.Future) else answer

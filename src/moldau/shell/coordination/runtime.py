@@ -132,6 +132,11 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         """Requests without an answer."""
         return len(self._waiting)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether what is submitted now is decided now: nothing stands in front of it."""
+        return self.loading is None and not self._is_working
+
     # -- loading
 
     async def load(self, replay: Callable[[Fold], Awaitable[None]], image: MetadataImage, contents: str) -> None:
@@ -158,8 +163,8 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
 
     async def _fold(self, items: Iterable[LoadedRecord[Any] | LoadedTransactionEnd]) -> bool:
         for item in items:
-            self.host.load((item,))
-            await self._pauses.pause()
+            for _ in self.host.replay(item):
+                await self._pauses.pause()
         return self.host.stopped is None and self.closed is None
 
     def begin(self, image: MetadataImage) -> None:

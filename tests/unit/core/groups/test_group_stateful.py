@@ -14,6 +14,7 @@ from moldau.core.groups.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS
 from moldau.core.groups.requests import DeleteGroup
 from moldau.core.groups.state import GroupsState, fold_record, fold_transaction_end
 from moldau.errors import MoldauError
+from moldau.types import whole
 from moldau.wire.protocol.messages.group_admin import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -262,7 +263,7 @@ class GroupLife(RuleBasedStateMachine):
         folded = GroupsState()
         for item in self.shard.loaded():
             if isinstance(item, LoadedTransactionEnd):
-                fold_transaction_end(folded, item.producer_id, item.committed)
+                whole(fold_transaction_end(folded, item.producer_id, item.committed))
             else:
                 fold_record(folded, item.offset, item.producer_id, item.record)
         state = self.shard.state

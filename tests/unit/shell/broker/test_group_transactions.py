@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from moldau.core.groups.requests import CommitInTransaction, GroupRequest
+from moldau.shell.network.pauses import TURN_THINGS
 from moldau.types import ProducerEpoch, ProducerId, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -45,14 +47,17 @@ async def is_fine(_: TopicPartition) -> int:
     return 0
 
 
-async def commit(node: Any, offset: int, *, producer_id: int = 9, epoch: int = 0, verify: Any = is_fine) -> int:
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    topics = (OffsetCommitRequestTopic("t", partitions=(partition,)),)
+async def commit(
+    node: Any, offset: int, *, producer_id: int = 9, epoch: int = 0, verify: Any = is_fine, partitions: int = 1
+) -> int:
+    rows = tuple(OffsetCommitRequestPartition(index, offset) for index in range(partitions))
+    topics = (OffsetCommitRequestTopic("t", partitions=rows),)
     message = CommitInTransaction(
         OffsetCommitRequest(group_id="g", topics=topics), ProducerId(producer_id), ProducerEpoch(epoch)
     )
-    coordinators = node.node.broker.coordinators
-    answer = await coordinators.ask_in_transaction("g", GroupRequest(message, 3), ProducerId(producer_id), verify)
+    answer = await node.node.broker.coordinators.ask_in_transaction(
+        "g", GroupRequest(message, 3), message.producer_id, message.producer_epoch, verify
+    )
     return answer.topics[0].partitions[0].error_code
 
 
@@ -138,6 +143,20 @@ async def test_what_is_not_in_the_transaction_is_not_committed(start_node: Any) 
     assert await position(node) == (-1, 0)
 
 
+async def test_an_open_transaction_is_not_verified_again_but_another_epoch_is(start_node: Any) -> None:
+    node = await started(start_node)
+    assert await commit(node, 5, epoch=1) == 0
+
+    async def is_unknown(_: TopicPartition) -> int:
+        return INVALID_TXN_STATE
+
+    assert await commit(node, 6, epoch=1, verify=is_unknown) == 0
+    assert await commit(node, 7, epoch=2, verify=is_unknown) == INVALID_TXN_STATE
+    assert await end(node, epoch=1) == 0
+    assert await position(node) == (6, 0)
+    assert await commit(node, 8, epoch=1, verify=is_unknown) == INVALID_TXN_STATE
+
+
 @pytest.mark.parametrize(("producer_id", "code"), [(9, INVALID_TXN_STATE), (8, 0)])
 async def test_a_marker_that_comes_during_the_verification_makes_it_worthless(
     start_node: Any, producer_id: int, code: int
@@ -167,6 +186,22 @@ async def test_a_verification_that_is_given_up_leaves_nothing(start_node: Any) -
     with pytest.raises(RuntimeError):
         await commit(node, 5, verify=broken)
     assert node.node.broker.coordinators.shard_for("g").verifications == {}
+
+
+async def test_the_end_of_a_transaction_of_many_positions_lets_others_have_a_turn(start_node: Any) -> None:
+    count = 5 * TURN_THINGS
+    node = await start_node()
+    await node.create_topic("t", count)
+    await node.connect().ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    assert await commit(node, 5, partitions=count) == 0
+    state = node.node.broker.coordinators.shard_for("g").host.state
+    ending = asyncio.ensure_future(end(node))
+    seen = []
+    while not ending.done():
+        await node.turns(1)
+        seen.append(len(state.offsets.get("g", {}).get("t", {})))
+    assert (await ending, seen[-1]) == (0, count)
+    assert max(after - before for before, after in pairwise([0, *seen])) <= 3 * TURN_THINGS
 
 
 async def test_a_marker_waits_for_the_load_of_its_log(start_node: Any) -> None:
