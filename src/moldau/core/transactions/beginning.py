@@ -26,8 +26,6 @@ from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 CONCURRENT_TRANSACTIONS = ERROR_CODES["CONCURRENT_TRANSACTIONS"]
 INVALID_PRODUCER_ID_MAPPING = ERROR_CODES["INVALID_PRODUCER_ID_MAPPING"]
-INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
-INVALID_TRANSACTION_TIMEOUT = ERROR_CODES["INVALID_TRANSACTION_TIMEOUT"]
 POLICY_VIOLATION = ERROR_CODES["POLICY_VIOLATION"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
 TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
@@ -38,10 +36,6 @@ NEEDS_PRODUCER_ID: Outcome = (TransactionAnswer(needs_producer_id=True), None)
 def init_producer_id(state: TransactionsState, settings: BrokerSettings, request: InitProducerId, now: Now) -> Outcome:
     """Fences what uses the transactional id until now, by an epoch above it (KIP-98), except where the client names the
     epoch that it has itself (KIP-360). An open transaction is aborted first: the client asks again."""
-    if not request.transactional_id:
-        return refused(INVALID_REQUEST)
-    if not 0 < request.timeout_ms <= settings.transaction_max_timeout_ms:
-        return refused(INVALID_TRANSACTION_TIMEOUT)
     known = state.transactions.get(request.transactional_id)
     if known is None:
         return _first(state, settings, request, now)
@@ -145,8 +139,6 @@ def verify_partitions(state: TransactionsState, request: VerifyPartitions) -> Ve
 
 
 def _fault(request: AddPartitions | VerifyPartitions, known: TransactionMetadata | None) -> int:
-    if not request.transactional_id:
-        return INVALID_REQUEST
     if known is None or known.producer_id != request.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
     if known.producer_epoch != request.producer_epoch:

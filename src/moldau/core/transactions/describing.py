@@ -16,7 +16,6 @@ from moldau.wire.protocol.messages.transactions import (
     ListedTransaction,
 )
 
-INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 TRANSACTIONAL_ID_NOT_FOUND = ERROR_CODES["TRANSACTIONAL_ID_NOT_FOUND"]
 
 
@@ -25,7 +24,7 @@ def describe_transaction(state: TransactionsState, request: DescribeTransaction)
     name = request.transactional_id
     known = state.transactions.get(name)
     if known is None:
-        return DescribedTransaction(TRANSACTIONAL_ID_NOT_FOUND if name else INVALID_REQUEST, name)
+        return DescribedTransaction(TRANSACTIONAL_ID_NOT_FOUND, name)
     topics = partitions_by_topic(known.partitions)
     return DescribedTransaction(
         transactional_id=name,

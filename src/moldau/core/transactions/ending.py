@@ -25,7 +25,6 @@ from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 CONCURRENT_TRANSACTIONS = ERROR_CODES["CONCURRENT_TRANSACTIONS"]
 INVALID_PRODUCER_ID_MAPPING = ERROR_CODES["INVALID_PRODUCER_ID_MAPPING"]
-INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 INVALID_TXN_STATE = ERROR_CODES["INVALID_TXN_STATE"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
 
@@ -41,8 +40,6 @@ def refused(error_code: int) -> Outcome:
 
 
 def end_transaction(state: TransactionsState, request: EndTransaction, now: Now) -> Outcome:
-    if not request.transactional_id:
-        return refused(INVALID_REQUEST)
     known = state.transactions.get(request.transactional_id)
     if known is None:
         return refused(INVALID_PRODUCER_ID_MAPPING)

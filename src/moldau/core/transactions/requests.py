@@ -10,6 +10,8 @@
 
 Timers fire as `TimedOut` and `ExpireTransactionalIds`: nobody waits for a reply to these.
 
+Whoever asks has judged what needs no state: `fault_of`.
+
 Producer ids come from the controller, which nobody can wait for within a decision: where a new one is needed and the
 request brings none, the answer has `needs_producer_id`, nothing has changed, and the request is asked again with one.
 """
@@ -19,8 +21,12 @@ from __future__ import annotations
 import msgspec
 
 from moldau.core.transactions.state import TransactionState
+from moldau.errors import ERROR_CODES
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from moldau.wire.protocol.messages.transactions import DescribedTransaction, ListedTransaction
+
+INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
+INVALID_TRANSACTION_TIMEOUT = ERROR_CODES["INVALID_TRANSACTION_TIMEOUT"]
 
 
 class InitProducerId(msgspec.Struct, frozen=True):
@@ -127,3 +133,14 @@ class ListedTransactions(msgspec.Struct, frozen=True):
 
 
 TransactionResponse = TransactionAnswer | VerifiedPartitions | DescribedTransaction | ListedTransactions
+
+
+def fault_of(request: TransactionRequest, max_timeout_ms: int) -> int:
+    """The error code of a request that no coordinator need be looked for; 0: there is none."""
+    if isinstance(request, (ExpireTransactionalIds, ListTransactions)):
+        return 0
+    if not request.transactional_id:
+        return INVALID_REQUEST
+    if isinstance(request, InitProducerId) and not 0 < request.timeout_ms <= max_timeout_ms:
+        return INVALID_TRANSACTION_TIMEOUT
+    return 0

@@ -30,6 +30,7 @@ from moldau.core.transactions.requests import (
     TransactionResponse,
     VerifiedPartitions,
     VerifyPartitions,
+    fault_of,
 )
 from moldau.core.transactions.state import PREPARED, TransactionMetadata, TransactionRecord, TransactionsState
 from moldau.errors import ERROR_CODES, InvariantError, KafkaError, MoldauError, kafka_error
@@ -152,6 +153,9 @@ class TransactionCoordinators(Shards[TransactionShard]):
     ) -> TransactionResponse:
         """The answer of the id's coordinator, or of `shard`; decided in the first step, in the order of the calls,
         unless the shard is loading. Never raises KafkaError: an error is a TransactionAnswer with its code."""
+        code = fault_of(request, self._node.settings.view.transaction_max_timeout_ms)
+        if code:
+            return TransactionAnswer(code)
         try:
             shard = shard or self.shard_for(transactional_id)
         except KafkaError as error:

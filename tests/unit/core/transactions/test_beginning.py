@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.transactions.requests import InitProducerId
+from moldau.core.transactions.requests import InitProducerId, fault_of
 from moldau.core.transactions.state import TransactionState
 from tests.unit.core.transactions.conftest import NAME, T0, T1, Shard
 
@@ -28,10 +28,10 @@ def test_each_new_producer_fences_the_one_before(shard: Shard) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001, 1 << 31])
-def test_a_time_out_must_be_above_0_and_within_the_brokers_maximum(shard: Shard, timeout_ms: int) -> None:
-    assert shard.init(timeout_ms=timeout_ms) == (50, -1, -1)
-    assert shard.init(name="", timeout_ms=timeout_ms)[0] == 42
-    assert shard.init(timeout_ms=900_000)[0] == 0
+def test_a_time_out_must_be_above_0_and_within_the_brokers_maximum(timeout_ms: int) -> None:
+    assert fault_of(InitProducerId(NAME, timeout_ms), 900_000) == 50
+    assert fault_of(InitProducerId("", timeout_ms), 900_000) == 42
+    assert fault_of(InitProducerId(NAME, 900_000), 900_000) == 0
 
 
 def test_a_producer_goes_on_with_its_own_epoch_and_repeats_in_vain(shard: Shard) -> None:
@@ -142,7 +142,6 @@ def test_partitions_join_unless_the_transaction_is_ending(shard: Shard, state: S
     assert shard.add(1000, 6, T1) == FENCED
     assert shard.add(77, 5, T1) == MAPPING
     assert shard.add(1000, 5, T1, name="unknown") == MAPPING
-    assert shard.add(1000, 5, T1, name="") == 42
     assert shard.of().state is state
     assert shard.add(1000, 5, T1) == code
     assert shard.of().state is (S.ONGOING if code == 0 else state)
@@ -154,7 +153,6 @@ def test_verification_says_what_is_in_the_open_transaction_and_adds_nothing(shar
     assert shard.verify(producer_id, epoch, T0, T1) == (0, ABORTABLE)
     assert shard.verify(producer_id, epoch + 1, T0, T1) == (FENCED, FENCED)
     assert shard.verify(77, epoch) == (MAPPING,)
-    assert shard.verify(producer_id, epoch, name="") == (42,)
     assert len(shard.log) == records
     _, _, epoch = shard.end(producer_id, epoch)
     assert shard.verify(producer_id, epoch) == (CONCURRENT,)

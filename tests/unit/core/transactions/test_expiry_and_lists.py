@@ -72,7 +72,6 @@ def test_a_transaction_is_described_with_its_partitions(shard: Shard) -> None:
     )
     assert described.transaction_start_time_ms == shard.wall_ms
     assert shard.ask(DescribeTransaction("unknown")) == DescribedTransaction(105, "unknown")
-    assert shard.ask(DescribeTransaction("")) == DescribedTransaction(42, "")
 
 
 def names(shard: Shard, **filters: Any) -> list[str]:

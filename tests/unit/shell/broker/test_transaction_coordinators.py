@@ -323,6 +323,9 @@ async def test_whoever_did_not_look_for_a_coordinator_is_sent_to_look_for_one(st
     node = await start_node(SETTINGS)
     client = node.connect()
     assert (await init(client))[0] == 16
+    assert (await init(client, name=""))[0] == 42
+    assert [(await init(client, timeout_ms=each))[0] for each in (0, 900_001, 900_000)] == [50, 50, 16]
+    assert (await described(client, "")).error_code == 42
     answer = await client.ask(ApiKey.END_TXN, 3, EndTxnRequest("tx", 1, 0, True))
     assert answer.error_code == 16
 

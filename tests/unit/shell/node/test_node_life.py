@@ -146,15 +146,10 @@ async def test_producer_ids_are_never_given_twice(start_node: Any) -> None:
     assert len(set(given)) == 9
 
 
-@pytest.mark.parametrize(("transactional_id", "code"), [("x", 53), ("", 42)])
-async def test_transactions_are_not_served(start_node: Any, transactional_id: str, code: int) -> None:
-    client = (await start_node()).connect()
-    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1_000)
-    assert (await client.ask(ApiKey.INIT_PRODUCER_ID, 4, request)).error_code == code
-
-
-@pytest.mark.parametrize(("key_type", "version", "code"), [(0, 3, 0), (1, 3, 53), (2, 3, 42), (7, 3, 42), (2, 6, 42)])
-async def test_only_groups_have_a_coordinator(start_node: Any, key_type: int, version: int, code: int) -> None:
+@pytest.mark.parametrize(("key_type", "version", "code"), [(0, 3, 0), (1, 3, 0), (2, 3, 42), (7, 3, 42), (2, 6, 42)])
+async def test_groups_and_transactional_ids_have_a_coordinator(
+    start_node: Any, key_type: int, version: int, code: int
+) -> None:
     client = (await start_node()).connect()
     request = (
         FindCoordinatorRequest(key="g", key_type=key_type)

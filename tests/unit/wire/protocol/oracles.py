@@ -86,7 +86,12 @@ def _kio_value(field_type: FieldType, value: object, theirs: object, kind: type,
     if kafka_type.startswith("timedelta"):
         return datetime.timedelta(milliseconds=value)
     if kafka_type == "datetime_i64":
-        return None if value == -1 else _EPOCH + datetime.timedelta(milliseconds=value)
+        # kio knows of some fields that -1 stands for no time
+        return (
+            None
+            if value == -1 and "None" in _names_in(theirs.type)
+            else _EPOCH + datetime.timedelta(milliseconds=value)
+        )
     return value
 
 
