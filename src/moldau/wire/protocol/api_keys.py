@@ -185,6 +185,7 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: _api(0, 4, 3, "transactions", "AddOffsetsToTxn"),
     ApiKey.END_TXN: _api(0, 5, 3, "transactions", "EndTxn"),
     ApiKey.WRITE_TXN_MARKERS: _api(1, 2, 1, "transactions", "WriteTxnMarkers"),
+    ApiKey.TXN_OFFSET_COMMIT: _api(0, 5, 3, "transactions", "TxnOffsetCommit"),
     ApiKey.DESCRIBE_ACLS: _api(1, 3, 2, "acls", "DescribeAcls"),
     ApiKey.CREATE_ACLS: _api(1, 3, 2, "acls", "CreateAcls"),
     ApiKey.DELETE_ACLS: _api(1, 3, 2, "acls", "DeleteAcls"),

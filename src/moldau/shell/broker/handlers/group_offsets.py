@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: where a group stands, asked of the group's coordinator."""
+"""OffsetCommit, TxnOffsetCommit and OffsetFetch: where a group stands, asked of the group's coordinator."""
 
 from __future__ import annotations
 
@@ -9,24 +9,48 @@ import msgspec
 
 from moldau.core.groups.offset_topics import join_commit, join_fetch, plan_commit, plan_fetch
 from moldau.core.groups.refusals import refusal
+from moldau.core.groups.requests import CommitInTransaction, GroupRequest
 from moldau.core.metadata.image import MetadataImage
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
-from moldau.types import Uuid
+from moldau.types import Pausing, ProducerEpoch, ProducerId, TopicPartition, Uuid, all_of, each_of
 from moldau.wire.protocol.messages.offsets import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
+    OffsetCommitResponseTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+from moldau.wire.protocol.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
+COORDINATOR_LOAD_IN_PROGRESS = ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"]
+COORDINATOR_NOT_AVAILABLE = ERROR_CODES["COORDINATOR_NOT_AVAILABLE"]
 INVALID_GROUP_ID = ERROR_CODES["INVALID_GROUP_ID"]
+INVALID_PRODUCER_EPOCH = ERROR_CODES["INVALID_PRODUCER_EPOCH"]
+INVALID_PRODUCER_ID_MAPPING = ERROR_CODES["INVALID_PRODUCER_ID_MAPPING"]
+INVALID_TXN_STATE = ERROR_CODES["INVALID_TXN_STATE"]
+PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
+TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
+
+FIRST_THAT_JOINS = 5
+FIRST_THAT_MAY_ABORT = 4
+FIRST_THAT_WAITS_FOR_LOADING = 2
+"""Versions of TxnOffsetCommit."""
 
 
 class ImageLookup:
@@ -78,6 +102,105 @@ async def _commit(broker: Broker, context: RequestContext, request: OffsetCommit
         asked = group_request(context, plan.accepted)
         answer = cast(OffsetCommitResponse, await context.wait(broker.coordinators.ask(request.group_id, asked)))
     return await context.finish(join_commit(request, plan, answer)) if plan.refused else answer
+
+
+async def act_txn_offset_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """Versions 0-5. KIP-98; v2 leader epoch (KIP-320), v3 members (KIP-447) and flexible, v4 TRANSACTION_ABORTABLE, v5
+    the group's partition joins the transaction by itself (both KIP-890).
+
+    Ignored on purpose: nothing.
+    """
+    throttle_time_ms = context.throttle()
+    commit = OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        topics=await context.finish(all_of(_plain_topic(topic) for topic in request.topics)),
+    )
+    answer = await _commit_in_transaction(broker, context, request, commit)
+    topics = await context.finish(all_of(_txn_topic(topic) for topic in answer.topics))
+    return TxnOffsetCommitResponse(throttle_time_ms=throttle_time_ms, topics=topics)
+
+
+def _plain_topic(topic: TxnOffsetCommitRequestTopic) -> Pausing[OffsetCommitRequestTopic]:
+    rows = yield from each_of(OffsetCommitRequestPartition(*msgspec.structs.astuple(row)) for row in topic.partitions)
+    return OffsetCommitRequestTopic(name=topic.name, partitions=rows)
+
+
+def _txn_topic(topic: OffsetCommitResponseTopic) -> Pausing[TxnOffsetCommitResponseTopic]:
+    rows = yield from each_of(
+        TxnOffsetCommitResponsePartition(row.partition_index, row.error_code) for row in topic.partitions
+    )
+    return TxnOffsetCommitResponseTopic(topic.name, rows)
+
+
+async def _commit_in_transaction(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, commit: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    producer_id, producer_epoch = ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)
+
+    def asked_for(some: OffsetCommitRequest) -> GroupRequest:
+        return group_request(context, CommitInTransaction(some, producer_id, producer_epoch))
+
+    code = _missing_right(context, request)
+    if code:
+        return cast(OffsetCommitResponse, await context.finish(refusal(asked_for(commit), code)))
+
+    def may_read(name: str) -> bool:
+        return context.authorize(Operation.READ, Resource.TOPIC, name)
+
+    async def verify(partition: TopicPartition) -> int:
+        return await _verify(broker, context, request, partition)
+
+    plan = await context.finish(plan_commit(commit, context.api_version, ImageLookup(broker.image), may_read))
+    answer = OffsetCommitResponse()
+    if plan.accepted.topics:
+        asked, group_id = asked_for(plan.accepted), request.group_id
+        if group_id == "" or producer_id < 0:
+            # without a producer the commit would count at once
+            code = INVALID_GROUP_ID if group_id == "" else INVALID_PRODUCER_ID_MAPPING
+            answer = cast(OffsetCommitResponse, await context.finish(refusal(asked, code)))
+        else:
+            asking = broker.coordinators.ask_in_transaction(group_id, asked, producer_id, producer_epoch, verify)
+            answer = cast(OffsetCommitResponse, await context.wait(asking))
+    return await context.finish(join_commit(commit, plan, answer)) if plan.refused else answer
+
+
+def _missing_right(context: RequestContext, request: TxnOffsetCommitRequest) -> int:
+    """What the whole request is refused for; 0: nothing."""
+    if not context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
+        return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return 0 if context.authorize(Operation.READ, Resource.GROUP, request.group_id) else GROUP_AUTHORIZATION_FAILED
+
+
+async def _verify(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, partition: TopicPartition
+) -> int:
+    """0 if the group's partition is in the producer's transaction, or joins now; else the error, in the words that this
+    version knows."""
+    version = context.api_version
+    joins = version >= FIRST_THAT_JOINS
+    if not joins and not broker.settings.transaction_partition_verification_enable:
+        return 0
+    asking = broker.transactions.add_partitions(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        (partition,),
+        verify_only=not joins,
+        transaction_version=2 if joins else 0,
+    )
+    code = (await context.wait(asking))[partition]
+    if code == PRODUCER_FENCED:
+        return INVALID_PRODUCER_EPOCH
+    if code == TRANSACTION_ABORTABLE and version < FIRST_THAT_MAY_ABORT:
+        return INVALID_TXN_STATE
+    if code == COORDINATOR_LOAD_IN_PROGRESS and version < FIRST_THAT_WAITS_FOR_LOADING:
+        return COORDINATOR_NOT_AVAILABLE
+    return code
 
 
 async def act_offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

@@ -22,7 +22,7 @@ _APIS_BY_MODULE: dict[str, tuple[ApiKey, ...]] = {
     "fetch": (ApiKey.FETCH,),
     "list_offsets": (ApiKey.LIST_OFFSETS,),
     "metadata": (ApiKey.METADATA,),
-    "group_offsets": (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH),
+    "group_offsets": (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.TXN_OFFSET_COMMIT),
     "coordinators": (ApiKey.FIND_COORDINATOR,),
     "group_membership": (ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP, ApiKey.SYNC_GROUP),
     "group_admin": (ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS),
