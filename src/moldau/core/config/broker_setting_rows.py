@@ -149,8 +149,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("offsets.commit.timeout.ms", "int", "5000", "[1,...]", READ_ONLY, IGNORED, "a commit waits for no other node"),
     ("offsets.load.buffer.size", "int", "5242880", "[1,...]", READ_ONLY, IGNORED, "records are read batch by batch"),
     # transactions
-    ("add.partitions.to.txn.retry.backoff.max.ms", "int", "100", "[0,...]", READ_ONLY, NOT_SERVED, ""),
-    ("add.partitions.to.txn.retry.backoff.ms", "int", "20", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("producer.id.expiration.check.interval.ms", "int", "600000", "[1,...]", READ_ONLY,
      IGNORED, "producer ids expire in the check for old segments (log.retention.check.interval.ms)"),
     ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "int", "10000", "[1,...]", READ_ONLY,

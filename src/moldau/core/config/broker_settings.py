@@ -159,6 +159,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     offsets_topic_replication_factor: Annotated[int, Row("short", "1", "[1,...]", READ_ONLY, "Kafka: 3; one node")]
     offsets_topic_segment_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
     # transactions
+    add_partitions_to_txn_retry_backoff_max_ms: Annotated[int, Row("int", "100", "[0,...]", READ_ONLY)]
+    add_partitions_to_txn_retry_backoff_ms: Annotated[int, Row("int", "20", "[1,...]", READ_ONLY)]
     producer_id_expiration_ms: Annotated[int, Row("int", "86400000", "[1,...]", CLUSTER_WIDE)]
     transaction_max_timeout_ms: Annotated[int, Row("int", "900000", "[1,...]", READ_ONLY)]
     transaction_partition_verification_enable: Annotated[bool, Row("boolean", "true", "", CLUSTER_WIDE)]

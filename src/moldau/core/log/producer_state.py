@@ -173,15 +173,11 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch
 
-    def is_verified(self, producer_id: int, epoch: int, transactional_id: str) -> bool:
-        """Whether a transaction is open here and the coordinator need not be asked about it. Raises KafkaError 48 where
-        it was verified under another transactional id: Kafka lets whoever knows the producer id write into it."""
+    def verified_id(self, producer_id: int, epoch: int) -> str | None:
+        """The transactional id of a transaction that is open here; None where none is, or where its coordinator was not
+        asked about it since the start."""
         entry = self.entries.get(producer_id)
-        if entry is None or entry.transaction_first_offset < 0 or entry.epoch != epoch:
-            return False
-        if entry.transactional_id not in (None, transactional_id):
-            raise kafka_error("INVALID_TXN_STATE", "the transaction is of another transactional id")
-        return entry.transactional_id is not None
+        return None if entry is None or entry.epoch != epoch else entry.transactional_id
 
     def begin_verification(
         self, producer_id: int, epoch: int, base_sequence: int, now_ms: int, *, joins: bool

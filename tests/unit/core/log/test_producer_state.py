@@ -129,11 +129,11 @@ def test_a_transaction_begins_only_where_its_coordinator_has_verified_it() -> No
     producers.verified(7, 3, verification, "a")
     producers.check_transactional(7, 3, 0)
     assert _refused(producers, 4, 0) == 48
-    assert not producers.is_verified(7, 3, "a")
+    assert producers.verified_id(7, 3) is None
     _open(producers, 7, 3, 100)
     producers.check_transactional(7, 3, 10)
-    assert producers.is_verified(7, 3, "a")
-    assert not producers.is_verified(7, 4, "a")
+    assert producers.verified_id(7, 3) == "a"
+    assert producers.verified_id(7, 4) is None
     producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS)
     assert _refused(producers, 3, 10) == 48, "the next transaction is verified anew"
 
@@ -161,12 +161,9 @@ def test_an_open_transaction_is_of_one_transactional_id() -> None:
     assert own is foreign
     producers.verified(7, 3, own, "own")
     _open(producers, 7, 3, 100)
-    assert producers.is_verified(7, 3, "own")
-    with pytest.raises(KafkaError) as refused:
-        producers.is_verified(7, 3, "foreign")
-    assert refused.value.code == 48
+    assert producers.verified_id(7, 3) == "own"
     producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS)
-    assert not producers.is_verified(7, 3, "foreign")
+    assert producers.verified_id(7, 3) is None
 
 
 def test_a_transaction_that_was_open_at_the_start_is_verified_once() -> None:
@@ -174,9 +171,9 @@ def test_a_transaction_that_was_open_at_the_start_is_verified_once() -> None:
     _open(before, 7, 3, 100)
     producers.load(before.encode(), 110, NOW_MS)
     producers.check_transactional(7, 3, 10)
-    assert not producers.is_verified(7, 3, "a")
+    assert producers.verified_id(7, 3) is None
     producers.verified(7, 3, producers.begin_verification(7, 3, 10, NOW_MS, joins=False), "a")
-    assert producers.is_verified(7, 3, "a")
+    assert producers.verified_id(7, 3) == "a"
 
 
 def test_a_batch_does_not_overtake_the_first_one_of_its_transaction() -> None:

@@ -12,7 +12,9 @@ from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size
 from moldau.core.replication.leader import ACKS_ALL
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.shell.broker.handlers.produce_targets import TOPIC_IDS_FROM, Entries, Refused, writable_partition
 from moldau.shell.broker.handlers.rows import rows_by_topic
+from moldau.shell.broker.handlers.transactional_batches import find_unverified, verify
 from moldau.shell.broker.traffic import (
     BYTES_REJECTED,
     FAILED_PRODUCE_REQUESTS,
@@ -21,6 +23,7 @@ from moldau.shell.broker.traffic import (
     PRODUCE_ERRORS,
 )
 from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.shell.network.first_step import Waiting, begun
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer, LeaderEpoch, Offset, Pausing, Uuid, whole
 from moldau.wire.protocol.fast_produce import (
@@ -44,7 +47,6 @@ from moldau.wire.records.validate import check_produced_batch, is_zstd
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-TOPIC_IDS_FROM = 13
 RECORD_ERRORS_FROM = 8
 MANY_ENTRIES = 200
 """More than so many are decoded and appended with pauses."""
@@ -63,11 +65,11 @@ REFUSED_BY_THE_LOG = (
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     ERROR_CODES["INVALID_PRODUCER_EPOCH"],
     ERROR_CODES["INVALID_RECORD"],
+    ERROR_CODES["INVALID_TXN_STATE"],
 )
 
 # topic, partition, error code, base offset, log append time, log start offset, error message
 Result = tuple[bytes, int, int, int, int, int, str | RecordErrors | None]
-Entries = list[tuple[bytes, int, memoryview | None]]
 Prepared = dict[tuple[bytes, int], "KafkaError | Buffer"]
 """What preparing made of a batch: what to append, or the refusal."""
 Unexplained = tuple[int, Partition, bytes]
@@ -129,7 +131,7 @@ async def _rewrite_batches(broker: Broker, context: RequestContext, entries: Ent
 
 async def _rewrite(broker: Broker, context: RequestContext, topic: bytes, index: int, records: memoryview) -> Buffer:
     """The batch to append for the one that came. Raises KafkaError."""
-    partition = _writable_partition(broker, context, topic, index, context.api_version)
+    partition = writable_partition(broker, context, topic, index, context.api_version)
     if context.api_version < ZSTD_FROM and is_zstd(records):
         raise _zstd_refusal()
     settings, now_ms = partition.log.settings, broker.clock.now_ms()
@@ -187,7 +189,7 @@ class _Refusals:
     def result(self, place: int, topic: bytes, index: int, error: KafkaError, records: memoryview | None) -> Result:
         if error.code not in REFUSED_BY_THE_LOG:
             return _failed(topic, index, error)
-        partition = _writable_partition(self._broker, self._context, topic, index, self._context.api_version)
+        partition = writable_partition(self._broker, self._context, topic, index, self._context.api_version)
         if error.code == INVALID_TIMESTAMP and records is not None and not error.record_errors:
             self.unexplained.append((place, partition, bytes(records)))
         return self._refused(topic, index, error, partition)
@@ -225,7 +227,8 @@ def act_produce(
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
 
     Named are records without a key on a compacted topic, and with timestamps that the topic does not take.
-    Ignored on purpose: leader hints (no other leader). Transactions are not served: a transactional batch gets 48.
+    Ignored on purpose: leader hints (no other leader). Better than Kafka: without a transactional id only the
+    transactional batches of a request are refused (53), and a transaction takes no batch of another id (48).
 
     acks=1 is answered after the append, and after the flush where `flush.messages` asks for one now; acks=all also not
     before the high watermark has passed. With acks=0 any error closes the connection, as nothing else informs the
@@ -245,10 +248,18 @@ def act_produce(
             return encode_produce_response(version, context.correlation_id, results)
     if broker.partitions.rewritten and _has_much_to_read(broker, entries, version):
         return context.serve_long(frame, position)
-    repeated = whole(_repeated(entries)) if len(entries) > 1 else {}
+    refused = whole(_repeated(entries)) if len(entries) > 1 else {}
+    origin = AppendOrigin.CLIENT
+    if transactional_id is not None:
+        origin = AppendOrigin.TRANSACTIONAL_CLIENT
+        unverified = find_unverified(broker, context, transactional_id, entries)
+        verifying = begun(verify(broker, context, transactional_id, unverified))
+        if isinstance(verifying, Waiting):
+            request = _kept(entries), acks, timeout_ms, len(frame)
+            return context.answer_later(partial(_produce_when_verified, broker, context, verifying, *request))
+        refused = verifying.result | refused
     now_ms = broker.clock.now_ms()
-    origin = AppendOrigin.CLIENT if transactional_id is None else AppendOrigin.TRANSACTIONAL_CLIENT
-    refusals = _append(broker, context, entries, acks, repeated, None, now_ms, results, waiting, None, origin)
+    refusals = _append(broker, context, entries, acks, refused, None, now_ms, results, waiting, None, origin)
     throttle_ms = context.throttle(len(frame))
     if acks == 0:
         _close_on_error(results)
@@ -279,15 +290,18 @@ async def act_produce_many(broker: Broker, context: RequestContext, request: Pro
             await context.pause()
         return await _response(context, results)
     prepared = await _rewrite_batches(broker, context, entries) if broker.partitions.rewritten else None
-    repeated = await context.finish(_repeated(entries))
+    refused = await context.finish(_repeated(entries))
+    origin = AppendOrigin.CLIENT
+    if request.transactional_id is not None:
+        origin = AppendOrigin.TRANSACTIONAL_CLIENT
+        refused = await _verify_many(broker, context, request.transactional_id, entries) | refused
     now_ms = broker.clock.now_ms()
     waiting: list[Unacknowledged] = []
     refusals: _Refusals | None = None
-    origin = AppendOrigin.CLIENT if request.transactional_id is None else AppendOrigin.TRANSACTIONAL_CLIENT
     context.run_to_end()
     for entry in entries:
         refusals = _append(
-            broker, context, [entry], acks, repeated, prepared, now_ms, results, waiting, refusals, origin
+            broker, context, [entry], acks, refused, prepared, now_ms, results, waiting, refusals, origin
         )
         await context.pause()
     throttle_ms = context.throttle(context.request_bytes)
@@ -332,7 +346,7 @@ def _append(
     context: RequestContext,
     entries: Entries,
     acks: int,
-    repeated: dict[tuple[bytes, int], None],
+    refused: Refused,
     prepared: Prepared | None,
     now_ms: int,
     results: list[Result],
@@ -344,10 +358,13 @@ def _append(
     version = context.api_version
     touched, waiters = broker.touched, broker.waits.by_number
     for topic, index, records in entries:
+        if refused and (topic, index) in refused:
+            refusal = refused[topic, index]
+            _count_failed(broker, refusal, records)
+            results.append(_failed(topic, index, refusal))
+            continue
         try:
-            if repeated and (topic, index) in repeated:
-                raise kafka_error("INVALID_REQUEST", "the request names the partition twice")
-            partition = _writable_partition(broker, context, topic, index, version)
+            partition = writable_partition(broker, context, topic, index, version)
             if records is None:
                 raise kafka_error("INVALID_RECORD", "no record batch")
             if prepared and (topic, index) in prepared:
@@ -401,33 +418,14 @@ def _refusal_of_all(context: RequestContext, acks: int, transactional_id: str | 
     return None
 
 
-def _writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int, version: int) -> Partition:
-    """Raises what a target that may not be written gets: 100, 3, 29, 17, 6."""
-    if version >= TOPIC_IDS_FROM:
-        hosted = broker.partitions.by_id.get(topic)
-        if hosted is None:
-            raise kafka_error("UNKNOWN_TOPIC_ID")
-        if not context.authorize(Operation.WRITE, Resource.TOPIC, hosted.name):
-            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
-    else:
-        if not context.authorize(Operation.WRITE, Resource.TOPIC, topic):
-            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
-        hosted = broker.partitions.by_name.get(topic)
-        if hosted is None:
-            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-    if hosted.is_internal:
-        raise kafka_error("INVALID_TOPIC_EXCEPTION", "only the broker writes to an internal topic")
-    return hosted.partitions.get(index) or hosted.find(index)
-
-
-def _repeated(entries: Entries) -> Pausing[dict[tuple[bytes, int], None]]:
+def _repeated(entries: Entries) -> Pausing[Refused]:
     """Partitions that stand more than once: Kafka appends the last and loses the others in silence, we append none."""
     seen: dict[bytes, dict[int, None]] = {}
-    repeated: dict[tuple[bytes, int], None] = {}
+    repeated: Refused = {}
     for topic, index, _ in entries:
         indexes = seen.setdefault(topic, {})
         if index in indexes:
-            repeated[topic, index] = None
+            repeated[topic, index] = kafka_error("INVALID_REQUEST", "the request names the partition twice")
         indexes[index] = None
         yield
     return repeated
@@ -461,6 +459,46 @@ def _close_on_error(results: list[Result]) -> None:
     for topic, index, code, *_ in results:
         if code:
             raise ProtocolError(f"produce with acks=0 to {topic!r}-{index} failed with error {code}")
+
+
+def _kept(entries: Entries) -> Entries:
+    """Entries that live longer than the frame, to be patched in place."""
+    return [(topic, index, None if each is None else memoryview(bytearray(each))) for topic, index, each in entries]
+
+
+async def _verify_many(broker: Broker, context: RequestContext, transactional_id: str, entries: Entries) -> Refused:
+    refused: Refused = {}
+    for start in range(0, len(entries), MANY_ENTRIES):
+        some = entries[start : start + MANY_ENTRIES]
+        unverified = find_unverified(broker, context, transactional_id, some)
+        refused.update(await verify(broker, context, transactional_id, unverified))
+        await context.pause(len(some))
+    return refused
+
+
+async def _produce_when_verified(
+    broker: Broker,
+    context: RequestContext,
+    verifying: Waiting[Refused],
+    entries: Entries,
+    acks: int,
+    timeout_ms: int,
+    frame_bytes: int,
+) -> Answer | None:
+    """As the end of `act_produce`. No later Produce of the connection begins before the append."""
+    refused = await context.wait(verifying) | whole(_repeated(entries))
+    results: list[Result] = []
+    waiting: list[Unacknowledged] = []
+    now_ms, origin = broker.clock.now_ms(), AppendOrigin.TRANSACTIONAL_CLIENT
+    refusals = _append(broker, context, entries, acks, refused, None, now_ms, results, waiting, None, origin)
+    throttle_ms = context.throttle(frame_bytes)
+    if acks == 0:
+        _close_on_error(results)
+        return None
+    if refusals is not None:
+        await refusals.explain(results)
+    context.reply.let_produce_begin()
+    return await _answer_when_acknowledged(broker, context, results, waiting, timeout_ms, throttle_ms)
 
 
 async def _explain(

@@ -1,0 +1,38 @@
+"""The partitions that a Produce request names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.context import Operation, RequestContext, Resource
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+TOPIC_IDS_FROM = 13
+
+Entries = list[tuple[bytes, int, memoryview | None]]
+"""Topic (its id from version 13 on), partition, records."""
+Refused = dict[tuple[bytes, int], KafkaError]
+"""By topic and partition, why a batch does not come to its log."""
+
+
+def writable_partition(broker: Broker, context: RequestContext, topic: bytes, index: int, version: int) -> Partition:
+    """Raises what a target that may not be written gets: 100, 3, 29, 17, 6."""
+    if version >= TOPIC_IDS_FROM:
+        hosted = broker.partitions.by_id.get(topic)
+        if hosted is None:
+            raise kafka_error("UNKNOWN_TOPIC_ID")
+        if not context.authorize(Operation.WRITE, Resource.TOPIC, hosted.name):
+            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+    else:
+        if not context.authorize(Operation.WRITE, Resource.TOPIC, topic):
+            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+        hosted = broker.partitions.by_name.get(topic)
+        if hosted is None:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
+    if hosted.is_internal:
+        raise kafka_error("INVALID_TOPIC_EXCEPTION", "only the broker writes to an internal topic")
+    return hosted.partitions.get(index) or hosted.find(index)

@@ -1,0 +1,160 @@
+"""The transactional batches of a Produce request: their partitions are verified, or join the transaction.
+
+Transactions v1, up to Produce v11: the client has added them, and the coordinator verifies that (KIP-890). Transactions
+v2, from v12 on: they join by being written to. Once the transaction is open on a partition, nobody is asked any more.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from struct import Struct
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from moldau.core.replication.partition import Partition
+from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.broker.handlers.produce_targets import Entries, Refused, writable_partition
+from moldau.shell.network.context import RequestContext
+from moldau.types import Buffer
+from moldau.wire.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, TRANSACTIONAL_FLAG
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+JOINS_FROM = 12
+ABORTABLE_FROM = 11
+TRANSACTION_VERSION = "transaction.version"
+CONCURRENT_TRANSACTIONS = ERROR_CODES["CONCURRENT_TRANSACTIONS"]
+TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
+PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
+INVALID_PRODUCER_EPOCH = ERROR_CODES["INVALID_PRODUCER_EPOCH"]
+_NOT_ADDED = (ERROR_CODES["INVALID_TXN_STATE"], ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"])
+_RETRIED = tuple(
+    ERROR_CODES[name]
+    for name in (
+        "NETWORK_EXCEPTION",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+    )
+)
+
+Producer = tuple[int, int]
+"""Producer id and epoch."""
+
+_PRODUCER_POSITION = 43
+_unpack_producer = Struct(">qhi").unpack_from
+
+
+class _Asked(msgspec.Struct, frozen=True, eq=False):
+    """One partition that the coordinator is asked about."""
+
+    key: tuple[bytes, int]
+    partition: Partition
+    base_sequence: int
+
+
+class Unverified(msgspec.Struct, frozen=True):
+    """The batches of a request whose partitions are not known to be in the transaction; holds no view of the frame."""
+
+    producer: Producer = (-1, -1)
+    asked: list[_Asked] = []
+    refused: Refused = {}
+
+
+def producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
+    """Producer id, epoch and base sequence of a transactional batch; None for every other one."""
+    if records is None or len(records) < HEADER_SIZE or not records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_FLAG:
+        return None
+    producer: tuple[int, int, int] = _unpack_producer(records, _PRODUCER_POSITION)
+    return producer if producer[0] >= 0 else None
+
+
+def find_unverified(broker: Broker, context: RequestContext, transactional_id: str, entries: Entries) -> Unverified:
+    """What the append refuses anyway is left to the append."""
+    joins = context.api_version >= JOINS_FROM
+    if not joins and not broker.settings.transaction_partition_verification_enable:
+        return Unverified()
+    producer: Producer | None = None
+    asked: list[_Asked] = []
+    refused: Refused = {}
+    for topic, index, records in entries:
+        found = producer_of(records)
+        if found is None:
+            continue
+        if producer is not None and producer != found[:2]:
+            error = kafka_error("INVALID_PRODUCER_ID_MAPPING", "batches of more than one producer in a transaction")
+            return Unverified(refused={(topic, index): error for topic, index, _ in entries})
+        producer = found[:2]
+        try:
+            partition = writable_partition(broker, context, topic, index, context.api_version)
+        except KafkaError:
+            continue
+        verified_id = partition.log.producer_state.verified_id(*producer)
+        if verified_id is None:
+            asked.append(_Asked((topic, index), partition, found[2]))
+        elif verified_id != transactional_id:
+            refused[topic, index] = kafka_error("INVALID_TXN_STATE", "the transaction is of another transactional id")
+    if producer is None or not asked:
+        return Unverified(refused=refused)
+    if joins and broker.image.features.get(TRANSACTION_VERSION, 0) < 1:
+        return Unverified(refused=refused | {each.key: kafka_error("UNSUPPORTED_VERSION") for each in asked})
+    return Unverified(producer, asked, refused)
+
+
+async def verify(broker: Broker, context: RequestContext, transactional_id: str, unverified: Unverified) -> Refused:
+    """Asks the coordinator about all partitions at once, and gives the refusals. Ends in its first step if the
+    coordinator does."""
+    refused = dict(unverified.refused)
+    if not unverified.asked:
+        return refused
+    joins = context.api_version >= JOINS_FROM
+    end_s = broker.loop.time() + broker.settings.add_partitions_to_txn_retry_backoff_max_ms / 1_000
+    while True:
+        codes = await _ask(broker, context, transactional_id, unverified, joins=joins)
+        now_s = broker.loop.time()
+        if not joins or CONCURRENT_TRANSACTIONS not in codes.values() or now_s >= end_s:
+            refused.update((each.key, refusal(code, context.api_version)) for each, code in codes.items() if code)
+            return refused
+        # the transaction before ends: that takes milliseconds, and to send the batches again is dear
+        with suppress(KafkaError):
+            retry_s = now_s + broker.settings.add_partitions_to_txn_retry_backoff_ms / 1_000
+            await context.wait(broker.loop.create_future(), retry_s)
+
+
+async def _ask(
+    broker: Broker, context: RequestContext, transactional_id: str, unverified: Unverified, *, joins: bool
+) -> dict[_Asked, int]:
+    """The coordinator's answer for each partition; the logs of those with 0 take the batches from now on."""
+    producer, asked = unverified.producer, unverified.asked
+    now_ms = broker.clock.now_ms()
+    verifications = [
+        each.partition.log.producer_state.begin_verification(*producer, each.base_sequence, now_ms, joins=joins)
+        for each in asked
+    ]
+    names = tuple(dict.fromkeys(each.partition.topic_partition for each in asked))
+    codes = await context.wait(
+        broker.transactions.add_partitions(
+            transactional_id, *producer, names, verify_only=not joins, transaction_version=2 if joins else 0
+        )
+    )
+    found: dict[_Asked, int] = {}
+    for each, verification in zip(asked, verifications, strict=True):
+        code = found[each] = codes[each.partition.topic_partition]
+        if not code:
+            each.partition.log.producer_state.verified(*producer, verification, transactional_id)
+    return found
+
+
+def refusal(code: int, version: int) -> KafkaError:
+    """In the words that clients of this version know."""
+    if code in _RETRIED or (code == CONCURRENT_TRANSACTIONS and version < JOINS_FROM):
+        # an old client tries again after this one, and not after the coordinator's own
+        said = kafka_error(code).name
+        return kafka_error(
+            "NOT_ENOUGH_REPLICAS", f"it is not known whether the partition is in the transaction: {said}"
+        )
+    if code in _NOT_ADDED or (code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM):
+        return kafka_error("INVALID_TXN_STATE", "the partition was not added to the transaction")
+    return kafka_error(INVALID_PRODUCER_EPOCH if code == PRODUCER_FENCED else code)
