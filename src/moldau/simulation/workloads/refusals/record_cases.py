@@ -208,7 +208,7 @@ def _bad_batches(ground: Ground) -> Iterator[Case]:
     large = build_batch([(b"key", b"x" * LARGEST_BATCH, ground.now_ms, ())])
     yield _produce("a large batch", ground, PLAIN, (0, large), refusals=("MESSAGE_TOO_LARGE",))
     transactional = _batch(ground, producer_id=77, producer_epoch=0, base_sequence=0, is_transactional=True)
-    refused = ("INVALID_TXN_STATE",)
+    refused = ("NOT_ENOUGH_REPLICAS",)
     yield _produce(
         "in a transaction", ground, PLAIN, (0, transactional), refusals=refused, versions=(3, 11), transactional_id="t"
     )
