@@ -21,6 +21,7 @@ from moldau.cli import (
     produce,
     quotas,
     topics,
+    transactions,
     up,
 )
 from moldau.cli.kafka.tools import TOOLS
@@ -39,6 +40,7 @@ MODULES = (
     configs,
     partitions,
     quotas,
+    transactions,
     doctor,
     log,
     completion,
@@ -50,7 +52,7 @@ COMMAND_GROUPS = (
     ("topics and records", ("topics", "produce", "consume")),
     ("who reads what", ("groups", "offsets", "page")),
     ("pipelines on Spark", ("pipeline",)),
-    ("operating a cluster", ("configs", "partitions", "quotas", "doctor")),
+    ("operating a cluster", ("configs", "partitions", "quotas", "transactions", "doctor")),
     ("files and shells", ("log", "completion")),
 )
 EXAMPLES = (

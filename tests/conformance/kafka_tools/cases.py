@@ -1,7 +1,8 @@
 """What is compared between Kafka's own tools and ours: command lines in order, each case with names of its own.
 
 Some command lines are the test's own: `produce TOPIC N` writes N records to partition 0, `join GROUP TOPIC` has a
-member in the group until the case ends, `until NAME VALUE` waits until the broker acts by a setting. In a command line
+member in the group until the case ends, `transact ID TOPIC N` leaves a transaction open that wrote N records to each of
+two partitions, `until NAME VALUE` waits until the broker acts by a setting. In a command line
 `{p}` is a prefix that no other run has used, `{b}` the bootstrap server, `{tmp}` a scratch folder.
 """
 
@@ -15,7 +16,7 @@ class Step(msgspec.Struct, frozen=True):
 
     `is_sorted`: its lines in any order (Kafka prints what comes from a Java HashMap); `only_own`: only lines that name
     something of this case, and the heading; `says`: also the first line of standard error; `is_quiet`: only the exit
-    code.
+    code; `is_masked`: cells that are numbers, as each run has others.
     """
 
     command: str
@@ -24,6 +25,7 @@ class Step(msgspec.Struct, frozen=True):
     only_own: bool = False
     says: bool = False
     is_quiet: bool = False
+    is_masked: bool = False
 
 
 def files() -> dict[str, str]:
@@ -294,6 +296,59 @@ PARTITIONS: dict[str, tuple[Step, ...]] = {
     ),
 }
 
+_TRANSACTIONS = "kafka-transactions --bootstrap-server {b}"
+_ABORT = f"{_TRANSACTIONS} abort --topic {{p}}t --partition"
+_LIST = f"{_TRANSACTIONS} list --transactional-id-pattern {{p}}.*"
+
+TRANSACTIONS: dict[str, tuple[Step, ...]] = {
+    "transactions-common-flags": (
+        Step("kafka-transactions", is_quiet=True),
+        Step("kafka-transactions list", is_quiet=True),
+        Step(_TRANSACTIONS, is_quiet=True),
+        Step(f"{_TRANSACTIONS} foo", is_quiet=True),
+        Step(f"{_TRANSACTIONS} list --foo", is_quiet=True),
+        Step(f"{_TRANSACTIONS} list --topic a", is_quiet=True),
+        Step(f"{_TRANSACTIONS} list --duration-filter x", is_quiet=True),
+        Step(f"{_TRANSACTIONS} describe", is_quiet=True),
+        Step(f"{_TRANSACTIONS} describe-producers --topic a", is_quiet=True),
+        Step(f"{_TRANSACTIONS} forceTerminateTransaction", is_quiet=True),
+        Step(f"{_TRANSACTIONS} find-hanging", says=True),
+        Step(f"{_TRANSACTIONS} find-hanging --broker-id 1 --partition 0", says=True),
+        Step(f"{_TRANSACTIONS} abort --topic a --partition 0", says=True),
+        Step(f"{_TRANSACTIONS} abort --topic a --partition 0 --producer-id 1", says=True),
+        Step(f"{_TRANSACTIONS} abort --topic a --partition 0 --producer-id 1 --producer-epoch 0", says=True),
+    ),
+    "transactions-of-nobody": (
+        Step(f"{_TOPICS} --create --topic {{p}}t", is_quiet=True),
+        Step(_LIST),
+        Step(f"{_TRANSACTIONS} list --transactional-id-pattern ["),
+        Step(f"{_TRANSACTIONS} describe --transactional-id {{p}}none", says=True),
+        Step(f"{_TRANSACTIONS} describe-producers --topic {{p}}t --partition 0"),
+        Step(f"{_TRANSACTIONS} describe-producers --topic {{p}}t --partition 0 --broker-id 1"),
+        Step(f"{_TRANSACTIONS} find-hanging --topic {{p}}t"),
+        Step(f"{_TRANSACTIONS} find-hanging --topic {{p}}t --broker-id 1"),
+        Step(f"{_ABORT} 0 --start-offset 0", says=True),
+    ),
+    "transactions-open": (
+        Step(f"{_TOPICS} --create --topic {{p}}t --partitions 2", is_quiet=True),
+        Step("transact {p}id {p}t 3", is_quiet=True),
+        Step(_LIST, is_masked=True),
+        Step(f"{_LIST} --duration-filter 86400000"),
+        Step(f"{_LIST} --duration-filter -5", is_masked=True),
+        Step(f"{_TRANSACTIONS} describe --transactional-id {{p}}id", is_masked=True),
+        Step(f"{_TRANSACTIONS} describe-producers --topic {{p}}t --partition 1", is_masked=True),
+        Step(f"{_TRANSACTIONS} find-hanging --topic {{p}}t --max-transaction-timeout 0"),
+        Step(f"{_ABORT} 0 --start-offset 1", says=True),
+        Step(f"{_ABORT} 0 --start-offset 0", says=True),
+        Step(f"{_TRANSACTIONS} describe-producers --topic {{p}}t --partition 0", is_masked=True),
+        Step(f"{_ABORT} 0 --start-offset 0", says=True),
+        Step(f"{_TRANSACTIONS} forceTerminateTransaction --transactionalId {{p}}id", says=True),
+        Step(_LIST, is_masked=True),
+        Step(f"{_TRANSACTIONS} describe-producers --topic {{p}}t --partition 1", is_masked=True),
+        Step(f"{_TRANSACTIONS} describe --transactional-id {{p}}id", is_masked=True),
+    ),
+}
+
 _PRODUCER = "kafka-console-producer --bootstrap-server {b}"
 _CONSUMER = "kafka-console-consumer --bootstrap-server {b}"
 _PRODUCE = f"{_PRODUCER} --topic {{p}}t"
@@ -526,4 +581,4 @@ CONFIGS: dict[str, tuple[Step, ...]] = {
     ),
 }
 
-CASES: dict[str, tuple[Step, ...]] = {**TOPICS, **GROUPS, **PARTITIONS, **CONSOLE, **CONFIGS}
+CASES: dict[str, tuple[Step, ...]] = {**TOPICS, **GROUPS, **PARTITIONS, **TRANSACTIONS, **CONSOLE, **CONFIGS}

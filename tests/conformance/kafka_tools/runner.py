@@ -39,6 +39,7 @@ JAVA_CLASSES = {
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }
 
@@ -154,6 +155,20 @@ def _join(servers: str, words: Sequence[str], until_the_end: ExitStack) -> None:
     assert assigned.wait(TIMEOUT_S)
 
 
+def _transact(servers: str, words: Sequence[str], until_the_end: ExitStack) -> None:
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": words[0]})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    errors: list[object] = []
+    for partition in (0, 1):
+        for number in range(int(words[2])):
+            value = f"v{number}".encode()
+            producer.produce(words[1], value, partition=partition, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    assert not any(errors), errors
+    until_the_end.callback(producer.purge)  # also keeps the producer alive: one that goes aborts nothing
+
+
 def _until(servers: str, words: Sequence[str], _: ExitStack) -> None:
     """An Apache broker takes over what was altered when it has read it from its metadata log."""
     deadline = time.monotonic() + TIMEOUT_S
@@ -168,6 +183,7 @@ def _until(servers: str, words: Sequence[str], _: ExitStack) -> None:
 _OWN_STEPS: dict[str, Callable[[str, Sequence[str], ExitStack], None]] = {
     "produce": _produce,
     "join": _join,
+    "transact": _transact,
     "until": _until,
 }
 
@@ -185,6 +201,8 @@ def _answer(step: Step, ran: Ran, values: Mapping[str, str]) -> dict[str, Any]:
     if step.is_quiet:
         return answer
     lines = [_normal(line, values) for line in output.splitlines()]
+    if step.is_masked:
+        lines = [re.sub(r"(?<![^\t])\d+ *(?=\t)", "N", line) for line in lines]
     if step.only_own:
         lines = [re.sub(" +", " ", line) for line in lines if PREFIX in line or line.startswith("GROUP")]
     answer["output"] = sorted(lines) if step.is_sorted else lines

@@ -53,9 +53,12 @@ def command_config() -> Option:
 
 
 class Arguments:
-    """The flags that were given."""
+    """The flags that were given, and the words that belong to none."""
 
-    def __init__(self, options: Sequence[Option], in_order: Sequence[tuple[str, str | None]]) -> None:
+    def __init__(
+        self, options: Sequence[Option], in_order: Sequence[tuple[str, str | None]], words: Sequence[str] = ()
+    ) -> None:
+        self.words = words
         self._options = {option.name: option for option in options}
         self.in_order = in_order
         """(flag, its value or None) as they were written."""
@@ -103,6 +106,7 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
     """Reads the words after the tool's name. Raises ArgumentError with jopt-simple's sentence."""
     known = {option.name: option for option in options}
     given: list[tuple[str, str | None]] = []
+    others: list[str] = []
     position = 0
     while position < len(words):
         word = words[position]
@@ -110,6 +114,7 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
         if word == "--":
             break
         if not _looks_like_an_option(word):
+            others.append(word)
             continue
         name, equals, value = word.lstrip("-").partition("=") if word.startswith("--") else (word[1:2], "", "")
         option = known.get(name)
@@ -128,7 +133,7 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
             given.append((name, None))
         else:
             raise ArgumentError(f"Option {name} requires an argument")
-    return Arguments(options, given)
+    return Arguments(options, given, others)
 
 
 def _looks_like_an_option(word: str) -> bool:

@@ -21,6 +21,7 @@ TOOLS = {
     "kafka-get-offsets": "where partitions begin, end, or stand at a time",
     "kafka-delete-records": "delete the records before an offset",
     "kafka-log-dirs": "sizes of partitions in the log directories",
+    "kafka-transactions": "list, describe and abort transactions, find those that hang",
 }
 """The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
 
@@ -34,6 +35,7 @@ EXAMPLES = {
     "kafka-get-offsets": "--topic orders --time latest",
     "kafka-delete-records": "--offset-json-file offsets.json",
     "kafka-log-dirs": "--describe --topic-list orders",
+    "kafka-transactions": "find-hanging --topic orders",
 }
 """What `--help` ends with, behind the tool's name and its broker."""
 

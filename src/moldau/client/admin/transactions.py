@@ -1,0 +1,285 @@
+"""Transactions (KIP-664): which there are, what belongs to one, how one is aborted by hand, which hang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
+from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR, by_topic
+from moldau.errors import KafkaError
+from moldau.types import TopicPartition
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.producer_ids import (
+    DescribeProducersRequest,
+    DescribeProducersTopic,
+    InitProducerIdRequest,
+)
+from moldau.wire.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+TRANSACTION_KEY_TYPE = 1
+"""Of FindCoordinator."""
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+)
+PRODUCERS_OF_A_REQUEST = 500
+"""Partitions that one DescribeProducers names."""
+
+
+class TransactionListing(msgspec.Struct, frozen=True):
+    transactional_id: str
+    coordinator_id: int
+    producer_id: int
+    state: str
+
+
+class TransactionDescription(msgspec.Struct, frozen=True):
+    """Times in ms; `start_time_ms` -1 where nothing is open."""
+
+    transactional_id: str
+    coordinator_id: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int
+    partitions: tuple[TopicPartition, ...]
+    """Sorted."""
+
+
+class ProducerDescription(msgspec.Struct, frozen=True):
+    """What a partition's leader remembers of a producer. `start_offset`: of its open transaction, -1 without one."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    start_offset: int
+
+
+class OpenTransaction(msgspec.Struct, frozen=True):
+    """A transaction that is open on a partition."""
+
+    partition: TopicPartition
+    producer: ProducerDescription
+
+
+def list_transactions(
+    admin: ClusterAdmin,
+    *,
+    states: Sequence[str] = (),
+    producer_ids: Sequence[int] = (),
+    longer_than_ms: int = -1,
+    pattern: str | None = None,
+) -> list[TransactionListing]:
+    """The transactional ids of all coordinators, by coordinator and name. `pattern`: a regular expression that the
+    whole id matches. Raises UNSUPPORTED_VERSION where a broker cannot filter so, INVALID_REGULAR_EXPRESSION."""
+    request = ListTransactionsRequest(
+        state_filters=tuple(states),
+        producer_id_filters=tuple(producer_ids),
+        duration_filter=longer_than_ms,
+        transactional_id_pattern=pattern,
+    )
+    found: list[TransactionListing] = []
+    for broker_id in admin.cluster().broker_ids():
+        response = admin.ask_broker(broker_id, request)
+        if response.error_code:
+            raise error_of(response.error_code)
+        found += [
+            TransactionListing(row.transactional_id, broker_id, row.producer_id, row.transaction_state)
+            for row in sorted(response.transaction_states, key=lambda row: row.transactional_id)
+        ]
+    return found
+
+
+def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> TransactionDescription:
+    """Raises TRANSACTIONAL_ID_NOT_FOUND."""
+
+    def describe() -> TransactionDescription:
+        coordinator_id = _coordinator(admin, transactional_id)
+        response = admin.ask_broker(coordinator_id, DescribeTransactionsRequest((transactional_id,)))
+        row = response.transaction_states[0]
+        if row.error_code:
+            raise error_of(row.error_code)
+        partitions = (TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions)
+        return TransactionDescription(
+            transactional_id,
+            coordinator_id,
+            row.transaction_state,
+            row.producer_id,
+            row.producer_epoch,
+            row.transaction_timeout_ms,
+            row.transaction_start_time_ms,
+            tuple(sorted(partitions)),
+        )
+
+    admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
+    return admin.client.retry(describe)
+
+
+def _coordinator(admin: ClusterAdmin, transactional_id: str) -> int:
+    request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_KEY_TYPE)
+    response = admin.client.any_connection().request(request, max_version=FIND_ONE_COORDINATOR)
+    if response.error_code:
+        raise error_of(response.error_code, response.error_message)
+    return response.node_id
+
+
+def describe_producers(
+    admin: ClusterAdmin, partitions: Iterable[TopicPartition], broker_id: int | None = None
+) -> dict[TopicPartition, list[ProducerDescription] | KafkaError]:
+    """The producers of each partition, as its leader (or the replica on `broker_id`) remembers them, or its error."""
+    found: dict[TopicPartition, list[ProducerDescription] | KafkaError] = {}
+    asked: dict[int, list[TopicPartition]] = {}
+    for partition in partitions:
+        try:
+            node = admin.client.leader_of(partition).leader_id if broker_id is None else broker_id
+            asked.setdefault(node, []).append(partition)
+        except KafkaError as error:
+            found[partition] = error
+    for node, rows in asked.items():
+        for begin in range(0, len(rows), PRODUCERS_OF_A_REQUEST):
+            _describe_producers(admin, node, rows[begin : begin + PRODUCERS_OF_A_REQUEST], found)
+    return found
+
+
+def _describe_producers(
+    admin: ClusterAdmin,
+    node: int,
+    partitions: Sequence[TopicPartition],
+    found: dict[TopicPartition, list[ProducerDescription] | KafkaError],
+) -> None:
+    topics = tuple(
+        DescribeProducersTopic(topic, tuple(row.partition for row in rows))
+        for topic, rows in by_topic(partitions).items()
+    )
+    for topic in admin.ask_broker(node, DescribeProducersRequest(topics)).topics:
+        for row in topic.partitions:
+            found[TopicPartition(topic.name, row.partition_index)] = (
+                error_of(row.error_code, row.error_message)
+                if row.error_code
+                else [
+                    ProducerDescription(
+                        one.producer_id,
+                        one.producer_epoch,
+                        one.coordinator_epoch,
+                        one.last_sequence,
+                        one.last_timestamp,
+                        one.current_txn_start_offset,
+                    )
+                    for one in row.active_producers
+                ]
+            )
+
+
+def find_hanging(
+    admin: ClusterAdmin,
+    partitions: Iterable[TopicPartition],
+    *,
+    broker_id: int | None = None,
+    longer_than_ms: int,
+    now_ms: int,
+) -> tuple[list[OpenTransaction], dict[TopicPartition, KafkaError]]:
+    """Of these partitions the transactions that are open for longer, counted from their last record, and that no
+    coordinator will end: none knows the producer, or its transaction has not this partition. Second: the partitions
+    that could not be looked at."""
+    candidates: list[OpenTransaction] = []
+    failed: dict[TopicPartition, KafkaError] = {}
+    for partition, producers in describe_producers(admin, partitions, broker_id).items():
+        if isinstance(producers, KafkaError):
+            failed[partition] = producers
+            continue
+        candidates += [
+            OpenTransaction(partition, producer)
+            for producer in producers
+            if producer.start_offset >= 0 and now_ms - producer.last_timestamp_ms > longer_than_ms
+        ]
+    if not candidates:
+        return [], failed
+    producer_ids = sorted({one.producer.producer_id for one in candidates})
+    known = {
+        listed.producer_id: _known_partitions(admin, listed.transactional_id)
+        for listed in list_transactions(admin, producer_ids=producer_ids)
+    }
+    return [one for one in candidates if one.partition not in known.get(one.producer.producer_id, ())], failed
+
+
+def _known_partitions(admin: ClusterAdmin, transactional_id: str) -> tuple[TopicPartition, ...]:
+    """Where the coordinator will still write a marker."""
+    try:
+        return describe_transaction(admin, transactional_id).partitions
+    except KafkaError as error:
+        if error.name != "TRANSACTIONAL_ID_NOT_FOUND":
+            raise
+        return ()  # it has expired since it was listed
+
+
+def open_transaction_at(
+    admin: ClusterAdmin, partition: TopicPartition, start_offset: int
+) -> ProducerDescription | None:
+    """The producer whose open transaction begins at this offset of the partition. Raises what the leader says of the
+    partition."""
+    producers = describe_producers(admin, [partition])[partition]
+    if isinstance(producers, KafkaError):
+        raise producers
+    return next((producer for producer in producers if producer.start_offset == start_offset), None)
+
+
+def abort_transaction(
+    admin: ClusterAdmin,
+    partition: TopicPartition,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+) -> None:
+    """Writes an abort marker to the partition: for a transaction that hangs, which no coordinator will end.
+
+    `coordinator_epoch`: of the producer's last marker; -1, none has come yet, counts as 0. Raises
+    INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, CLUSTER_AUTHORIZATION_FAILED, ...
+    """
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transaction_result=False,
+        topics=(WritableTxnMarkerTopic(partition.topic, (partition.partition,)),),
+        coordinator_epoch=max(coordinator_epoch, 0),
+    )
+    leader_id = admin.client.leader_of(partition).leader_id
+    admin.cluster()
+    response = admin.ask_broker(leader_id, WriteTxnMarkersRequest((marker,)))
+    for result in response.markers:
+        for topic in result.topics:
+            for row in topic.partitions:
+                if row.error_code:
+                    raise error_of(row.error_code)
+
+
+def terminate_transaction(admin: ClusterAdmin, transactional_id: str) -> None:
+    """Lets the coordinator abort what is open under the id, and fences its producer (KIP-939's
+    forceTerminateTransaction). Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ..."""
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=admin.request_timeout_ms)
+
+    def fence() -> None:
+        response = admin.ask_broker(_coordinator(admin, transactional_id), request)
+        if response.error_code:
+            raise error_of(response.error_code)
+
+    admin.client.any_connection()
+    admin.client.retry(fence)
