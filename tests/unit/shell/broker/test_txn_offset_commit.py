@@ -143,6 +143,20 @@ async def test_a_group_that_has_not_joined_is_refused_before_v5(start_node: Any,
     assert await position(node) == (-1, 0 if code else UNSTABLE)
 
 
+async def test_no_group_joins_by_itself_while_transactions_v2_are_not_finalized(start_node: Any) -> None:
+    node = await started(start_node)
+    node.node.broker.image.features["transaction.version"] = 0
+    producer = await Producer(node).begin(joins=False)
+    assert await producer.code(5) == 35
+    assert await position(node) == (-1, 0)
+    await producer.join()
+    assert await producer.code(3) == 0
+    assert await producer.code(5) == 0
+    node.node.broker.image.features["transaction.version"] = 1
+    other = await Producer(node, "other").begin(joins=False)
+    assert await other.code(5) == 0
+
+
 async def test_without_verification_it_is_taken_as_old_brokers_did(start_node: Any) -> None:
     node = await started(start_node, transaction_partition_verification_enable="false")
     producer = await Producer(node).begin(joins=False)
