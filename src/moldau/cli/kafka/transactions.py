@@ -84,7 +84,7 @@ _HANGING_COLUMNS = (
     "LastTimestamp",
     "Duration(min)",
 )
-_NONE = "None"
+_NOTHING_OPEN = "None"
 _MINUTE_MS = 60_000
 
 
@@ -147,8 +147,8 @@ def _describe(arguments: Arguments, admin: ClusterAdmin) -> None:
         found.producer_epoch,
         found.state,
         found.timeout_ms,
-        found.start_time_ms if is_open else _NONE,
-        _now_ms() - found.start_time_ms if is_open else _NONE,
+        found.start_time_ms if is_open else _NOTHING_OPEN,
+        _now_ms() - found.start_time_ms if is_open else _NOTHING_OPEN,
         ",".join(map(str, found.partitions)),
     )
     _print_table(_DESCRIBE_COLUMNS, [row])
@@ -170,7 +170,7 @@ def _describe_producers(arguments: Arguments, admin: ClusterAdmin) -> None:
             row.coordinator_epoch,
             row.last_sequence,
             row.last_timestamp_ms,
-            row.start_offset if row.start_offset >= 0 else _NONE,
+            row.start_offset if row.start_offset >= 0 else _NOTHING_OPEN,
         )
         for row in found
     ]
