@@ -16,7 +16,7 @@ from moldau.core.coordination.machine import Decision, Now, Timer
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.transactions.beginning import add_partitions, init_producer_id, verify_partitions
 from moldau.core.transactions.describing import describe_transaction, list_transactions
-from moldau.core.transactions.ending import Outcome, complete, end_transaction, time_out
+from moldau.core.transactions.ending import Outcome, complete, end_transaction, refused, time_out
 from moldau.core.transactions.expiry import expired_ids
 from moldau.core.transactions.requests import (
     AddPartitions,
@@ -32,12 +32,14 @@ from moldau.core.transactions.requests import (
     VerifyPartitions,
 )
 from moldau.core.transactions.state import (
+    TRANSACTIONS_V2,
     TransactionMetadata,
     TransactionRecord,
     TransactionsState,
     TransactionState,
     fold_record,
 )
+from moldau.errors import ERROR_CODES
 from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId
 
 TransactionDecision = Decision[TransactionRequest, TransactionResponse, TransactionRecord]
@@ -46,6 +48,7 @@ TransactionTimer = Timer[TransactionRequest]
 TRANSACTION_VERSION = "transaction.version"
 VALUE_V1_FROM = 1
 """The level of `transaction.version` from which values are written in version 1."""
+UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 EXPIRY = ("expire",)
 
 
@@ -65,9 +68,9 @@ class TransactionMachine:
             case InitProducerId():
                 outcome = init_producer_id(state, self._settings, request, now)
             case AddPartitions():
-                outcome = add_partitions(state, request, now)
+                outcome = _if_level_allows(state, request, add_partitions(state, request, now))
             case EndTransaction():
-                outcome = end_transaction(state, request, now)
+                outcome = _if_level_allows(state, request, end_transaction(state, request, now))
             case MarkersWritten():
                 outcome = complete(state, request, now)
             case TimedOut():
@@ -123,6 +126,14 @@ class TransactionMachine:
         self, state: TransactionsState, producer_id: ProducerId, producer_epoch: ProducerEpoch, committed: bool
     ) -> None:
         """A marker in this log ends nothing: its records belong to no producer's transaction."""
+
+
+def _if_level_allows(state: TransactionsState, request: AddPartitions | EndTransaction, outcome: Outcome) -> Outcome:
+    """Transactions v2 cannot be written below level 1. (Apache Kafka finds that when it writes, and answers 51 to
+    everything from then on.)"""
+    _, changed = outcome
+    is_v2 = request.client_version >= TRANSACTIONS_V2
+    return refused(UNSUPPORTED_VERSION) if is_v2 and changed and state.transaction_version < VALUE_V1_FROM else outcome
 
 
 def _decision(

@@ -167,18 +167,18 @@ def test_nobody_works_with_the_highest_epoch_of_all(shard: Shard, version: int) 
     assert shard.init() == (0, 1001, 0)
 
 
-@pytest.mark.parametrize(("level", "epoch"), [(0, 1), (1, 1), (2, 1)])
-def test_a_transaction_whose_time_is_over_is_aborted_and_its_producer_fenced(level: int, epoch: int) -> None:
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_transaction_whose_time_is_over_is_aborted_and_its_producer_fenced(level: int) -> None:
     shard = Shard(transaction_version=level)
     producer_id, _ = shard.open_transaction(version=level)
     shard.wait(59_999)
     assert shard.known == ("Ongoing", producer_id, 0)
     shard.wait(1)
-    assert shard.known == ("PrepareAbort", producer_id, epoch)
+    assert shard.known == ("PrepareAbort", producer_id, 1)
     assert list(shard.of().partitions) == [T0]
     assert shard.of().client_version == level
     shard.give_markers()
-    assert shard.known == ("CompleteAbort", producer_id, epoch)
+    assert shard.known == ("CompleteAbort", producer_id, 1)
     assert shard.add(producer_id, 0) == FENCED
     assert shard.end(producer_id, 0, version=0)[0] == FENCED
     # Apache Kafka 4.3: a v2 client that aborts learns the epoch, one that commits learns that it may not
@@ -263,6 +263,19 @@ def test_a_level_that_is_lowered_writes_older_records_and_keeps_what_is_open() -
     shard.finalize(2)
     assert shard.add(producer_id, epoch) == 0
     assert shard.end(producer_id, epoch) == (0, producer_id, epoch + 1)
+
+
+def test_transactions_v2_are_refused_at_level_0_and_nothing_changes() -> None:
+    shard = Shard(transaction_version=0)
+    _, producer_id, _ = shard.init()
+    before = list(shard.log)
+    assert shard.add(producer_id, 0, version=2) == 35
+    assert shard.end(producer_id, 0, commit=False) == (35, -1, -1)
+    assert shard.end(producer_id, 1)[0] == FENCED
+    assert shard.log == before
+    assert shard.add(producer_id, 0, version=0) == 0
+    assert shard.add(producer_id, 0, version=2) == 0, "it is in already"
+    assert shard.end(producer_id, 0, version=0)[0] == 0
 
 
 def test_a_shard_stopped_by_nothing_that_a_client_sends(shard: Shard) -> None:
