@@ -124,10 +124,10 @@ def _prepared(
 def prepare_abort_and_fence(known: TransactionMetadata, transaction_version: int, now_ms: int) -> TransactionMetadata:
     """The broker aborts the open transaction, and nobody who has the epoch until now may go on with it.
     `transaction_version`: the finalized level, since no client asks."""
-    if transaction_version < TRANSACTIONS_V2:
-        epoch = min(known.producer_epoch + 1, MAX_PRODUCER_EPOCH)
-        known = replace(known, producer_epoch=epoch, last_epoch=NO_PRODUCER_EPOCH)
-    return _prepared(known, False, transaction_version, now_ms)
+    if transaction_version >= TRANSACTIONS_V2:
+        return _prepared(known, False, TRANSACTIONS_V2, now_ms)
+    epoch = min(known.producer_epoch + 1, MAX_PRODUCER_EPOCH)
+    return _prepared(replace(known, producer_epoch=epoch, last_epoch=NO_PRODUCER_EPOCH), False, 0, now_ms)
 
 
 def time_out(state: TransactionsState, request: TimedOut, now: Now) -> TransactionMetadata | None:

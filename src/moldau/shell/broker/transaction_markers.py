@@ -69,8 +69,10 @@ class Markers:
         self._is_scheduled = False
         self.in_flight = 0
         """Transactions that wait for a partition, or for their last record."""
+        self.unnoted = 0
+        """Of these, the ones whose markers are all written."""
         self.retries = 0
-        """How often a marker had to be written again."""
+        """How often a partition, or the last record, was tried again."""
 
     @property
     def waiting_count(self) -> int:
@@ -109,16 +111,23 @@ class Markers:
             return
         pending = tuple(decided.partitions)
         delay_s = FIRST_RETRY_S
-        while transaction.is_here:
+        while pending and transaction.is_here:
+            pending = await self._write(transaction, decided, pending)
             if pending:
-                pending = await self._write(transaction, decided, pending)
-            if not pending:
-                ids = decided.producer_id, decided.producer_epoch
-                if not await transaction.report(MarkersWritten(transaction.transactional_id, *ids)):
-                    return
-            self.retries += 1
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, LAST_RETRY_S)
+                delay_s = await self._before_retry(delay_s)
+        self.unnoted += 1
+        try:
+            written = MarkersWritten(transaction.transactional_id, decided.producer_id, decided.producer_epoch)
+            while transaction.is_here and await transaction.report(written):
+                delay_s = await self._before_retry(delay_s)
+        finally:
+            self.unnoted -= 1
+
+    async def _before_retry(self, delay_s: float) -> float:
+        """Gives how long to wait the next time."""
+        self.retries += 1
+        await asyncio.sleep(delay_s)
+        return min(2 * delay_s, LAST_RETRY_S)
 
     async def _write(
         self, transaction: EndingTransaction, decided: TransactionMetadata, pending: tuple[TopicPartition, ...]

@@ -1,6 +1,6 @@
 """Says at the start what Apache Kafka left in the directory that is kept for it and not served here.
 
-One line for each place: the metadata log, the transactions, the groups of other kinds. The reasons stand in
+One line for each place: the metadata log, the share groups, the groups of other kinds. The reasons stand in
 docs/decisions/0013-records-of-what-is-not-served.md.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from moldau.core.config.topic_settings import SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.core.config.topic_settings import SHARE_STATE_TOPIC
 from moldau.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -33,26 +33,23 @@ def tell_metadata(log: EventLog, counts: Mapping[str, int]) -> None:
 
 
 def tell_logs(log: EventLog, logs: LogDirectories) -> None:
-    """After all logs are open: what the coordinators of transactions and share groups wrote, and what is still open."""
-    records = {TRANSACTION_STATE_TOPIC: 0, SHARE_STATE_TOPIC: 0}
-    open_count = 0
+    """After all logs are open: what the coordinators of share groups wrote, and which transactions are still open."""
+    count = open_count = 0
     first = ""
     for partition_log in logs.logs():
-        topic = partition_log.topic_partition.topic
-        if topic in records:
-            records[topic] += partition_log.log_end_offset - partition_log.log_start_offset
+        if partition_log.topic_partition.topic == SHARE_STATE_TOPIC:
+            count += partition_log.log_end_offset - partition_log.log_start_offset
         offset = partition_log.producer_state.first_unstable_offset
         if offset >= 0:
             open_count += 1
             first = first or f"{partition_log.topic_partition} at offset {offset}"
-    for topic, count in records.items():
-        if count:
-            log.info(f"kept {topic}", f"{KEPT}: {listed({'offset': count})} of {topic}")
+    if count:
+        log.info(f"kept {SHARE_STATE_TOPIC}", f"{KEPT}: {listed({'offset': count})} of {SHARE_STATE_TOPIC}")
     if open_count:
-        log.warn(
+        log.info(
             "open transactions",
-            f"{KEPT}: a transaction is open in {listed({'partition': open_count})}, first in {first}: "
-            "read_committed consumers read no further until Apache Kafka has ended that transaction",
+            f"a transaction is open in {listed({'partition': open_count})}, first in {first}: read_committed consumers "
+            "read no further until its producer or its time-out has ended that transaction",
         )
 
 

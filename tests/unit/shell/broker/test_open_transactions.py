@@ -50,6 +50,7 @@ async def test_readers_of_committed_records_end_before_an_open_transaction(start
     fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
     undecided = build_batch([(None, b"undecided", NOW_MS + 10, ())], base_offset=2, **fields)
     file.append(bytes(plain) + bytes(undecided) + bytes(build_batch([(None, b"v", NOW_MS + 20, ())], base_offset=3)))
+    caplog.set_level("INFO", "moldau")
     client = (await start_node(disk=disk)).connect()
 
     assert "a transaction is open in 1 partition, first in t-0 at offset 2" in caplog.text

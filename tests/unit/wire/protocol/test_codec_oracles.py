@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kio.serial.errors import OutOfBoundValue
 
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.messages import raft_records

@@ -9,7 +9,6 @@ _ONE_LOOP = (
     "requests are handled on one event loop: there are no queues and no thread pools; see moldau_loop_late_seconds"
 )
 _ONE_NODE = "one node is broker and controller: nothing is sent over this channel"
-_NO_TRANSACTIONS = "transactions are not served yet"
 _NO_SHARES = "share groups are not served yet"
 _IN_TURN = "the controller decides each request when it comes: it has no event queue"
 _NO_HEARTBEATS = "the one broker lives in the controller's process: no heartbeats"
@@ -25,7 +24,6 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
      _NO_HEARTBEATS),
     ("kafka.controller:KafkaController", "LastAppliedRecordLagMs, LastAppliedRecordTimestamp, IgnoredStaticVoters",
      "the broker applies a record in the loop turn that commits the record"),
-    ("kafka.coordinator.transaction:TransactionMarkerChannelManager", "", _NO_TRANSACTIONS),
     ("kafka.log:LogCleaner", "DeadThreadCount", "the broker starts the cleaner's process again when that process dies"),
     ("kafka.log:LogCleanerManager", "time-since-last-run-ms, uncleanable-bytes", _NOT_MEASURED),
     ("kafka.log:LogFlushStats", "", _NOT_MEASURED),
@@ -37,10 +35,10 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
     ("kafka.network:RequestMetrics", "MessageConversionsTimeMs, TemporaryMemoryBytes", "nothing is converted"),
     ("kafka.network:SocketServer", "NetworkProcessorAvgIdlePercent", _ONE_LOOP),
     ("kafka.server:KafkaRequestHandlerPool", "", _ONE_LOOP),
-    ("kafka.server:AddPartitionsToTxnManager", "", _NO_TRANSACTIONS),
-    ("kafka.server:AddPartitionsManager-channel-metrics", "", _NO_TRANSACTIONS),
-    ("kafka.server:txn-marker-channel-metrics", "", _NO_TRANSACTIONS),
-    ("kafka.server:transaction-coordinator-metrics", "", _NO_TRANSACTIONS),
+    ("kafka.server:AddPartitionsToTxnManager", "", _NOT_MEASURED),
+    ("kafka.server:AddPartitionsManager-channel-metrics", "", _ONE_NODE),
+    ("kafka.server:txn-marker-channel-metrics", "", _ONE_NODE),
+    ("kafka.server:transaction-coordinator-metrics", "", _NOT_MEASURED),
     ("kafka.server:AssignmentsManager", "", "a directory is assigned without a queue"),
     ("org.apache.kafka.server:AssignmentsManager", "", "a directory is assigned without a queue"),
     ("kafka.server:BrokerMetadataListener", "", _NOT_MEASURED),

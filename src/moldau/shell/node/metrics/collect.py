@@ -25,6 +25,7 @@ from moldau.shell.node.loop_watch import BOUNDS_S
 from moldau.shell.node.metrics.exposition import Samples, labels_text
 from moldau.shell.node.metrics.groups import add_groups
 from moldau.shell.node.metrics.table import FROM_TELEMETRY, TABLE
+from moldau.shell.node.metrics.transactions import add_transactions
 from moldau.telemetry import BOUND_REACHED
 from moldau.wire.protocol.api_keys import ApiKey
 
@@ -69,6 +70,7 @@ async def collect(node: NodeStatus) -> bytes:
         await _Partitions(node, broker, out).add()
         await add_controller(broker, quorum, out)
         await add_groups(broker, out)
+        await add_transactions(broker, out)
         for name in _ALWAYS_ZERO:
             out.add(name, 0)
         for name, key in FROM_TELEMETRY.items():

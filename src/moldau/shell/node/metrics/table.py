@@ -215,6 +215,20 @@ _FEATURE_ROWS: tuple[_Row, ...] = (
     ("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, (), "Committed offsets", "GroupsState"),
 )
 
+_TRANSACTION_ROWS: tuple[_Row, ...] = (
+    ("kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize", GAUGE, (),
+     "Transactions with a partition that cannot take its marker now", "Markers"),
+    ("kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize", GAUGE, (),
+     "Transactions whose markers are written, and whose end cannot be noted now", "Markers"),
+    ("moldau_transactional_ids", GAUGE, ("state",), "Transactional ids by state", "TransactionsState"),
+    ("moldau_transactional_ids_per_coordinator_limit", GAUGE, (),
+     "Limit of transactional ids in one coordinator partition", "settings"),
+    ("moldau_transaction_oldest_open_seconds", GAUGE, (), "Seconds since the oldest open transaction began; 0: none",
+     "TransactionsState"),
+    ("moldau_transaction_marker_retries_total", COUNTER, (), "How often markers of a transaction were tried again",
+     "Markers"),
+)
+
 _GROUP_ROWS: tuple[_Row, ...] = (
     ("kafka_server_group_coordinator_metrics_group_count", GAUGE, ("protocol",), "Groups by protocol",
      "GroupsState"),
@@ -310,6 +324,7 @@ def _rows() -> list[_Row]:
         rows.append((f"kafka_server_group_coordinator_metrics_{name}", COUNTER, (), text,
                      "GroupShard, through Telemetry"))
     rows += _GROUP_ROWS
+    rows += _TRANSACTION_ROWS
     for name, text in (BrokerSettings.bounds() | _OTHER_BOUNDS).items():
         rows.append((name, GAUGE, (), text, "Telemetry.held"))
         rows.append((f"{name}_limit", GAUGE, (), f"The bound of {name}", "settings"))
