@@ -260,6 +260,12 @@ class ProducerState:
                 f"coordinator epoch {coordinator_epoch} is older than {entry.coordinator_epoch}",
             )
 
+    def has_late_transaction(self, now_ms: int, late_ms: int) -> bool:
+        """Whether the producer of the oldest open transaction has written nothing for longer than `late_ms`."""
+        for producer_id in self._open_transactions:
+            return now_ms - self.entries[producer_id].last_timestamp_ms > late_ms
+        return False
+
     def aborted_by_marker(self, producer_id: int, marker_offset: int) -> AbortedTransaction | None:
         """What an abort marker at this offset, not taken in yet, adds to the transaction index; None if no transaction
         of the producer is open."""

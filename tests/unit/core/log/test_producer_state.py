@@ -267,6 +267,19 @@ def test_the_first_unstable_offset_is_that_of_the_oldest_open_transaction_also_a
         assert state.aborted_by_marker(7, 150) is None
 
 
+def test_the_oldest_transaction_is_late_when_its_last_record_is_old() -> None:
+    producers = ProducerState(100)
+    assert not producers.has_late_transaction(NOW_MS, 0)
+    _open(producers, 7, 3, 100)
+    assert [producers.has_late_transaction(NOW_MS + age_ms, 50) for age_ms in (50, 51)] == [False, True]
+    producers.update(8, 0, 0, 119, 9, NOW_MS + 51, NOW_MS + 51, is_transactional=True)
+    assert producers.has_late_transaction(NOW_MS + 51, 50)
+    producers.update(7, 3, 10, 129, 9, NOW_MS + 51, NOW_MS + 51, is_transactional=True)
+    assert not producers.has_late_transaction(NOW_MS + 51, 50)
+    producers.end_transaction(7, 3, 0, NOW_MS + 60, NOW_MS + 60)
+    assert producers.has_late_transaction(NOW_MS + 102, 50), "the next one is the oldest now"
+
+
 def test_records_of_a_coordinator_have_no_sequence() -> None:
     """As in Apache Kafka's snapshot, which reads the directory next."""
     producers = ProducerState(100)

@@ -294,6 +294,27 @@ async def test_a_parked_reader_of_committed_records_is_answered_by_the_marker(st
     assert len(values_of(answer)) == 3
 
 
+@pytest.mark.parametrize("is_parked_first", [False, True])
+async def test_the_bytes_of_a_whole_transaction_count_for_a_parked_reader(
+    start_node: Any, is_parked_first: bool
+) -> None:
+    """It waits for many bytes, and the marker brings few: what becomes readable with the marker counts."""
+    producer = await producer_on(start_node, 12)
+    reader = producer.node.connect()
+    request = fetch(0, max_wait_ms=60_000, isolation_level=READ_COMMITTED, min_bytes=5_000)
+    if is_parked_first:
+        reader.send(ApiKey.FETCH, 12, request)
+    assert await producer.write(bytes(10_000)) == 0
+    await producer.node.turns(5)
+    if not is_parked_first:
+        reader.send(ApiKey.FETCH, 12, request)
+        await producer.node.turns(5)
+    assert reader.answers() == []
+    assert await producer.end() == 0
+    [answer] = reader.answers()
+    assert len(values_of(answer)) == 2
+
+
 async def test_a_transaction_goes_on_after_a_crash_and_is_verified_once_more(start_node: Any) -> None:
     disk = MemoryDisk()
     first = await start_node(SETTINGS, disk=disk)

@@ -53,8 +53,7 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
 
     Ignored on purpose: racks, leader hints and what followers say of themselves (one node). read_committed reads to
-    the last stable offset, which is the high watermark while no transactions are served, and names the transactions
-    that Apache Kafka aborted before the log came here.
+    the last stable offset, and names the transactions that were aborted.
     """
     if len(frame) > MANY_BYTES:
         return context.serve_long(frame, position)

@@ -377,7 +377,7 @@ class ParkedFetch:
         response.on_abandoned = self._leave
         topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
         self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
-        self._gathered = self.size
+        self._gathered = self._counted()
         for partition in self._partitions:
             self._seen[partition.number] = partition.appended_bytes
         broker.parked_fetches += 1
@@ -423,9 +423,16 @@ class ParkedFetch:
         elif self.is_urgent or self.size >= self.min_bytes:
             self._answer(results)
         else:
-            # bytes that are not below the high watermark yet: look again when it moves
-            is_behind = any(each.position.high_watermark < each.log.log_end_offset for each in self._partitions)
-            self._gathered = self.min_bytes if is_behind else self.size
+            self._gathered = self._counted()
+
+    def _counted(self) -> int:
+        """The bytes that were found; or as many as are waited for, where a partition holds more that may not be read
+        yet: then it looks again at each change, for the high watermark or a marker may let all of them be read."""
+        for each in self._partitions:
+            end_offset = each.last_stable_offset if self.is_read_committed else each.position.high_watermark
+            if end_offset < each.log.log_end_offset:
+                return self.min_bytes
+        return self.size
 
     def _answer_later(self) -> None:
         """The wait is over, or there is enough: answers as soon as the transport takes more."""

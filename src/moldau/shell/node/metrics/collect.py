@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from moldau.shell.quorum.role import QuorumRole
 
 MAX_CLIENT_KINDS = 100
+LATE_TRANSACTION_MS = 300_000
+"""So long after the longest time-out a transaction counts as late, as in Kafka."""
 
 _TRAFFIC = "kafka_server_brokertopicmetrics_"
 _ALWAYS_ZERO = (
@@ -48,7 +50,6 @@ _ALWAYS_ZERO = (
     f"{_TRAFFIC}reassignmentbytesout_total",
     f"{_TRAFFIC}producemessageconversions_total",
     f"{_TRAFFIC}fetchmessageconversions_total",
-    "kafka_server_replicamanager_partitionswithlatetransactionscount",
     "kafka_server_replicamanager_isrshrinks_total",
     "kafka_server_replicamanager_isrexpands_total",
     "kafka_server_replicamanager_failedisrupdates_total",
@@ -192,6 +193,8 @@ class _Partitions:
         self.out = out
         self.total = Traffic()
         self.listed = 0
+        self.now_ms = broker.clock.now_ms()
+        self.late_ms = broker.settings.transaction_max_timeout_ms + LATE_TRANSACTION_MS
         self.min_insync_replicas = 1
         """Of the topic that is being looked at."""
         self.counts = dict.fromkeys(
@@ -204,6 +207,7 @@ class _Partitions:
                 "atminisrpartitioncount",
                 "reassigningpartitions",
                 "produceridcount",
+                "partitionswithlatetransactionscount",
             ),
             0,
         )
@@ -238,7 +242,9 @@ class _Partitions:
         counts = self.counts
         counts["partitioncount"] += 1
         counts["offlinereplicacount"] += partition.is_offline
-        counts["produceridcount"] += len(partition.log.producer_state.entries)
+        producers = partition.log.producer_state
+        counts["produceridcount"] += len(producers.entries)
+        counts["partitionswithlatetransactionscount"] += producers.has_late_transaction(self.now_ms, self.late_ms)
         if image is None:
             return
         if image.leader == self.broker.node_id:
