@@ -226,4 +226,5 @@ def _normal(line: str, values: Mapping[str, str]) -> str:
         line = re.sub(pattern, replacement, line)
     # a Java HashMap orders these
     line = re.sub(r"(?<=' are )SCRAM-.*", lambda found: ", ".join(sorted(found[0].split(", "))), line)
+    line = re.sub(rf"{PREFIX}t-\d(,{PREFIX}t-\d)+", lambda found: ",".join(sorted(found[0].split(","))), line)
     return re.sub(r"(?<=Configs: ).*", lambda found: ",".join(sorted(found[0].split(","))), line)

@@ -84,9 +84,21 @@ class TestBesideKafkasTools:
         steps = [*CASES["console-keys-and-headers"], *CASES["groups-reset"]]
         run_case(steps, run_ours, apache_servers, prefix, apache_data.parent / "files")
         kept = partition_for_group(f"{prefix}g", 50)
-        for name, flag in ((f"{prefix}t-0", "--print-data-log"), (f"__consumer_offsets-{kept}", "--offsets-decoder")):
-            path = str(apache_data / name / "00000000000000000000.log")
-            theirs = run_kafkas(["kafka-dump-log", flag, "--files", path], "")
-            ours = run_ours(["log", "dump", flag, path], "")
-            assert theirs[1].count("\n| offset: ") >= 3
-            assert (ours[0], ours[1]) == (0, theirs[1])
+        check_dump(apache_data / f"{prefix}t-0", "--print-data-log")
+        check_dump(apache_data / f"__consumer_offsets-{kept}", "--offsets-decoder")
+
+    def test_our_dump_of_apache_kafkas_transactions_is_kafkas_own(self, apache_servers: str, apache_data: Path) -> None:
+        prefix = f"k{next(_numbers):05d}"
+        run_case(CASES["transactions-open"], run_ours, apache_servers, prefix, apache_data.parent / "files")
+        kept = partition_for_group(f"{prefix}id", 50)
+        check_dump(apache_data / f"__transaction_state-{kept}", "--transaction-log-decoder")
+        check_dump(apache_data / f"{prefix}t-0", "--print-data-log")
+        check_dump(apache_data / f"{prefix}t-0", "--print-data-log", "00000000000000000000.txnindex")
+
+
+def check_dump(folder: Path, flag: str, file: str = "00000000000000000000.log") -> None:
+    path = str(folder / file)
+    theirs = run_kafkas(["kafka-dump-log", flag, "--files", path], "")
+    ours = run_ours(["log", "dump", flag, path], "")
+    assert theirs[1].count("\n") >= 2
+    assert (ours[0], ours[1]) == (0, theirs[1])
