@@ -8,6 +8,7 @@ import msgspec
 
 from moldau.core.metadata.image import MetadataDelta, PartitionImage, TopicImage
 from moldau.types import TopicPartition, Uuid
+from moldau.wire.protocol.messages.cluster import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.records.batch import iterate_batches
@@ -38,6 +39,15 @@ def fetch(offset: int, *, topic: str = "t", **fields: Any) -> FetchRequest:
 def long_poll(offset: int) -> FetchRequest:
     """As `fetch`; waits a minute for one byte."""
     return fetch(offset, max_wait_ms=60_000)
+
+
+async def finalize(node: Any, transaction_version: int) -> None:
+    """The level of `transaction.version` from now on."""
+    now = node.node.broker.image.features.get("transaction.version", 0)
+    kind = 1 if transaction_version > now else 2
+    update = FeatureUpdateKey("transaction.version", transaction_version, upgrade_type=kind)
+    answer = await node.node.broker.submit(UpdateFeaturesRequest(feature_updates=(update,)))
+    assert answer.error_code == 0, answer
 
 
 def result_of(answer: Any) -> Any:

@@ -6,6 +6,7 @@ there is none, and what `append_error` makes of a failed append.
 
 from __future__ import annotations
 
+from moldau.core.coordination.refusals import append_error_code
 from moldau.core.groups.requests import (
     CommitInTransaction,
     DeleteGroup,
@@ -14,7 +15,7 @@ from moldau.core.groups.requests import (
     GroupRequest,
     GroupResponse,
 )
-from moldau.errors import ERROR_CODES, KafkaError, MoldauError, StorageFailedError, StorageFullError
+from moldau.errors import ERROR_CODES, KafkaError, MoldauError
 from moldau.types import Pausing, all_of, each_of
 from moldau.wire.protocol.messages.group_admin import DeletableGroupResult, OffsetDeleteRequest, OffsetDeleteResponse
 from moldau.wire.protocol.messages.groups_classic import (
@@ -42,39 +43,15 @@ from moldau.wire.protocol.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 
-_COORDINATOR_NOT_AVAILABLE = ERROR_CODES["COORDINATOR_NOT_AVAILABLE"]
-_NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
-_UNKNOWN_SERVER_ERROR = ERROR_CODES["UNKNOWN_SERVER_ERROR"]
 _INVALID_COMMIT_OFFSET_SIZE = ERROR_CODES["INVALID_COMMIT_OFFSET_SIZE"]
-
-_APPEND_ERRORS = {
-    "UNKNOWN_TOPIC_OR_PARTITION": _COORDINATOR_NOT_AVAILABLE,
-    "NOT_ENOUGH_REPLICAS": _COORDINATOR_NOT_AVAILABLE,
-    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": _COORDINATOR_NOT_AVAILABLE,
-    "REQUEST_TIMED_OUT": _COORDINATOR_NOT_AVAILABLE,
-    "NOT_LEADER_OR_FOLLOWER": _NOT_COORDINATOR,
-    "KAFKA_STORAGE_ERROR": _NOT_COORDINATOR,
-    "MESSAGE_TOO_LARGE": _UNKNOWN_SERVER_ERROR,
-    "RECORD_LIST_TOO_LARGE": _UNKNOWN_SERVER_ERROR,
-    "INVALID_FETCH_SIZE": _UNKNOWN_SERVER_ERROR,
-}
 
 
 def append_error(error: MoldauError, request: GroupRequest) -> int:
-    """The code for a group's client whose append failed, as Kafka's group coordinator translates it.
-
-    A client knows nothing of `__consumer_offsets`: it must look for the coordinator anew, or give up.
-    """
-    if isinstance(error, (StorageFullError, StorageFailedError)):
-        return _NOT_COORDINATOR
-    if not isinstance(error, KafkaError):
-        return _UNKNOWN_SERVER_ERROR
-    if isinstance(request.message, (OffsetCommitRequest, CommitInTransaction)) and error.name in (
-        "MESSAGE_TOO_LARGE",
-        "RECORD_LIST_TOO_LARGE",
-    ):
+    """As `append_error_code`; a commit that is too large has a code of its own."""
+    is_commit = isinstance(request.message, (OffsetCommitRequest, CommitInTransaction))
+    if is_commit and isinstance(error, KafkaError) and error.name in ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"):
         return _INVALID_COMMIT_OFFSET_SIZE
-    return _APPEND_ERRORS.get(error.name, error.code)
+    return append_error_code(error)
 
 
 def refusal(request: GroupRequest, error_code: int) -> Pausing[GroupResponse]:

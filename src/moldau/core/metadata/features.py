@@ -1,7 +1,7 @@
 """Feature levels: what a fresh cluster is formatted with, what a registration declares, what clients are shown.
 
 On disk the levels are those of Apache Kafka 4.3 with default settings, so that it can open the directory again. Clients
-are shown only the features that are served: a client that sees `transaction.version` 2 begins to rely on it.
+are shown only the features that are served: a client that sees `group.version` 1 begins to rely on it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+TRANSACTION_VERSION = "transaction.version"
 
 METADATA_VERSION_4_0 = 25
 METADATA_VERSION_4_3 = 30
@@ -33,7 +34,7 @@ SUPPORTED_FEATURES: tuple[FeatureRange, ...] = (
     FeatureRange(KRAFT_VERSION, 0, 1),
     FeatureRange("share.version", 0, 1),
     FeatureRange("streams.version", 0, 1),
-    FeatureRange("transaction.version", 0, 2),
+    FeatureRange(TRANSACTION_VERSION, 0, 2),
 )
 """What brokers and controllers register with: Kafka 4.3's own ranges. A controller refuses a broker whose range does
 not hold the finalized level, so leaving one out would lock the directory against Apache Kafka."""
@@ -44,11 +45,11 @@ FORMATTED_LEVELS: tuple[tuple[str, int], ...] = (
     ("group.version", 1),
     ("share.version", 1),
     ("streams.version", 1),
-    ("transaction.version", 2),
+    (TRANSACTION_VERSION, 2),
 )
 """What `kafka-storage format` finalizes by default, in its order; `kraft.version` 1 stands in a control record."""
 
-SERVED_FEATURES = (METADATA_VERSION, KRAFT_VERSION, ELIGIBLE_LEADER_REPLICAS)
+SERVED_FEATURES = (METADATA_VERSION, KRAFT_VERSION, ELIGIBLE_LEADER_REPLICAS, TRANSACTION_VERSION)
 
 
 def served_features(levels: Mapping[str, int]) -> dict[str, int]:

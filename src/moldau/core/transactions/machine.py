@@ -13,6 +13,7 @@ from typing import assert_never
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.machine import Decision, Now, Timer
+from moldau.core.metadata.features import TRANSACTION_VERSION
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.transactions.beginning import add_partitions, init_producer_id, verify_partitions
 from moldau.core.transactions.describing import describe_transaction, list_transactions
@@ -45,7 +46,6 @@ from moldau.types import Offset, Pausing, ProducerEpoch, ProducerId
 TransactionDecision = Decision[TransactionRequest, TransactionResponse, TransactionRecord]
 TransactionTimer = Timer[TransactionRequest]
 
-TRANSACTION_VERSION = "transaction.version"
 VALUE_V1_FROM = 1
 """The level of `transaction.version` from which values are written in version 1."""
 UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]

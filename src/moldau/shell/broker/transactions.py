@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from moldau.core.config.topic_settings import TRANSACTION_STATE_TOPIC
 from moldau.core.coordination.refusals import append_error_code
+from moldau.core.metadata.features import TRANSACTION_VERSION
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.partition import Partition
-from moldau.core.transactions.machine import TRANSACTION_VERSION, TransactionMachine
+from moldau.core.transactions.machine import TransactionMachine
 from moldau.core.transactions.records import decode_transaction_record, encode_transaction_record
 from moldau.core.transactions.requests import (
     AddPartitions,

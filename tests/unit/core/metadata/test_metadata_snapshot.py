@@ -132,6 +132,7 @@ def test_clients_are_shown_only_the_features_that_are_served() -> None:
         "eligible.leader.replicas.version": 1,
         "kraft.version": 1,
         "metadata.version": 30,
+        "transaction.version": 2,
     }
     assert served_features({"metadata.version": 30, "kraft.version": 0}) == {"metadata.version": 30}
 

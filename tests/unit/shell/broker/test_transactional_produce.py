@@ -24,7 +24,7 @@ from moldau.wire.protocol.messages.transactions import (
     EndTxnRequest,
 )
 from moldau.wire.records.builder import build_batch
-from tests.support.node import NOW_MS, data_of, fetch, produce, values_of
+from tests.support.node import NOW_MS, data_of, fetch, finalize, produce, values_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -146,9 +146,9 @@ async def test_partitions_join_by_being_written_to(start_node: Any, version: int
 
 async def test_while_transactions_have_version_0_nothing_joins(start_node: Any) -> None:
     producer = await producer_on(start_node, 12)
-    producer.node.node.broker.image.features["transaction.version"] = 0
+    await finalize(producer.node, 0)
     assert await producer.write() == 35
-    producer.node.node.broker.image.features["transaction.version"] = 1
+    await finalize(producer.node, 1)
     assert await producer.write() == 0
 
 

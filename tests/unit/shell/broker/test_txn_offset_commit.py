@@ -18,6 +18,7 @@ from moldau.wire.protocol.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.support.node import finalize
 
 pytestmark = pytest.mark.asyncio
 
@@ -145,14 +146,14 @@ async def test_a_group_that_has_not_joined_is_refused_before_v5(start_node: Any,
 
 async def test_no_group_joins_by_itself_while_transactions_v2_are_not_finalized(start_node: Any) -> None:
     node = await started(start_node)
-    node.node.broker.image.features["transaction.version"] = 0
+    await finalize(node, 0)
     producer = await Producer(node).begin(joins=False)
     assert await producer.code(5) == 35
     assert await position(node) == (-1, 0)
     await producer.join()
     assert await producer.code(3) == 0
     assert await producer.code(5) == 0
-    node.node.broker.image.features["transaction.version"] = 1
+    await finalize(node, 1)
     other = await Producer(node, "other").begin(joins=False)
     assert await other.code(5) == 0
 

@@ -11,7 +11,6 @@ from moldau.core.groups.offset_topics import join_commit, join_fetch, plan_commi
 from moldau.core.groups.refusals import refusal
 from moldau.core.groups.requests import CommitInTransaction, GroupRequest
 from moldau.core.metadata.image import MetadataImage
-from moldau.core.transactions.machine import TRANSACTION_VERSION
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
@@ -47,7 +46,6 @@ INVALID_TXN_STATE = ERROR_CODES["INVALID_TXN_STATE"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = ERROR_CODES["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"]
 TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
-UNSUPPORTED_VERSION = ERROR_CODES["UNSUPPORTED_VERSION"]
 
 FIRST_THAT_JOINS = 5
 FIRST_THAT_MAY_ABORT = 4
@@ -187,8 +185,6 @@ async def _verify(
     joins = version >= FIRST_THAT_JOINS
     if not joins and not broker.settings.transaction_partition_verification_enable:
         return 0
-    if joins and broker.image.features.get(TRANSACTION_VERSION, 0) < 1:
-        return UNSUPPORTED_VERSION
     asking = broker.transactions.add_partitions(
         request.transactional_id,
         request.producer_id,

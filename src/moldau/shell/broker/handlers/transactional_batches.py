@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 JOINS_FROM = 12
 ABORTABLE_FROM = 11
-TRANSACTION_VERSION = "transaction.version"
 CONCURRENT_TRANSACTIONS = ERROR_CODES["CONCURRENT_TRANSACTIONS"]
 TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
@@ -98,8 +97,6 @@ def find_unverified(broker: Broker, context: RequestContext, transactional_id: s
             refused[topic, index] = kafka_error("INVALID_TXN_STATE", "the transaction is of another transactional id")
     if producer is None or not asked:
         return Unverified(refused=refused)
-    if joins and broker.image.features.get(TRANSACTION_VERSION, 0) < 1:
-        return Unverified(refused=refused | {each.key: kafka_error("UNSUPPORTED_VERSION") for each in asked})
     return Unverified(producer, asked, refused)
 
 
