@@ -91,9 +91,13 @@ def _features() -> Iterator[Case]:
 
 
 def _producer_ids() -> Iterator[Case]:
-    for transactional_id, refusal in (("", "INVALID_REQUEST"), ("t", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")):
-        request = InitProducerIdRequest(transactional_id, 60_000)
-        yield Case(f"InitProducerId of {transactional_id!r}", request, (refusal,))
+    for transactional_id, timeout_ms, refusal in (
+        ("", 60_000, "INVALID_REQUEST"),
+        ("t", 0, "INVALID_TRANSACTION_TIMEOUT"),
+        ("t", 900_001, "INVALID_TRANSACTION_TIMEOUT"),
+    ):
+        request = InitProducerIdRequest(transactional_id, timeout_ms)
+        yield Case(f"InitProducerId of {transactional_id!r}, {timeout_ms} ms", request, (refusal,))
     for producer_id, epoch in ((5, -1), (-1, 3)):
         request = InitProducerIdRequest(None, producer_id=producer_id, producer_epoch=epoch)
         yield Case(f"InitProducerId again {producer_id} {epoch}", request, ("INVALID_REQUEST",), (3, 5))

@@ -207,7 +207,6 @@ def _coordinators() -> Iterator[Case]:
     for key, key_type, refusal, versions in (
         ("x", 7, "INVALID_REQUEST", (1, 6)),
         ("x", 2, "INVALID_REQUEST", (1, 6)),
-        ("x", 1, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", (1, 6)),
         ("g:t:0", 2, "COORDINATOR_NOT_AVAILABLE", (6, 6)),
         ("g:t:0", 2, "INVALID_REQUEST", (1, 5)),
     ):
