@@ -29,6 +29,10 @@ INVALID_PRODUCER_ID_MAPPING = ERROR_CODES["INVALID_PRODUCER_ID_MAPPING"]
 POLICY_VIOLATION = ERROR_CODES["POLICY_VIOLATION"]
 PRODUCER_FENCED = ERROR_CODES["PRODUCER_FENCED"]
 TRANSACTION_ABORTABLE = ERROR_CODES["TRANSACTION_ABORTABLE"]
+SHORT_LIST = 1_000
+"""So many partitions fit into one record, whatever their topics are called."""
+ROOM_BYTES = 1_024
+"""For what a record holds besides its partitions."""
 
 NEEDS_PRODUCER_ID: Outcome = (TransactionAnswer(needs_producer_id=True), None)
 
@@ -103,8 +107,9 @@ def _begun(
     return TransactionAnswer(producer_id=producer_id, producer_epoch=epoch), begun
 
 
-def add_partitions(state: TransactionsState, request: AddPartitions, now: Now) -> Outcome:
-    """The partitions join the open transaction, which begins with the first of them."""
+def add_partitions(state: TransactionsState, request: AddPartitions, now: Now, max_bytes: int) -> Outcome:
+    """The partitions join the open transaction, which begins with the first of them. `max_bytes`: of the record, which
+    must also hold how the transaction ends."""
     known = state.transactions.get(request.transactional_id)
     code = _fault(request, known)
     if code or known is None:
@@ -112,6 +117,8 @@ def add_partitions(state: TransactionsState, request: AddPartitions, now: Now) -
     if request.producer_epoch >= MAX_PRODUCER_EPOCH:
         return refused(PRODUCER_FENCED)
     is_open = known.state is TransactionState.ONGOING
+    if len(known.partitions) + len(request.partitions) > SHORT_LIST and _size(known, request) > max_bytes:
+        return refused(POLICY_VIOLATION)
     added = [partition for partition in request.partitions if partition not in known.partitions]
     if is_open and not added:
         return TransactionAnswer(), None
@@ -125,6 +132,13 @@ def add_partitions(state: TransactionsState, request: AddPartitions, now: Now) -
         client_version=request.client_version,
     )
     return TransactionAnswer(), joined
+
+
+def _size(known: TransactionMetadata, request: AddPartitions) -> int:
+    """About as many bytes as the record will have."""
+    topics = {place.topic: None for places in (known.partitions, request.partitions) for place in places}
+    rows = len(known.partitions) + len(request.partitions)
+    return ROOM_BYTES + 4 * rows + sum(len(topic) + 8 for topic in topics) + 4 * len(request.transactional_id)
 
 
 def verify_partitions(state: TransactionsState, request: VerifyPartitions) -> VerifiedPartitions:

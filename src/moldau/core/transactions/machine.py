@@ -68,7 +68,9 @@ class TransactionMachine:
             case InitProducerId():
                 outcome = init_producer_id(state, self._settings, request, now)
             case AddPartitions():
-                outcome = _if_level_allows(state, request, add_partitions(state, request, now))
+                outcome = _if_level_allows(
+                    state, request, add_partitions(state, request, now, self._settings.message_max_bytes)
+                )
             case EndTransaction():
                 outcome = _if_level_allows(state, request, end_transaction(state, request, now))
             case MarkersWritten():

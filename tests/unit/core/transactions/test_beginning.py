@@ -6,6 +6,7 @@ import pytest
 
 from moldau.core.transactions.requests import InitProducerId, fault_of
 from moldau.core.transactions.state import TransactionState
+from moldau.types import TopicPartition
 from tests.unit.core.transactions.conftest import NAME, T0, T1, Shard
 
 S = TransactionState
@@ -145,6 +146,18 @@ def test_partitions_join_unless_the_transaction_is_ending(shard: Shard, state: S
     assert shard.of().state is state
     assert shard.add(1000, 5, T1) == code
     assert shard.of().state is (S.ONGOING if code == 0 else state)
+
+
+def test_a_transaction_has_no_more_partitions_than_one_record_can_hold() -> None:
+    shard = Shard(message_max_bytes=20_000)
+    producer_id, epoch = shard.open_transaction()
+    places = [TopicPartition("t", index) for index in range(5_000)]
+    assert shard.add(producer_id, epoch, *places[:4_000]) == 0
+    assert shard.add(producer_id, epoch, *places[4_000:]) == 44
+    assert len(shard.of().partitions) == 4_000
+    assert shard.end(producer_id, epoch)[0] == 0
+    key, value = shard.log[-1]
+    assert len(key) + len(value or b"") < 20_000
 
 
 def test_verification_says_what_is_in_the_open_transaction_and_adds_nothing(shard: Shard) -> None:
