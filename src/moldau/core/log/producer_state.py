@@ -437,7 +437,7 @@ def _decode_snapshot(data: bytes, now_ms: int) -> OrderedDict[int, ProducerEntry
         entry.coordinator_epoch = coordinator_epoch
         entry.transaction_first_offset = first
         if last_offset >= 0:
-            first_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE
+            first_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE if last_sequence >= 0 else -1
             entry.batches.append((first_sequence, last_sequence, last_offset, offset_delta, timestamp_ms))
             entry.last_sequence = last_sequence
     return entries

@@ -288,6 +288,7 @@ def test_records_of_a_coordinator_have_no_sequence() -> None:
     again.load(producers.encode(), 105, NOW_MS)
     for state in (producers, again):
         assert state.entries[7].last_sequence == -1
+        assert state.entries[7].batches == [(-1, -1, 104, 4, NOW_MS)]
         assert state.has_open_transaction(7, 3)
 
 
