@@ -8,7 +8,7 @@ import pytest
 
 from moldau.core.transactions.records import encode_transaction_record
 from moldau.core.transactions.state import TransactionMetadata, TransactionRecord, TransactionState
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.network.context import Operation, Resource
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -174,6 +174,44 @@ async def test_after_a_crash_what_was_decided_is_ended_though_nobody_asks(start_
     client = node.connect()
     await become(node, client, "CompleteCommit" if commit else "CompleteAbort")
     assert await end(client, producer_id, 0, commit=commit) == (0, producer_id, 1), "it had no answer"
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, 0), (5, 90)])
+async def test_a_late_end_of_an_earlier_transaction(start_node: Any, version: int, code: int) -> None:
+    """The client gave up on an EndTxn, ended the transaction by a second one and began the next; then the first comes.
+    v2 refuses it. In v1 nothing tells it from an end of the open transaction: docs/reference/compatibility.md."""
+    node, client, producer_id = await begun(start_node)
+    late = EndTxnRequest("tx", producer_id, 0, True)
+    assert (await end(client, producer_id, 0, version=version))[0] == 0
+    await become(node, client, "CompleteCommit")
+    epoch = 1 if version == 5 else 0
+    assert await add(client, producer_id, epoch) == [0]
+    write_in_transaction(node, producer_id, epoch)
+    assert (await client.ask(ApiKey.END_TXN, version, late)).error_code == code
+    await node.turns(5)
+    partition = node.node.broker.partitions.find("t", 0)
+    is_open = partition.last_stable_offset < partition.log.log_end_offset
+    assert is_open == (version == 5)
+    assert len(markers(node)) == (1 if version == 5 else 2)
+
+
+@pytest.mark.parametrize("full", ["t-0/", "__transaction_state-"])
+async def test_an_end_that_finds_the_disk_full_goes_on_when_there_is_room(start_node: Any, full: str) -> None:
+    disk = MemoryDisk()
+    node, client, producer_id = await begun(start_node, disk)
+    client.send(ApiKey.END_TXN, 5, EndTxnRequest("tx", producer_id, 0, True))
+    assert [answer.error_code for answer in client.answers()] == [0]
+    disk.fail(Fault("append", "full", path_contains=full))
+    await node.turns(5)
+    coordinators = node.node.broker.transactions
+    assert coordinators.markers.in_flight == 1
+    assert markers(node) == ([] if full.startswith("t-") else [(producer_id, 1, True)])
+    disk.heal()
+    await become(node, client, "CompleteCommit")
+    assert markers(node) == [(producer_id, 1, True)]
+    while coordinators.markers.in_flight:
+        await node.turns(1)
+    assert coordinators.markers.retries > 0
 
 
 async def test_after_a_crash_an_open_transaction_has_what_is_left_of_its_time(start_node: Any) -> None:
