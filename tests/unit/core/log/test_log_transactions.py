@@ -8,6 +8,7 @@ from moldau.core.log.log import Appended, AppendOrigin
 from moldau.core.log.transaction_index import AbortedTransaction, decode_transactions
 from moldau.errors import KafkaError, StorageFullError
 from moldau.shell.io.twins.memory_disk import Fault
+from moldau.shell.io.twins.random import SeededRandom
 from moldau.wire.records.batch import iterate_batches, read_header
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
 from tests.unit.core.log.conftest import Harness
@@ -184,6 +185,27 @@ def test_open_committed_and_aborted_transactions_are_as_before_after_a_start(har
     assert produce(harness, producer_id=3, base_sequence=1).base_offset == 6, "an open transaction goes on"
     end(harness, producer_id=3, is_commit=True)
     assert producers.first_unstable_offset == 5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_after_a_power_loss_the_index_names_the_transactions_whose_abort_markers_are_left(seed: int) -> None:
+    harness = Harness(segment_bytes=500)
+    aborted: list[AbortedTransaction] = []
+    for number in range(20):
+        first = begin(harness, 2, producer_id=number).base_offset
+        if number % 3:
+            marker = end(harness, producer_id=number, is_commit=number % 3 == 1).base_offset
+            if number % 3 == 2:
+                aborted.append(AbortedTransaction(number, first, marker, 0))
+        if number == 8:
+            harness.flush()
+    recovery_point = harness.log.recovery_point
+    harness.disk.crash_machine(SeededRandom(seed))
+    log = harness.open(recovery_point=recovery_point)
+    assert log.log_end_offset >= recovery_point
+    left = [entry for entry in aborted if entry.last_offset < log.log_end_offset]
+    assert log.aborted_transactions(0, log.log_end_offset) == left
+    assert log.producer_state.first_unstable_offset == 0
 
 
 def test_a_truncation_opens_again_what_its_cut_marker_had_ended(harness: Harness) -> None:
