@@ -10,6 +10,11 @@ from moldau.shell.broker.handlers.transactional_batches import refusal
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.protocol.messages.producer_ids import (
     DescribeProducersRequest,
@@ -24,6 +29,7 @@ from moldau.wire.protocol.messages.transactions import (
     EndTxnRequest,
 )
 from moldau.wire.records.builder import build_batch
+from moldau.wire.records.control import EndTransactionMarker
 from tests.support.node import NOW_MS, data_of, fetch, finalize, produce, values_of
 
 pytestmark = pytest.mark.asyncio
@@ -354,6 +360,29 @@ async def test_describe_producers_shows_the_open_transaction_and_its_coordinator
     epoch, sequence, _, coordinator_epoch, start_offset = await described()
     assert (epoch, sequence, start_offset) == (1, -1, -1)
     assert coordinator_epoch >= 0
+
+
+async def test_a_partition_moves_to_another_log_directory_with_its_open_transaction(start_node: Any) -> None:
+    node = await start_node(SETTINGS, further_disks=(MemoryDisk(),))
+    await node.create_topic("t", 2)
+    producer = await Producer(node, 12).init()
+    partition = node.node.broker.partitions.find("t", 0)
+    assert await producer.write(b"aborted") == 0
+    assert await producer.end(commit=False) == 0
+    assert await producer.write(b"a") == 0
+    before = partition.log
+    [other] = [each for each in node.node.broker.partitions.logs if each.health is not before.health]
+    moving = AlterReplicaLogDir(other.path, (AlterReplicaLogDirTopic("t", (0,)),))
+    await producer.client.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest((moving,)))
+    assert await producer.write(b"b") == 0
+    await node.turns(50)
+    assert partition.log is not before
+    node.node.broker.transactions.close(KeyError("nobody may ask"))
+    assert await producer.write(b"c") == 0
+    partition.append_marker(EndTransactionMarker(True, 0), producer.producer_id, producer.epoch + 1, 2, NOW_MS)
+    values, aborted, stable = await committed(node)
+    assert (values, stable) == ([b"aborted", MARKER, b"a", b"b", b"c", MARKER], 6)
+    assert aborted == [(producer.producer_id, 0)]
 
 
 async def test_a_topic_may_be_deleted_with_a_transaction_open(start_node: Any) -> None:
