@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds planted sim-coverage lint ci oracle clients differential bench-against torture dist clean
+.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds planted sim-coverage lint ci oracle clients differential bench-against exactly-once torture dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint      ruff, mypy, import contracts                 make ci      all that CI runs"
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make bench-against REV=COMMIT   an older commit beside this one, in one run"
+	@echo "make exactly-once            transactional copies through kills of copier and broker (seed printed)"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
@@ -88,6 +89,10 @@ bench-against: .venv/.test
 
 # kill -9, SIGTERM and SIGSTOP under load; SEED=N repeats the order of the acts.
 SEED ?=
+exactly-once: .venv/.test
+	$(BIN)/python -m tests.exactly_once $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.exactly_once --member $(if $(SEED),--seed $(SEED))
+
 torture: .venv/.test
 	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
 

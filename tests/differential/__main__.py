@@ -16,7 +16,8 @@ from tests.differential.answers import differences
 from tests.differential.brokers import Broker
 from tests.differential.exemptions import exemption
 from tests.differential.oracle import running_kafka
-from tests.differential.steps import Bindings, Sequence
+from tests.differential.step import Bindings
+from tests.differential.steps import Sequence
 
 STEPS = 12
 BASE_BEFORE_NOW_MS = 3_600_000

@@ -17,7 +17,7 @@ from moldau.wire.protocol.messages.fetch import FetchResponse
 from moldau.wire.protocol.schema import Array, Bytes, Nested, fields_of
 from moldau.wire.records.batch import HEADER_SIZE, iterate_batches
 from moldau.wire.records.record import read_records
-from tests.differential.steps import Bindings
+from tests.differential.step import Bindings
 
 DROPPED = frozenset(
     ("throttle_time_ms", "cluster_id", "host", "port", "total_bytes", "usable_bytes", "log_dir", "client_host")
@@ -31,7 +31,7 @@ GROWING = {
     "ApiVersionsResponse": frozenset(("finalized_features_epoch",)),
 }
 """Offsets of the metadata log: each broker writes into it what it likes."""
-OWNED = {"ListedGroup": "group_id", "ListedConfigResource": "resource_name"}
+OWNED = {"ListedGroup": "group_id", "ListedConfigResource": "resource_name", "ListedTransaction": "transactional_id"}
 """Lists of all there is: what other sequences made is left out."""
 
 

@@ -10,11 +10,14 @@ from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
+from moldau.wire.protocol.messages.transactions import DescribeTransactionsRequest
 from tests.differential.answers import plain
-from tests.differential.steps import Bindings, Step, trimmed
+from tests.differential.step import Bindings, Step
+from tests.differential.steps import trimmed
 from tests.support.wire import Closed, RawConnection
 
 READY_S = 60.0
+TRANSACTION = 1
 LONG_SETTLE_S = 1.0
 """Before a question that changes nothing is asked once more: a change may take Apache Kafka's broker half that long."""
 
@@ -39,6 +42,10 @@ class Broker:
         while any(one.error_code for one in self._connection.ask(request, 6).coordinators):
             assert time.monotonic() < end, "no coordinator"
             time.sleep(0.1)
+        request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=groups)
+        while any(one.error_code for one in self._connection.ask(request, 6).coordinators):
+            assert time.monotonic() < end, "no transaction coordinator"
+            time.sleep(0.1)
         # Apache Kafka asks its controller for the first block of producer ids, and refuses until it has it
         while self._connection.ask(
             InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4
@@ -56,12 +63,25 @@ class Broker:
             return "closed"
         if step.learn is not None:
             step.learn(bindings, answer)
+        if step.transactional_ids:
+            self._wait_for_markers(step.transactional_ids)
         if step.changes:
             time.sleep(self.settle_s)
             expected = step.expected(answer)
             for name in step.names:
                 self._learn_topic(name, expected, bindings)
         return {"api": ApiKey(step.key).name, "version": step.version, **plain(answer, step.version, bindings, prefix)}
+
+    def _wait_for_markers(self, transactional_ids: tuple[str, ...]) -> None:
+        """Until no transaction is about to end: a coordinator answers before it has written the markers."""
+        end = time.monotonic() + READY_S
+        request = DescribeTransactionsRequest(transactional_ids)
+        while any(
+            row.transaction_state.startswith("Prepare")
+            for row in self._connection.ask(request, 0, client_id="differential").transaction_states
+        ):
+            assert time.monotonic() < end, "markers are not written"
+            time.sleep(0.01)
 
     def _learn_topic(self, name: str, expected: int | None, bindings: Bindings) -> None:
         """Its id, once the broker half agrees with what the controller answered and leads the partitions."""

@@ -14,7 +14,8 @@ from typing import Any
 
 from tests.differential.brokers import Broker
 from tests.differential.oracle import running_kafka
-from tests.differential.steps import ROUNDS, Bindings, Sequence, Step
+from tests.differential.step import Bindings, Step
+from tests.differential.steps import ROUNDS, Sequence
 
 RECORDED = Path(__file__).parent / "exchanges.json.gz"
 BASE_BEFORE_NOW_MS = 3_600_000

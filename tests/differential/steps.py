@@ -38,10 +38,13 @@ from moldau.wire.protocol.messages import (
 from moldau.wire.protocol.schema import Array, Nested, fields_of
 from moldau.wire.records.builder import build_batch
 from tests.differential.refused_requests import REFUSED
+from tests.differential.step import Bindings, Step
+from tests.differential.transaction_steps import OF_TRANSACTIONS, TransactionSteps
 
 TOPIC, BROKER, GROUP = 2, 4, 32
-NO_SUCH_ID = b"\x01" * 16
 SESSION_TIMEOUT_MS = 300_000
+TRANSACTIONAL_SHARE = 0.4
+MORE_OF_TRANSACTIONS = 20
 ROUNDS = max(row.max_version - row.min_version + 1 for row in API_VERSIONS.values())
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TOPIC_SETTINGS = (
@@ -60,37 +63,6 @@ TOPIC_SETTINGS = (
     ("no.such.setting", "1"),
     ("flush.messages", "x"),
 )
-
-
-class Bindings:
-    """What one broker has told so far. `base_ms` is the time from which the sequence counts."""
-
-    def __init__(self, base_ms: int) -> None:
-        self.base_ms = base_ms
-        self.values: dict[str, Any] = {}
-
-    def topic_id(self, name: str) -> bytes:
-        found = self.values.get(f"topic:{name}", NO_SUCH_ID)
-        assert isinstance(found, bytes)
-        return found
-
-    def get(self, name: str, default: Any) -> Any:
-        return self.values.get(name, default)
-
-
-class Step(msgspec.Struct, frozen=True):
-    """`make` builds the request for one broker; `learn` takes from its answer what later steps need."""
-
-    key: ApiKey
-    version: int
-    make: Callable[[Bindings], Any]
-    learn: Callable[[Bindings, Any], None] | None = None
-    changes: bool = False
-    """Whether the cluster's metadata may be another one afterwards."""
-    names: tuple[str, ...] = ()
-    """The topics whose state it may change."""
-    expected: Callable[[Any], int | None] = lambda answer: None
-    """The number of partitions that they have after this answer, 0 for none; None: any."""
 
 
 def trimmed(message: Any, version: int) -> Any:
@@ -116,7 +88,7 @@ def subscription(*names: str) -> bytes:
     return struct.pack(">hi", 0, len(texts)) + body + struct.pack(">i", -1)
 
 
-class Sequence:
+class Sequence(TransactionSteps):
     """One random sequence, named after `prefix` so that sequences do not meet on a broker that lives on."""
 
     def __init__(self, seed: int, prefix: str) -> None:
@@ -125,6 +97,7 @@ class Sequence:
         self.names = [f"{prefix}-t{n}" for n in range(3)]
         self.groups = [f"{prefix}-g{n}" for n in range(2)]
         self._sequences: dict[tuple[str, int], int] = {}
+        self.transactional_share = TRANSACTIONAL_SHARE
 
     # -- choices
 
@@ -159,12 +132,20 @@ class Sequence:
     def opening(self) -> list[Step]:
         """Topics and records to ask about."""
         steps = [self._created(name, count, (), 7) for name, count in zip(self.names, (1, 2, 3), strict=True)]
+        steps += [self.producer_begun(f"{self.prefix}-{name}") for name in ("x0", "x1")]
         return [*steps, *(self.step(ApiKey.PRODUCE, 9) for _ in range(3))]
 
     def random_steps(self, count: int) -> list[Step]:
+        if self.random.random() < 0.5:
+            return self.opening() + self.transactional_steps(count)
         keys = list(API_VERSIONS)
         weights = [6 if key in (ApiKey.PRODUCE, ApiKey.FETCH) else 2 for key in keys]
         return self.opening() + [self.step(key) for key in self.random.choices(keys, weights, k=count)]
+
+    def transactional_steps(self, count: int) -> list[Step]:
+        """Only many requests of transactions in a row get anywhere."""
+        self.transactional_share = 0.9
+        return [self.step(key) for key in self.random.choices(OF_TRANSACTIONS, k=count)]
 
     def covering_steps(self, round_number: int) -> list[Step]:
         """One step of each API; the versions that all rounds of ROUNDS take are all that there are."""
@@ -172,11 +153,13 @@ class Sequence:
         for key in self.random.sample(list(API_VERSIONS), len(API_VERSIONS)):
             row = API_VERSIONS[key]
             steps.append(self.step(key, row.min_version + round_number % (row.max_version - row.min_version + 1)))
-        return steps
+        return steps + self.transactional_steps(MORE_OF_TRANSACTIONS)
 
     # -- records
 
     def _produce(self, key: ApiKey, version: int) -> Step:
+        if self.random.random() < self.transactional_share:
+            return self.transactional_produce(key, version)
         name, index, codec = self.topic(), self.partition(), self.random.choice(CODECS[: 4 if version < 7 else 5])
         records = [
             (self.random.choice((b"k1", b"k2", b"k3")), b"v%d" % n * self.random.choice((1, 50)), n)
@@ -269,6 +252,8 @@ class Sequence:
         return Step(key, version, lambda _: request)
 
     def _init_producer_id(self, key: ApiKey, version: int) -> Step:
+        if self.random.random() < self.transactional_share:
+            return self.transactional_init(key, version)
         producer = self.random.choice(("a", "b"))
         for known in [known for known in self._sequences if known[0] == producer]:
             del self._sequences[known]
@@ -415,6 +400,8 @@ class Sequence:
     # -- groups
 
     def _find_coordinator(self, key: ApiKey, version: int) -> Step:
+        if version >= 1 and self.random.random() < self.transactional_share:
+            return self.transactional_find(key, version)
         group = self.group()
         request = coordinators.FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=(group,))
         return Step(key, version, lambda _: request)
@@ -499,7 +486,7 @@ class Sequence:
 
     def _offset_fetch(self, key: ApiKey, version: int) -> Step:
         group, name, index = self.group(), self.topic(), self.partition()
-        is_all = version >= 2 and self.random.random() < 0.3
+        is_all, is_stable = version >= 2 and self.random.random() < 0.3, self.random.random() < 0.5
 
         def make(bindings: Bindings) -> Any:
             old = offsets.OffsetFetchRequestTopic(name=name, partition_indexes=(index,))
@@ -507,7 +494,8 @@ class Sequence:
                 name=name, topic_id=bindings.topic_id(name), partition_indexes=(index,)
             )
             asked = offsets.OffsetFetchRequestGroup(group_id=group, topics=None if is_all else (new,))
-            return offsets.OffsetFetchRequest(group_id=group, topics=None if is_all else (old,), groups=(asked,))
+            rows = None if is_all else (old,)
+            return offsets.OffsetFetchRequest(group, rows, groups=(asked,), require_stable=is_stable)
 
         return Step(key, version, make)
 

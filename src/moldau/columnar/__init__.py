@@ -11,6 +11,7 @@ require_extra("moldau.columnar", "columnar")
 
 from moldau.columnar.decode import TOPIC_SCHEMA, DecodeSettings
 from moldau.columnar.reader import PartitionRange, RangeReader, ReaderSettings, read_range, read_topic, resolve_ranges
+from moldau.columnar.transactional_writer import TransactionalWriter
 from moldau.columnar.writer import TopicWriter, Written, write_table
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "RangeReader",
     "ReaderSettings",
     "TopicWriter",
+    "TransactionalWriter",
     "Written",
     "read_range",
     "read_topic",

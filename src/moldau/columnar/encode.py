@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from moldau.columnar.varints import IntArray, UnsignedArray, VarintColumns, varint_widths, zigzag
+from moldau.wire.records.batch import TRANSACTIONAL_FLAG
 from moldau.wire.records.builder import assemble_batch
 from moldau.wire.records.compression import Compression, compress
 
@@ -70,6 +71,7 @@ class BatchIdentity(msgspec.Struct, frozen=True):
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
+    is_transactional: bool = False
 
 
 def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
@@ -173,7 +175,7 @@ def encode_batches(
             payload,
             base_offset=0,
             leader_epoch=-1,
-            attributes=int(compression),
+            attributes=int(compression) | (TRANSACTIONAL_FLAG if identity.is_transactional else 0),
             last_offset_delta=end - first - 1,
             base_timestamp=int(columns.timestamps[first]),
             max_timestamp=int(largest[index]),

@@ -25,6 +25,7 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import init_producer_id
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.transactions import PRODUCE_FROM, TransactionalProducer
 from moldau.columnar.encode import (
     DEFAULT_BATCH_BYTES,
     RECORD_OVERHEAD,
@@ -118,10 +119,12 @@ class TopicWriter:
         first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
         had_contact: bool = False,
+        producer: TransactionalProducer | None = None,
     ) -> None:
         """Raises KafkaError if no broker answers within `first_contact_timeout_ms`.
 
-        `had_contact`: see ClusterClient.
+        `had_contact`: see ClusterClient. `producer`: all is written in the open transaction of this producer, which its
+        TransactionalWriter ends; no two writers of one producer may write to the same partition.
         """
         self._topic = topic
         self._compression: Compression = compression_from_name(compression)
@@ -143,11 +146,24 @@ class TopicWriter:
         self._requests: dict[int, deque[list[_PartitionQueue]]] = {}
         self._backoff = self._client.backoff()
         self._failure: KafkaError | None = None
+        self._transactional_id: str | None = None
+        self.producer_id = self.producer_epoch = -1
+        if producer is not None:
+            self.begin_anew(producer)
+            return
         try:
             self.producer_id, self.producer_epoch = init_producer_id(self._client)
         except BaseException:
             self._client.close()
             raise
+
+    def begin_anew(self, producer: TransactionalProducer) -> None:
+        """From now on all is written in the transaction of this producer; what was not acknowledged is dropped."""
+        self._drop_unanswered()
+        self._queues.clear()
+        self._failure = None
+        self._transactional_id = producer.transactional_id
+        self.producer_id, self.producer_epoch = producer.producer_id, producer.producer_epoch
 
     def __enter__(self) -> TopicWriter:
         return self
@@ -222,7 +238,8 @@ class TopicWriter:
         queue = self._queues.get(topic_partition)
         if queue is None:
             queue = self._queues[topic_partition] = _PartitionQueue(topic_partition)
-        identity = BatchIdentity(self.producer_id, self.producer_epoch, queue.next_sequence)
+        is_transactional = self._transactional_id is not None
+        identity = BatchIdentity(self.producer_id, self.producer_epoch, queue.next_sequence, is_transactional)
         for batch in encode_batches(
             columns,
             identity=identity,
@@ -316,7 +333,9 @@ class TopicWriter:
         )
         by_name = ZERO_UUID in ids.values()
         version = connection.version_of(ApiKey.PRODUCE, max_version=_PRODUCE_BY_NAME if by_name else None)
-        request = ProduceRequest(acks=ACKS_ALL, timeout_ms=self._request_timeout_ms, topic_data=topics)
+        if self._transactional_id is not None and version < PRODUCE_FROM:
+            raise kafka_error("UNSUPPORTED_VERSION", f"{connection} has no transactions v2 (Produce {PRODUCE_FROM})")
+        request = ProduceRequest(self._transactional_id, ACKS_ALL, self._request_timeout_ms, topics)
         connection.send(request, version)
         requests.append(chosen)
 
@@ -326,6 +345,11 @@ class TopicWriter:
             shared = self._client.connection_to(leader_id)
             connection = self._connections[leader_id] = self._client.open_connection(shared.host, shared.port)
         return connection
+
+    def _drop_unanswered(self) -> None:
+        """Connections that owe an answer are closed; the others serve the next transaction."""
+        if any(self._requests.values()):
+            self._drop_connections()
 
     def _drop_connections(self) -> None:
         for connection in self._connections.values():

@@ -25,6 +25,7 @@ WORK = {
     "sessions": 0.5,
     "snapshots": 0.6,
     "times": 0.4,
+    "transactions": 0.4,
 }
 TROUBLE = {
     "aborts": 0.2,
@@ -123,6 +124,12 @@ def _settings_of_kinds(seed: int) -> dict[str, str]:
         settings["log.cleaner.dedupe.buffer.size"] = str(2 << 20)
     if has_kind(seed, "large batches"):
         settings["moldau.request.memory.bytes"] = settings["moldau.response.memory.bytes"] = "1048576"
+    if has_kind(seed, "transactions"):
+        random = random_of(seed, "transactions")
+        # a decision that is acknowledged outlives a loss of power only where it is flushed
+        settings["log.flush.interval.messages"] = "1"
+        settings["transaction.state.log.num.partitions"] = str(random.choice((1, 2)))
+        settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"] = str(random.choice((200, 1_000)))
     if has_kind(seed, "quotas"):
         random = random_of(seed, "quotas")
         settings["quota.window.num"] = str(random.choice((2, 11)))

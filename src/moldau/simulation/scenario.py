@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from moldau.simulation.audits import GroupDescriber, OffsetAuditor, TopicAudit
+from moldau.simulation.checkers.copy_ledger import CopyLedger
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import BrokerClient, UnansweredError
@@ -21,6 +22,7 @@ from moldau.simulation.network import NetworkWeather
 from moldau.simulation.troubles import Troubles
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.committed_reader import CommittedReader, CopyAuditor
 from moldau.simulation.workloads.directory_mover import DirectoryMover
 from moldau.simulation.workloads.epoch_asker import EpochAsker
 from moldau.simulation.workloads.group_members import GroupMember
@@ -38,6 +40,7 @@ from moldau.simulation.workloads.settings_admin import SettingsAdmin, SettingsAu
 from moldau.simulation.workloads.simple_positions import ExpiryAuditor, SimplePositions
 from moldau.simulation.workloads.time_searcher import TimeSearcher
 from moldau.simulation.workloads.topic_admin import PassingReader, TopicAdmin
+from moldau.simulation.workloads.transactional_copier import TransactionalCopier
 from moldau.simulation.world import SimulatedTopic, World
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
@@ -48,6 +51,8 @@ DRAIN_PATIENCE_S = 120.0
 AUDIT_PATIENCE_S = 120.0
 GROUP = "readers"
 SIMPLE_GROUP = "positions"
+COPIER = "copier"
+"""A transactional id, and the group of its positions."""
 LATE_BATCHES = 10
 SHORTEST_RETENTION_MS = 2_000
 """Of those that the administrator of the settings gives to the topic that expires."""
@@ -70,6 +75,9 @@ class Scenario:
         self.clients: list[asyncio.Task[None]] = []
         self.admins: list[TopicAdmin] = []
         self.quotas: QuotaAdmin | None = None
+        self.copies: SimulatedTopic | None = None
+        """What the transactional copiers write."""
+        self.copy_ledger = CopyLedger(COPIER)
         self.flipped_bits: FlippedBits | None = None
         if has_kind(world.seed, "flipped bits"):
             self.flipped_bits = FlippedBits(world, self.topics)
@@ -129,6 +137,10 @@ class Scenario:
             await self.create_topic(PIPELINED, 1, {"flush.messages": "1", "retention.ms": "3600000"})
         if has_kind(self.world.seed, "long requests"):
             await self.create_topic(WIDE, WIDE_PARTITIONS, {"flush.messages": "1"})
+        if has_kind(self.world.seed, "transactions"):
+            await self.create_topic("copies", 2, {"flush.messages": "1", **small})
+            # who does not know transactions cannot read it
+            self.copies = self.topics.pop()
         self.group_topic = random_of("group topic").choice(self.topics[:2])
         self.world.groups[GROUP] = self.group
         self.world.groups[SIMPLE_GROUP] = self.positions
@@ -234,6 +246,12 @@ class Scenario:
         if has_kind(world.seed, "directories"):
             paths = tuple(directory_path(place) for place in range(len(self.broker.disks)))
             loops.append(DirectoryMover(world, "mover", topics, paths))
+        if self.copies is not None:
+            loops += [
+                TransactionalCopier(world, "copier-1", self.copies, self.copy_ledger, rest_s=3.0),
+                TransactionalCopier(world, "copier-2", self.copies, self.copy_ledger, rest_s=10.0),
+                CommittedReader(world, "read-copies", self.copies, self.copy_ledger),
+            ]
         if has_kind(world.seed, "quotas"):
             self.quotas = QuotaAdmin(world, "quotas")
             loops += [self.quotas, LimitedProducer(world, topics[1], self.quotas)]
@@ -312,6 +330,8 @@ class Scenario:
             offsets = OffsetAuditor(world, f"audit-offsets-{when}", self.group_topic, self.group)
             await offsets.run()
             await self.audit_positions(when, is_expired=False)
+            if self.copies is not None:
+                await CopyAuditor(world, f"audit-copies-{when}", self.copies, self.copy_ledger).run()
             await SettingsAuditor(world, f"audit-settings-{when}", self.settings_ledger).run()
             if self.quotas is not None:
                 await QuotaAuditor(self.quotas, f"audit-quotas-{when}").run()

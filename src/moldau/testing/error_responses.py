@@ -26,6 +26,7 @@ _WHOLE_ONLY: dict[ApiKey, tuple[str, ...]] = {
     ApiKey.FETCH: ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR"),
     ApiKey.METADATA: ("REBOOTSTRAP_REQUIRED",),
 }
+_CODES = ("error_code", "partition_error_code")
 _UNKNOWN_WHEN_REFUSED = ("offset", "watermark", "timestamp", "append_time_ms", "leader_id", "node_id", "port")
 
 
@@ -113,7 +114,7 @@ class _Maker:
         return struct(**values)
 
     def _value(self, field: Field, asked: object) -> object:
-        if field.name == "error_code":
+        if field.name in _CODES:
             return self._code
         if field.name == "error_message":
             return self._name
@@ -166,7 +167,7 @@ def _echo(field: Field, asked: object) -> object | None:
 
 
 def _holds_code(struct: type[msgspec.Struct]) -> bool:
-    return any(field.name == "error_code" or any(map(_holds_code, _nested(field.type))) for field in fields_of(struct))
+    return any(field.name in _CODES or any(map(_holds_code, _nested(field.type))) for field in fields_of(struct))
 
 
 def _nested(field_type: FieldType) -> Iterator[type[msgspec.Struct]]:
@@ -180,7 +181,7 @@ def _overlaid(response: msgspec.Struct, version: int, code: int) -> msgspec.Stru
     changes: dict[str, object] = {}
     for field in fields_of(type(response)):
         content = getattr(response, field.name)
-        if field.name == "error_code" and field.is_present(version):
+        if field.name in _CODES and field.is_present(version):
             changes[field.name] = code
         elif isinstance(content, tuple):
             changes[field.name] = tuple(

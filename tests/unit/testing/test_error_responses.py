@@ -52,7 +52,7 @@ def example(struct: type[msgspec.Struct], version: int) -> msgspec.Struct:
 def codes(value: object, version: int) -> Iterator[int]:
     if isinstance(value, msgspec.Struct):
         for field in fields_of(type(value)):
-            if field.name == "error_code" and field.is_present(version):
+            if field.name in ("error_code", "partition_error_code") and field.is_present(version):
                 yield getattr(value, field.name)
             else:
                 yield from codes(getattr(value, field.name), version)

@@ -11,6 +11,7 @@ from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import ClientConnection
 from moldau.client.protocol.offsets import (
     FIND_ONE_COORDINATOR,
+    GROUP_KEY,
     OFFSET_COMMIT_BY_NAME,
     OFFSET_FETCH_ONE_GROUP,
     READ_COMMITTED,
@@ -74,13 +75,14 @@ def _list_offsets_once(
 # --- groups, as a simple consumer: without membership ---
 
 
-def find_coordinator(client: ClusterClient, group_id: str) -> ClientConnection:
-    """A connection to the group's coordinator. Raises retriable errors at once: for use inside `client.retry`."""
+def find_coordinator(client: ClusterClient, key: str, key_type: int = GROUP_KEY) -> ClientConnection:
+    """A connection to the coordinator of a group (or of a transactional id, by `key_type`). Raises retriable errors at
+    once: for use inside `client.retry`."""
     response = client.any_connection().request(
-        coordinator_request(group_id),
+        coordinator_request(key, key_type),
         max_version=FIND_ONE_COORDINATOR,
     )
-    check_coordinator(response, group_id)
+    check_coordinator(response, key)
     client.remember_address(response.node_id, response.host, response.port)
     return client.connection_to(response.node_id)
 
@@ -100,9 +102,12 @@ def commit_offsets(client: ClusterClient, group_id: str, offsets: Mapping[TopicP
         client.retry(commit)
 
 
-def committed_offsets(client: ClusterClient, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-    """All positions of a group."""
-    request = OffsetFetchRequest(group_id=group_id, topics=None)
+def committed_offsets(
+    client: ClusterClient, group_id: str, *, require_stable: bool = False
+) -> dict[TopicPartition, CommittedOffset]:
+    """All positions of a group. `require_stable`: waits while a transaction is open that has positions of it
+    (KIP-447)."""
+    request = OffsetFetchRequest(group_id=group_id, topics=None, require_stable=require_stable)
 
     def fetch() -> dict[TopicPartition, CommittedOffset]:
         response = find_coordinator(client, group_id).request(request, max_version=OFFSET_FETCH_ONE_GROUP)

@@ -32,6 +32,8 @@ READ_COMMITTED: Final = 1
 OFFSET_COMMIT_BY_NAME: Final = 8
 OFFSET_FETCH_ONE_GROUP: Final = 7
 FIND_ONE_COORDINATOR: Final = 3
+GROUP_KEY: Final = 0
+"""The type of FindCoordinator's key."""
 
 
 Offsets = dict[TopicPartition, int]
@@ -87,15 +89,15 @@ def take_offsets(response: ListOffsetsResponse, found: Offsets) -> KafkaError | 
     return first_error
 
 
-def coordinator_request(group_id: str) -> FindCoordinatorRequest:
-    """For versions up to FIND_ONE_COORDINATOR."""
-    return FindCoordinatorRequest(key=group_id, key_type=0)
+def coordinator_request(key: str, key_type: int = GROUP_KEY) -> FindCoordinatorRequest:
+    """For versions up to FIND_ONE_COORDINATOR. `key_type`: what `key` is the id of."""
+    return FindCoordinatorRequest(key=key, key_type=key_type)
 
 
-def check_coordinator(response: FindCoordinatorResponse, group_id: str) -> None:
+def check_coordinator(response: FindCoordinatorResponse, key: str) -> None:
     """Raises KafkaError where the answer names no coordinator."""
     if response.error_code:
-        raise kafka_error(response.error_code, response.error_message or f"coordinator of group {group_id!r}")
+        raise kafka_error(response.error_code, response.error_message or f"the coordinator of {key!r}")
 
 
 def commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:

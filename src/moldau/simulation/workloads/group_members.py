@@ -303,12 +303,12 @@ class GroupMember(Consumer):
         await client.request(request, note=note)
 
 
-async def find_coordinator(loop: ClientLoop, client: BrokerClient, group: str) -> bool:
-    """Whether this node coordinates the group now."""
+async def find_coordinator(loop: ClientLoop, client: BrokerClient, key: str, key_type: int = 0) -> bool:
+    """Whether this node coordinates the group now, or (`key_type` 1, from version 1 on) the transactional id."""
     if client.version_of(ApiKey.FIND_COORDINATOR) >= 4:
-        request = FindCoordinatorRequest(coordinator_keys=(group,))
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
     else:
-        request = FindCoordinatorRequest(key=group)
+        request = FindCoordinatorRequest(key, key_type)
     answer = await client.request(request)
     error_code = answer.coordinators[0].error_code if answer.coordinators else answer.error_code
     if error_code:
@@ -343,17 +343,19 @@ async def fetch_offsets(
 
 
 def offset_fetch_request(
-    client: BrokerClient, group: str, topic: SimulatedTopic, partitions: tuple[int, ...]
+    client: BrokerClient, group: str, topic: SimulatedTopic, partitions: tuple[int, ...], *, require_stable: bool = False
 ) -> OffsetFetchRequest:
-    """In the form of the connection's version."""
+    """In the form of the connection's version; `require_stable`: from version 7 on."""
     version = client.version_of(ApiKey.OFFSET_FETCH)
     if version < 8:
-        return OffsetFetchRequest(group_id=group, topics=(OffsetFetchRequestTopic(topic.name, partitions),))
+        wanted_before = (OffsetFetchRequestTopic(topic.name, partitions),)
+        return OffsetFetchRequest(group_id=group, topics=wanted_before, require_stable=require_stable)
     is_by_id = version >= 10
     wanted = OffsetFetchRequestTopics(
         name="" if is_by_id else topic.name, topic_id=topic.topic_id, partition_indexes=partitions
     )
-    return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=(wanted,)),))
+    group_row = OffsetFetchRequestGroup(group, topics=(wanted,))
+    return OffsetFetchRequest(groups=(group_row,), require_stable=require_stable)
 
 
 def fetched_offsets(

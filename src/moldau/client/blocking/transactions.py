@@ -1,0 +1,92 @@
+"""The requests of a transactional producer that go to coordinators. Functions over a ClusterClient.
+
+Each tries again what is worth it, within the client's times; an EndTxn that is sent twice ends the transaction once,
+because its epoch is in it (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.connection import ClientConnection
+from moldau.client.blocking.offsets import find_coordinator
+from moldau.client.protocol.transactions import (
+    END_TXN_FROM,
+    TRANSACTION_KEY,
+    TXN_OFFSET_COMMIT_FROM,
+    GroupMember,
+    TransactionalProducer,
+    check_offsets,
+    offsets_request,
+    take_next_producer,
+    take_producer,
+)
+from moldau.errors import kafka_error
+from moldau.types import TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
+from moldau.wire.protocol.messages.transactions import EndTxnRequest
+
+
+def begin_producer(client: ClusterClient, transactional_id: str, transaction_timeout_ms: int) -> TransactionalProducer:
+    """A producer of `transactional_id`, which fences the one before it and aborts what that one left open.
+
+    Raises INVALID_TRANSACTION_TIMEOUT above `transaction.max.timeout.ms`, UNSUPPORTED_VERSION where the cluster has no
+    transactions v2.
+    """
+    request = InitProducerIdRequest(transactional_id, transaction_timeout_ms)
+
+    def begin() -> TransactionalProducer:
+        coordinator = find_coordinator(client, transactional_id, TRANSACTION_KEY)
+        _check_version(coordinator, ApiKey.END_TXN, END_TXN_FROM)
+        return take_producer(transactional_id, coordinator.request(request))
+
+    return client.retry(begin)
+
+
+def commit_offsets_in_transaction(
+    client: ClusterClient,
+    producer: TransactionalProducer,
+    member: GroupMember,
+    offsets: Mapping[TopicPartition, int],
+    metadata: str = "",
+) -> None:
+    """The group's next offsets join the transaction. `metadata` stands beside each of them.
+
+    Raises INVALID_PRODUCER_EPOCH where another producer has taken over.
+    """
+    request = offsets_request(producer, member, offsets, metadata)
+
+    def commit() -> None:
+        coordinator = find_coordinator(client, member.group_id)
+        _check_version(coordinator, ApiKey.TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_FROM)
+        check_offsets(coordinator.request(request), member.group_id)
+
+    if offsets:
+        client.retry(commit)
+
+
+def end_transaction(client: ClusterClient, producer: TransactionalProducer, *, committed: bool) -> TransactionalProducer:
+    """Commits or aborts; gives the producer of the next transaction.
+
+    Raises PRODUCER_FENCED where another producer has taken over, INVALID_TXN_STATE where nothing is open to commit.
+    """
+    request = EndTxnRequest(
+        producer.transactional_id, producer.producer_id, producer.producer_epoch, committed=committed
+    )
+
+    def end() -> TransactionalProducer:
+        coordinator = find_coordinator(client, producer.transactional_id, TRANSACTION_KEY)
+        return take_next_producer(producer, coordinator.request(request))
+
+    return client.retry(end)
+
+
+def _check_version(coordinator: ClientConnection, api_key: ApiKey, needed: int) -> None:
+    if coordinator.version_of(api_key) < needed:
+        raise kafka_error(
+            "UNSUPPORTED_VERSION",
+            f"{coordinator} serves {api_key.name} only up to version {coordinator.version_of(api_key)}: transactions "
+            "need transaction.version 2 (Apache Kafka 4.0 and later)",
+        )

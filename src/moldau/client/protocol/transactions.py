@@ -1,0 +1,96 @@
+"""What a client of transactions knows and asks: who the producer is, the positions that join, how it ends.
+
+Only transactions v2 (KIP-890, `transaction.version` 2, Apache Kafka 4.0 and later): a partition joins with the first
+records that it gets, each end gives the epoch of the next transaction, and an end that comes late is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from moldau.client.protocol.offsets import by_topic
+from moldau.errors import kafka_error
+from moldau.types import TopicPartition
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdResponse
+from moldau.wire.protocol.messages.transactions import (
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+
+TRANSACTION_KEY: Final = 1
+"""The type of FindCoordinator's key."""
+PRODUCE_FROM: Final = 12
+TXN_OFFSET_COMMIT_FROM: Final = 5
+END_TXN_FROM: Final = 5
+"""The first versions of transactions v2."""
+
+
+class TransactionalProducer(msgspec.Struct, frozen=True):
+    """Who writes in the open transaction of `transactional_id`. Whoever has it may write: see TransactionalWriter."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class GroupMember(msgspec.Struct, frozen=True):
+    """On whose behalf positions are committed; the default is a group without members (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+def take_producer(transactional_id: str, response: InitProducerIdResponse) -> TransactionalProducer:
+    """The producer of the first transaction. Raises KafkaError."""
+    if response.error_code:
+        raise kafka_error(response.error_code, f"a producer id for transactional id {transactional_id!r}")
+    return TransactionalProducer(transactional_id, response.producer_id, response.producer_epoch)
+
+
+def take_next_producer(producer: TransactionalProducer, response: EndTxnResponse) -> TransactionalProducer:
+    """The producer of the next transaction. Raises KafkaError."""
+    if response.error_code:
+        raise kafka_error(response.error_code, f"the end of a transaction of {producer.transactional_id!r}")
+    return TransactionalProducer(producer.transactional_id, response.producer_id, response.producer_epoch)
+
+
+def offsets_request(
+    producer: TransactionalProducer, member: GroupMember, offsets: Mapping[TopicPartition, int], metadata: str
+) -> TxnOffsetCommitRequest:
+    """The group's next offsets, which count once the transaction is committed."""
+    topics = tuple(
+        TxnOffsetCommitRequestTopic(
+            topic,
+            tuple(
+                TxnOffsetCommitRequestPartition(row.partition, offsets[row], committed_metadata=metadata)
+                for row in rows
+            ),
+        )
+        for topic, rows in by_topic(offsets).items()
+    )
+    return TxnOffsetCommitRequest(
+        producer.transactional_id,
+        member.group_id,
+        producer.producer_id,
+        producer.producer_epoch,
+        member.generation_id,
+        member.member_id,
+        member.group_instance_id,
+        topics,
+    )
+
+
+def check_offsets(response: TxnOffsetCommitResponse, group_id: str) -> None:
+    """Raises the first KafkaError of a partition."""
+    for topic in response.topics:
+        for row in topic.partitions:
+            if row.error_code:
+                raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")

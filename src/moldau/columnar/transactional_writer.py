@@ -1,0 +1,183 @@
+"""Arrow tables and a group's offsets written in transactions: all of it counts, or nothing (KIP-98, 447, 890).
+
+A writer of the same transactional id fences this one, and what this one had open is aborted then. Readers of committed
+records (`read_topic` by default) see a transaction once it is committed. Only with transactions v2: Moldau, or Apache
+Kafka 4.0 and later with `transaction.version` 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.offsets import committed_offsets
+from moldau.client.blocking.transactions import begin_producer, commit_offsets_in_transaction, end_transaction
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.client.protocol.transactions import GroupMember, TransactionalProducer
+from moldau.columnar.encode import DEFAULT_BATCH_BYTES
+from moldau.columnar.writer import TopicWriter, Written
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.io.tcp import TCP
+from moldau.types import TopicPartition
+
+TRANSACTION_TIMEOUT_MS = 60_000
+
+
+class TransactionalWriter:
+    """Writes to `topic`, or, where that is None, each row to the topic that its column `topic` names.
+
+        with writer.transaction():
+            writer.write(table)
+            writer.send_offsets("group", {TopicPartition("source", 0): 100})
+
+    The transaction is committed where the block ends, and aborted where it raises. Several writers may write in one
+    transaction, to partitions that they share with nobody: each other one is a `TopicWriter(producer=writer.share())`,
+    and all of them have flushed before this one commits. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        transactional_id: str,
+        topic: str | None = None,
+        *,
+        transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        compression: str = "none",
+        compression_level: int | None = None,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        client_id: str = "moldau",
+        request_timeout_ms: int = 30_000,
+        first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
+        retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+    ) -> None:
+        """Fences an earlier writer of `transactional_id`. The broker aborts a transaction that is open for longer than
+        `transaction_timeout_ms`.
+
+        Raises INVALID_TRANSACTION_TIMEOUT above `transaction.max.timeout.ms`, UNSUPPORTED_VERSION without transactions
+        v2, and KafkaError if no broker answers within `first_contact_timeout_ms`.
+        """
+        self._client = ClusterClient(
+            TCP,
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            first_contact_timeout_ms=first_contact_timeout_ms,
+            retry_timeout_ms=retry_timeout_ms,
+        )
+        try:
+            self._producer = begin_producer(self._client, transactional_id, transaction_timeout_ms)
+            self._writer = TopicWriter(
+                bootstrap_servers,
+                topic,
+                compression=compression,
+                compression_level=compression_level,
+                batch_bytes=batch_bytes,
+                client_id=client_id,
+                request_timeout_ms=request_timeout_ms,
+                retry_timeout_ms=retry_timeout_ms,
+                had_contact=True,
+                producer=self._producer,
+            )
+        except BaseException:
+            self._client.close()
+            raise
+        self._is_open = False
+        self._has_joined = False
+
+    def __enter__(self) -> TransactionalWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._is_open:
+                self.abort()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Closes the connections. A transaction that is open stays so until its time is over: `abort` before."""
+        self._writer.close()
+        self._client.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[TransactionalWriter]:
+        """`begin`, then `commit`; `abort` where the block raises."""
+        self.begin()
+        try:
+            yield self
+        except BaseException:
+            self.abort()
+            raise
+        self.commit()
+
+    def begin(self) -> None:
+        """Raises INVALID_TXN_STATE where a transaction is open."""
+        if self._is_open:
+            raise kafka_error("INVALID_TXN_STATE", "a transaction is open: commit or abort it")
+        self._is_open, self._has_joined = True, False
+
+    def write(self, data: pa.Table | pa.RecordBatch) -> None:
+        """As `TopicWriter.write`, in the open transaction.
+
+        Raises also INVALID_PRODUCER_EPOCH where another writer has taken over, or the time of the transaction is over.
+        """
+        self._join()
+        self._writer.write(data)
+
+    def send_offsets(
+        self, group: str | GroupMember, offsets: Mapping[TopicPartition, int], metadata: str = ""
+    ) -> None:
+        """The next offsets of a consumer group, which are committed with the transaction; `metadata` stands beside
+        each. A group with members asks who commits: then `group` is the GroupMember."""
+        self._join()
+        member = GroupMember(group) if isinstance(group, str) else group
+        commit_offsets_in_transaction(self._client, self._producer, member, offsets, metadata)
+
+    def committed_offset(self, group_id: str, partition: TopicPartition) -> int:
+        """Where the group goes on: its committed offset, 0 without one. Waits for transactions that are about to end.
+
+        To be asked once the writer is made: no earlier writer of the transactional id can commit any more.
+        """
+        committed = committed_offsets(self._client, group_id, require_stable=True).get(partition)
+        return 0 if committed is None else committed.offset
+
+    def share(self) -> TransactionalProducer:
+        """For other writers of the open transaction; they must write something before it is committed."""
+        self._join()
+        return self._producer
+
+    def _join(self) -> None:
+        if not self._is_open:
+            raise kafka_error("INVALID_TXN_STATE", "no transaction is open: begin one")
+        self._has_joined = True
+
+    def commit(self) -> Mapping[TopicPartition, Written]:
+        """Waits for all records, and commits; gives what each partition got from this writer.
+
+        After an error the transaction is to be aborted; that of the commit itself leaves open which of the two it was,
+        until a new TransactionalWriter has been made.
+        """
+        if not self._is_open:
+            raise kafka_error("INVALID_TXN_STATE", "no transaction is open: begin one")
+        written = self._writer.flush()
+        self._end(committed=True)
+        return written
+
+    def abort(self) -> None:
+        """Nothing of the transaction counts. Raises PRODUCER_FENCED where another writer has taken over: then that one
+        has aborted it."""
+        if self._is_open:
+            self._end(committed=False)
+
+    def _end(self, *, committed: bool) -> None:
+        try:
+            if self._has_joined:
+                self._producer = end_transaction(self._client, self._producer, committed=committed)
+        except KafkaError:
+            self._is_open = committed  # what could not be committed can still be aborted
+            raise
+        self._is_open = False
+        self._writer.begin_anew(self._producer)

@@ -1,0 +1,144 @@
+"""Tables and offsets written in transactions: all of it is read, or nothing."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.offsets import committed_offsets
+from moldau.columnar import TopicWriter, TransactionalWriter, read_topic, write_table
+from moldau.errors import KafkaError
+from moldau.shell.io.tcp import TCP
+from moldau.testing import Cluster
+from moldau.types import TopicPartition
+
+TOPIC = "orders"
+SOURCE = TopicPartition("source", 0)
+
+
+def table(*values: str) -> pa.Table:
+    return pa.table({"value": list(values)})
+
+
+def values(cluster: Cluster, topic: str = TOPIC, isolation: str = "read_committed") -> list[str]:
+    batches = read_topic(cluster.bootstrap_servers, topic, isolation=isolation)
+    return sorted(value.decode() for batch in batches for value in batch.column("value").to_pylist())
+
+
+def position(cluster: Cluster, group: str) -> int | None:
+    with ClusterClient(TCP, cluster.bootstrap_servers) as client:
+        found = committed_offsets(client, group).get(SOURCE)
+    return None if found is None else found.offset
+
+
+@pytest.fixture
+def writer(moldau_own_cluster: Cluster):
+    moldau_own_cluster.create_topic(TOPIC, partitions=2)
+    moldau_own_cluster.create_topic(SOURCE.topic)
+    with TransactionalWriter(moldau_own_cluster.bootstrap_servers, "writer", TOPIC) as made:
+        yield made
+
+
+def test_committed_rows_are_read_and_aborted_ones_are_not(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+    for number, is_kept in enumerate((True, False, True, False)):
+        writer.begin()
+        writer.write(table(f"{number}-a", f"{number}-b"))
+        if is_kept:
+            written = writer.commit()
+            assert sum(one.record_count for one in written.values()) == 2
+        else:
+            writer.abort()
+    assert values(moldau_own_cluster) == ["0-a", "0-b", "2-a", "2-b"]
+    # what was aborted is there for who asks for everything, unless the abort overtook the records
+    assert {"0-a", "0-b", "2-a", "2-b"} <= set(values(moldau_own_cluster, isolation="read_uncommitted"))
+
+
+def test_a_block_that_raises_aborts(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+    with pytest.raises(ZeroDivisionError), writer.transaction():
+        writer.write(table("lost"))
+        raise ZeroDivisionError
+    with writer.transaction():
+        writer.write(table("kept"))
+    assert values(moldau_own_cluster) == ["kept"]
+
+
+def test_offsets_count_with_their_transaction(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+    with writer.transaction():
+        writer.write(table("a"))
+        writer.send_offsets("readers", {SOURCE: 7}, "batch 1")
+    assert position(moldau_own_cluster, "readers") == 7
+    writer.begin()
+    writer.send_offsets("readers", {SOURCE: 9})
+    writer.abort()
+    assert position(moldau_own_cluster, "readers") == 7
+
+
+def test_a_transaction_in_which_nothing_was_written_is_no_error(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+    with writer.transaction():
+        pass
+    writer.begin()
+    writer.abort()
+    assert values(moldau_own_cluster) == []
+
+
+def test_several_writers_share_a_transaction(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+    for is_kept, word in ((False, "lost"), (True, "kept")):
+        writer.begin()
+        producer = writer.share()
+        for partition in (0, 1):
+            with TopicWriter(moldau_own_cluster.bootstrap_servers, TOPIC, producer=producer) as one:
+                one.write(pa.table({"value": [f"{word}-{partition}"], "partition": [partition]}))
+        if is_kept:
+            writer.commit()
+        else:
+            writer.abort()
+    assert values(moldau_own_cluster) == ["kept-0", "kept-1"]
+
+
+def test_a_second_writer_fences_the_first(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+    writer.begin()
+    writer.write(table("lost"))
+    with TransactionalWriter(moldau_own_cluster.bootstrap_servers, "writer", TOPIC) as second, second.transaction():
+        second.write(table("kept"))
+    with pytest.raises(KafkaError) as caught:
+        writer.commit()
+    assert caught.value.name in ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+    with pytest.raises(KafkaError):
+        writer.abort()
+    assert values(moldau_own_cluster) == ["kept"]
+
+
+def test_a_stray_writer_changes_nothing_after_the_abort(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+    writer.begin()
+    with TopicWriter(moldau_own_cluster.bootstrap_servers, TOPIC, producer=writer.share()) as stray:
+        stray.write(pa.table({"value": ["lost"], "partition": [0]}))
+        stray.flush()
+        writer.abort()
+        with pytest.raises(KafkaError) as caught:
+            stray.write(pa.table({"value": ["late"], "partition": [0]}))
+            stray.flush()
+    assert caught.value.name == "INVALID_PRODUCER_EPOCH"
+    with writer.transaction():
+        writer.write(table("kept"))
+    assert values(moldau_own_cluster) == ["kept"]
+
+
+def test_calls_out_of_order_are_refused(writer: TransactionalWriter) -> None:
+    for call in (writer.commit, writer.share, lambda: writer.write(table("a"))):
+        with pytest.raises(KafkaError, match="no transaction is open"):
+            call()
+    writer.begin()
+    with pytest.raises(KafkaError, match="is open"):
+        writer.begin()
+    writer.abort()
+
+
+def test_a_topic_is_copied_with_its_position(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+    write_table(moldau_own_cluster.bootstrap_servers, SOURCE.topic, table("a", "b", "c"))
+    for batch in read_topic(moldau_own_cluster.bootstrap_servers, SOURCE.topic):
+        with writer.transaction():
+            writer.write(batch.drop_columns("partition"))
+            writer.send_offsets("copier", {SOURCE: batch.column("offset")[-1].as_py() + 1})
+    assert values(moldau_own_cluster) == ["a", "b", "c"]
+    assert position(moldau_own_cluster, "copier") == 3
