@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import msgspec

@@ -173,7 +173,9 @@ class TransactionSteps:
         def make(bindings: Bindings) -> Any:
             producer_id, epoch = bindings.get(f"producer:{name}", NOBODY)
             rows = (transactions.WritableTxnMarkerTopic(topic, (index,)),)
-            marker = transactions.WritableTxnMarker(max(producer_id, 0), max(epoch, 0) + bump, is_commit, rows, 0, level)
+            marker = transactions.WritableTxnMarker(
+                max(producer_id, 0), max(epoch, 0) + bump, is_commit, rows, 0, level
+            )
             return transactions.WriteTxnMarkersRequest((marker,))
 
         return self._step(key, version, make)

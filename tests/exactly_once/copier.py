@@ -11,7 +11,7 @@ import sys
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-BATCH = 200
+BATCH = 20
 TIMEOUT_S = 60.0
 COMMITTED, AT_END = "committed", "at the end"
 SESSION_TIMEOUT_MS = 6_000

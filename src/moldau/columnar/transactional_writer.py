@@ -127,9 +127,7 @@ class TransactionalWriter:
         self._join()
         self._writer.write(data)
 
-    def send_offsets(
-        self, group: str | GroupMember, offsets: Mapping[TopicPartition, int], metadata: str = ""
-    ) -> None:
+    def send_offsets(self, group: str | GroupMember, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
         """The next offsets of a consumer group, which are committed with the transaction; `metadata` stands beside
         each. A group with members asks who commits: then `group` is the GroupMember."""
         self._join()

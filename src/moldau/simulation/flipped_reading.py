@@ -24,7 +24,7 @@ from moldau.simulation.violation import ViolationError
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
-from moldau.wire.records.batch import is_crc_valid, iterate_batches
+from moldau.wire.records.batch import is_crc_valid, iterate_batches, read_header
 from moldau.wire.records.record import Record, read_records
 
 if TYPE_CHECKING:
@@ -146,6 +146,9 @@ def _positions_in(copy: list[Tree], topics: list[str]) -> list[Position]:
 
 
 def _positions_of(batch: Batch) -> Iterator[Position]:
+    """Without those of transactions, which nobody commits to the topics that are read here."""
+    if read_header(batch.data).is_transactional:
+        return
     for record in read_records(batch.data):
         read = decode_group_record(record.key, record.value)
         if isinstance(read, OffsetRecord):

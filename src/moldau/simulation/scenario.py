@@ -248,8 +248,8 @@ class Scenario:
             loops.append(DirectoryMover(world, "mover", topics, paths))
         if self.copies is not None:
             loops += [
-                TransactionalCopier(world, "copier-1", self.copies, self.copy_ledger, rest_s=3.0),
-                TransactionalCopier(world, "copier-2", self.copies, self.copy_ledger, rest_s=10.0),
+                TransactionalCopier(world, "copier-1", self.copies, self.copy_ledger, last_transactions=8),
+                TransactionalCopier(world, "copier-2", self.copies, self.copy_ledger, rest_s=6.0),
                 CommittedReader(world, "read-copies", self.copies, self.copy_ledger),
             ]
         if has_kind(world.seed, "quotas"):

@@ -40,7 +40,9 @@ def writer(moldau_own_cluster: Cluster):
         yield made
 
 
-def test_committed_rows_are_read_and_aborted_ones_are_not(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+def test_committed_rows_are_read_and_aborted_ones_are_not(
+    moldau_own_cluster: Cluster, writer: TransactionalWriter
+) -> None:
     for number, is_kept in enumerate((True, False, True, False)):
         writer.begin()
         writer.write(table(f"{number}-a", f"{number}-b"))
@@ -55,9 +57,13 @@ def test_committed_rows_are_read_and_aborted_ones_are_not(moldau_own_cluster: Cl
 
 
 def test_a_block_that_raises_aborts(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
-    with pytest.raises(ZeroDivisionError), writer.transaction():
-        writer.write(table("lost"))
-        raise ZeroDivisionError
+    def fail() -> None:
+        with writer.transaction():
+            writer.write(table("lost"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     with writer.transaction():
         writer.write(table("kept"))
     assert values(moldau_own_cluster) == ["kept"]
@@ -74,7 +80,9 @@ def test_offsets_count_with_their_transaction(moldau_own_cluster: Cluster, write
     assert position(moldau_own_cluster, "readers") == 7
 
 
-def test_a_transaction_in_which_nothing_was_written_is_no_error(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+def test_a_transaction_in_which_nothing_was_written_is_no_error(
+    moldau_own_cluster: Cluster, writer: TransactionalWriter
+) -> None:
     with writer.transaction():
         pass
     writer.begin()
@@ -109,15 +117,22 @@ def test_a_second_writer_fences_the_first(moldau_own_cluster: Cluster, writer: T
     assert values(moldau_own_cluster) == ["kept"]
 
 
-def test_a_stray_writer_changes_nothing_after_the_abort(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
+def test_a_stray_writer_changes_nothing_after_the_abort(
+    moldau_own_cluster: Cluster, writer: TransactionalWriter
+) -> None:
     writer.begin()
-    with TopicWriter(moldau_own_cluster.bootstrap_servers, TOPIC, producer=writer.share()) as stray:
-        stray.write(pa.table({"value": ["lost"], "partition": [0]}))
+    stray = TopicWriter(moldau_own_cluster.bootstrap_servers, TOPIC, producer=writer.share())
+    stray.write(pa.table({"value": ["lost"], "partition": [0]}))
+    stray.flush()
+    writer.abort()
+
+    def write_late() -> None:
+        stray.write(pa.table({"value": ["late"], "partition": [0]}))
         stray.flush()
-        writer.abort()
-        with pytest.raises(KafkaError) as caught:
-            stray.write(pa.table({"value": ["late"], "partition": [0]}))
-            stray.flush()
+
+    with pytest.raises(KafkaError) as caught:
+        write_late()
+    stray.close()
     assert caught.value.name == "INVALID_PRODUCER_EPOCH"
     with writer.transaction():
         writer.write(table("kept"))

@@ -67,7 +67,9 @@ def commit_offsets_in_transaction(
         client.retry(commit)
 
 
-def end_transaction(client: ClusterClient, producer: TransactionalProducer, *, committed: bool) -> TransactionalProducer:
+def end_transaction(
+    client: ClusterClient, producer: TransactionalProducer, *, committed: bool
+) -> TransactionalProducer:
     """Commits or aborts; gives the producer of the next transaction.
 
     Raises PRODUCER_FENCED where another producer has taken over, INVALID_TXN_STATE where nothing is open to commit.

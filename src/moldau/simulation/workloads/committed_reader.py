@@ -1,4 +1,4 @@
-"""Readers of committed records: they see what was committed, to the last stable offset, and nothing that was aborted."""
+"""Readers of committed records: they see what was committed, to the last stable offset, and nothing of aborts."""
 
 from __future__ import annotations
 

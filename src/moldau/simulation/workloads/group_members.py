@@ -343,7 +343,12 @@ async def fetch_offsets(
 
 
 def offset_fetch_request(
-    client: BrokerClient, group: str, topic: SimulatedTopic, partitions: tuple[int, ...], *, require_stable: bool = False
+    client: BrokerClient,
+    group: str,
+    topic: SimulatedTopic,
+    partitions: tuple[int, ...],
+    *,
+    require_stable: bool = False,
 ) -> OffsetFetchRequest:
     """In the form of the connection's version; `require_stable`: from version 7 on."""
     version = client.version_of(ApiKey.OFFSET_FETCH)

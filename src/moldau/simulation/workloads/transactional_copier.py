@@ -41,14 +41,12 @@ TRANSACTION = 1
 """The type of FindCoordinator's key."""
 FIRST_TOPIC_ID_VERSION = 13
 KNOWN_EPOCH_FROM = 3
-TIMEOUTS_MS = (1_000, 5_000, 60_000)
+TIMEOUTS_MS = (1_000, 1_000, 5_000, 60_000)
 MAX_TRIES = 30
 """A transaction that meets so many errors that may pass is given up for another life."""
 V2_FROM = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
 """The versions of the second protocol (KIP-890); those below belong to the first."""
-WAIT = tuple(
-    ERROR_CODES[name] for name in ("CONCURRENT_TRANSACTIONS", "NOT_ENOUGH_REPLICAS", "UNSTABLE_OFFSET_COMMIT")
-)
+WAIT = tuple(ERROR_CODES[name] for name in ("CONCURRENT_TRANSACTIONS", "NOT_ENOUGH_REPLICAS", "UNSTABLE_OFFSET_COMMIT"))
 Ask = Callable[[BrokerClient], Awaitable[int]]
 """Sends one request and gives its error code."""
 LIFE_OVER = tuple(
@@ -73,9 +71,16 @@ class TransactionalCopier(ClientLoop):
     """See the module."""
 
     def __init__(
-        self, world: World, name: str, topic: SimulatedTopic, ledger: CopyLedger, *, rest_s: float = 0.0
+        self,
+        world: World,
+        name: str,
+        topic: SimulatedTopic,
+        ledger: CopyLedger,
+        *,
+        rest_s: float = 0.0,
+        last_transactions: int = 0,
     ) -> None:
-        """`rest_s`: how long it sleeps at most after a life that ended, so that others can work."""
+        """`rest_s`: how long it sleeps at most before a life, so that another copier can work."""
         super().__init__(world, name)
         self.topic = topic
         self.ledger = ledger
@@ -88,9 +93,11 @@ class TransactionalCopier(ClientLoop):
         self.transaction = ""
         """The one that may be open; InitProducerId ends it."""
         self.sequences: dict[int, int] = {}
+        self.left_to_copy = last_transactions
+        """Transactions that it ends on the healthy node, when all others finish."""
 
     def is_done(self) -> bool:
-        return self.world.is_draining and not self.transaction
+        return self.world.is_draining and not self.transaction and self.left_to_copy <= 0
 
     async def client(self) -> BrokerClient:
         """A connection that speaks the protocol of this life."""
@@ -106,20 +113,24 @@ class TransactionalCopier(ClientLoop):
     async def step(self) -> None:
         try:
             if not self.is_alive:
+                await self.rest()
                 await self.begin_life()
             else:
                 await self.copy()
-                await self.pause()
+                self.left_to_copy -= self.world.is_draining
         except LifeOverError as reason:
             self.world.trace.note("life over", self.name, str(reason))
             self.is_alive = False
-            if not self.world.is_draining:
-                await asyncio.sleep(self.random.uniform(0, self.rest_s))
         except UnansweredError:
             self.is_alive = False
             raise
 
     # -- a life
+
+    async def rest(self) -> None:
+        end_s = self.world.loop.time() + self.random.uniform(0, self.rest_s)
+        while self.world.loop.time() < end_s and not self.world.is_draining:
+            await self.pause()
 
     async def begin_life(self) -> None:
         self.is_v2 = self.random.random() < 0.6
@@ -174,9 +185,9 @@ class TransactionalCopier(ClientLoop):
             del left[:taken]
             if self.is_v2 and self.random.random() < 0.1:
                 await self.end_late(before - 1)
-        if self.random.random() < 0.03:
+        if self.random.random() < 0.06:
             # longer than some time-outs: the broker ends the transaction
-            await asyncio.sleep(self.random.uniform(1, 3))
+            await asyncio.sleep(self.random.uniform(0.5, 3))
         if self.random.random() < 0.9:
             await self.commit_position(self.position + count)
         else:

@@ -153,5 +153,5 @@ def refusal(code: int, version: int) -> KafkaError:
             "NOT_ENOUGH_REPLICAS", f"it is not known whether the partition is in the transaction: {said}"
         )
     if code in _NOT_ADDED or (code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM):
-        return kafka_error("INVALID_TXN_STATE", "the partition was not added to the transaction")
+        return kafka_error("INVALID_TXN_STATE", "Partition was not added to the transaction")
     return kafka_error(INVALID_PRODUCER_EPOCH if code == PRODUCER_FENCED else code)

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from moldau.simulation.workloads.refusals.case import (
     BAD_NAMES,
     BATCH_RECORDS,
@@ -208,10 +210,12 @@ def _bad_batches(ground: Ground) -> Iterator[Case]:
     large = build_batch([(b"key", b"x" * LARGEST_BATCH, ground.now_ms, ())])
     yield _produce("a large batch", ground, PLAIN, (0, large), refusals=("MESSAGE_TOO_LARGE",))
     transactional = _batch(ground, producer_id=77, producer_epoch=0, base_sequence=0, is_transactional=True)
-    refused = ("NOT_ENOUGH_REPLICAS",)
-    yield _produce(
+    # where nobody has asked for a transactional id yet, there is no coordinator to ask
+    refused, otherwise = ("NOT_ENOUGH_REPLICAS",), ("INVALID_PRODUCER_ID_MAPPING",)
+    case = _produce(
         "in a transaction", ground, PLAIN, (0, transactional), refusals=refused, versions=(3, 11), transactional_id="t"
     )
+    yield msgspec.structs.replace(case, otherwise=otherwise)
 
 
 def _read_batches(ground: Ground) -> Iterator[Case]:
