@@ -186,7 +186,7 @@ class TransactionSteps:
 
     def _list_transactions(self, key: ApiKey, version: int) -> Step:
         states = tuple(self.random.sample(STATES, self.random.choice((0, 0, 1, 3))))
-        is_by_id, duration_ms = self.random.random() < 0.2, self.random.choice((-1, -1, 0, 3_600_000))
+        is_by_id, duration_ms = self.random.random() < 0.2, self.random.choice((-1, -1, 3_600_000))
         pattern = self.random.choice((None, None, f"{self.prefix}-x.*", f"{self.prefix}-x", ".*-x1", ""))
 
         def make(bindings: Bindings) -> Any:
