@@ -217,18 +217,12 @@ def test_describing_an_unknown_group(raw: RawConnection, new_name: NewName, vers
     assert (group.error_code, group.group_state) == (code, "Dead")
 
 
-def test_coordinators_of_an_unknown_kind(raw: RawConnection, is_moldau: bool) -> None:
+def test_coordinators_of_an_unknown_kind(raw: RawConnection) -> None:
     answer = raw.ask(FindCoordinatorRequest(key_type=7, coordinator_keys=("k",)), 4)
     assert {row.error_code for row in answer.coordinators} == {42}
-    if is_moldau:
-        answer = raw.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=("tx",)), 4)
-        assert {row.error_code for row in answer.coordinators} == {53}
 
 
-def test_producer_ids_with_a_transactional_id_are_not_served(raw: RawConnection, is_moldau: bool) -> None:
-    if is_moldau:
-        request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=10_000)
-        assert raw.ask(request, 4).error_code == 53
+def test_each_idempotent_producer_has_an_id_of_its_own(raw: RawConnection) -> None:
     one, two = (raw.ask(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
     assert one.error_code == two.error_code == 0
     assert one.producer_id != two.producer_id
