@@ -138,7 +138,12 @@ class Scenario:
         if has_kind(self.world.seed, "long requests"):
             await self.create_topic(WIDE, WIDE_PARTITIONS, {"flush.messages": "1"})
         if has_kind(self.world.seed, "transactions"):
-            await self.create_topic("copies", 2, {"flush.messages": "1", **small})
+            copies = {"flush.messages": "1", **small}
+            if self.world.random_of("transactions").random() < 0.5:
+                # no key occurs twice: compaction takes away what was aborted, and markers
+                copies |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0", "segment.ms": "700"}
+                copies |= {"delete.retention.ms": "0", "file.delete.delay.ms": "500"}
+            await self.create_topic("copies", 2, copies)
             # who does not know transactions cannot read it
             self.copies = self.topics.pop()
         self.group_topic = random_of("group topic").choice(self.topics[:2])

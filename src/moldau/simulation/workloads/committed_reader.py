@@ -103,7 +103,8 @@ class CommittedReader(ClientLoop):
                 skipped[waiting.popleft().producer_id] = None
             batch = read_records(bytes(records[at : at + header.size]))
             if header.is_control:
-                if decode_control_key(batch[0].key) is ControlType.ABORT:
+                # compaction may have left the batch without its record
+                if not batch or decode_control_key(batch[0].key) is ControlType.ABORT:
                     skipped.pop(header.producer_id, None)
             elif header.producer_id not in skipped:
                 for record in batch:

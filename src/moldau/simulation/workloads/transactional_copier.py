@@ -118,6 +118,8 @@ class TransactionalCopier(ClientLoop):
             else:
                 await self.copy()
                 self.left_to_copy -= self.world.is_draining
+                if not self.is_v2 and self.random.random() < 0.1:
+                    await self.write_astray()
         except LifeOverError as reason:
             self.world.trace.note("life over", self.name, str(reason))
             self.is_alive = False
@@ -200,18 +202,33 @@ class TransactionalCopier(ClientLoop):
     async def write(self, partition: int, transaction: str, numbers: list[int]) -> None:
         if not self.is_v2:
             await self.until_taken(lambda client: self.add_partition(client, partition), "AddPartitionsToTxn")
+        batch = self.make_batch(transaction, partition, numbers)
+        await self.until_taken(lambda client: self.produce(client, partition, batch), "Produce")
+        self.sequences[partition] = self.sequences.get(partition, 0) + len(numbers)
+
+    async def write_astray(self) -> None:
+        """Records that no transaction has room for, as a stray task sends them: taken, they would never end."""
+        transaction = f"{self.name}/{self.transactions}/astray"
+        self.ledger.begun(transaction)
+        self.ledger.ended(transaction, Outcome.ABORTED, 0)
+        partition = self.random.randrange(self.topic.partitions)
+        error_code = await self.produce(await self.client(), partition, self.make_batch(transaction, partition, [0]))
+        self.world.trace.note("astray", self.name, partition, error_code)
+        if not error_code:
+            raise ViolationError("nothing is written outside of a transaction", f"{self.name}: partition {partition}")
+        if error_code not in (*LIFE_OVER, *WAIT):
+            self.must_be_retriable(error_code, "Produce outside of a transaction")
+
+    def make_batch(self, transaction: str, partition: int, numbers: list[int]) -> bytes:
         now_ms = self.world.broker.clock.now_ms()
-        sequence = self.sequences.get(partition, 0)
-        batch = build_batch(
-            [(None, Copied(transaction, number).encode(), now_ms, ()) for number in numbers],
+        return build_batch(
+            [(b"%d" % number, Copied(transaction, number).encode(), now_ms, ()) for number in numbers],
             compression=self.random.choice(("none", "none", "gzip")),
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
-            base_sequence=sequence,
+            base_sequence=self.sequences.get(partition, 0),
             is_transactional=True,
         )
-        await self.until_taken(lambda client: self.produce(client, partition, batch), "Produce")
-        self.sequences[partition] = sequence + len(numbers)
 
     async def until_taken(self, ask: Ask, what: str) -> None:
         """Asks again while an error may pass, on the same connection: what was sent on a lost one may come late."""
