@@ -36,7 +36,7 @@ def cluster() -> Iterator[Cluster]:
         (lambda faults: faults.error("Produce", 0), "Kafka has no error 0: its errors are -1 and 1 to 133"),
         (lambda faults: faults.error("Produce", 999), "Kafka has no error 999: its errors are -1 and 1 to 133"),
         (lambda faults: faults.drop("Prodcue"), "did you mean Produce"),
-        (lambda faults: faults.drop("AddPartitionsToTxn"), "no request named 'AddPartitionsToTxn'; docs/"),
+        (lambda faults: faults.drop("ShareFetch"), "no request named 'ShareFetch'; docs/"),
         (lambda faults: faults.drop("Produce", when="later"), "'before' and 'after'"),
         (lambda faults: faults.script().delay("Fetch", ms=-1), "the least delay is 0 ms"),
         (lambda faults: faults.drop("Heartbeat", topic="orders"), "a request of Heartbeat names no topic"),
