@@ -169,7 +169,7 @@ def test_it_is_whole_without_javascript(running: BrokerWithPage, browser_without
         ("/topics/quiet/tail", "seen without a script"),
         ("/groups/quiet-readers", "Committed"),
         ("/brokers", "controller"),
-        ("/brokers", "This cluster does not serve transactions"),
+        ("/brokers", "This cluster does not serve group.protocol=consumer"),
     ):
         browser.get(running.page + path)
         assert text in browser.find_element("tag name", "body").text
