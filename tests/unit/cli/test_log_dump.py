@@ -22,7 +22,7 @@ from moldau.wire.protocol.messages.transaction_records import (
     TransactionLogValue,
     TransactionPartitions,
 )
-from moldau.wire.protocol.record_codec import encode_group_key, encode_group_value, encode_metadata_record
+from moldau.wire.protocol.record_codec import encode_group_key, encode_metadata_record, encode_record_value
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.compression import Compression
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch
@@ -83,7 +83,7 @@ def test_a_damaged_batch_and_a_cut_end_are_seen(segment: Path, capsys: pytest.Ca
 
 def test_the_brokers_own_records_are_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = encode_group_key(OffsetCommitKey(group="g", topic="t", partition=1))
-    value = encode_group_value(OffsetCommitValue(offset=9, leader_epoch=2, metadata="", commit_timestamp=3), 3)
+    value = encode_record_value(OffsetCommitValue(offset=9, leader_epoch=2, metadata="", commit_timestamp=3), 3)
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(build_batch([(key, value, 1, ()), (key, None, 2, ())]))
     lines = dump(capsys, str(path), "--offsets-decoder")

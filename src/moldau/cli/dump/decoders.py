@@ -13,7 +13,7 @@ from moldau.wire.protocol import consumer_protocol
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages import group_records, raft_records
 from moldau.wire.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
-from moldau.wire.protocol.record_codec import decode_group_key, decode_group_value, decode_metadata_record
+from moldau.wire.protocol.record_codec import decode_group_key, decode_metadata_record, decode_record_value
 from moldau.wire.protocol.schema import UUID, Array, FieldType, fields_of, message_info
 from moldau.wire.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 
@@ -59,7 +59,7 @@ def offsets_record(key: bytes | None, value: bytes | None) -> tuple[str, str]:
     cls = _GROUP_VALUES.get(type(decoded).__name__)
     if cls is None:
         return key_text, f"{len(value)} bytes of a kind that is not decoded here"
-    message, version = decode_group_value(cls, value)
+    message, version = decode_record_value(cls, value)
     document = as_json(message, version)
     if isinstance(message, group_records.GroupMetadataValue) and message.protocol_type == "consumer":
         document["members"] = [
@@ -83,11 +83,11 @@ def transaction_record(key: bytes | None, value: bytes | None) -> tuple[str, str
     """Key and payload of a record of `__transaction_state`."""
     if key is None:
         return "null", "null"
-    decoded, kind = decode_group_value(TransactionLogKey, key)
+    decoded, kind = decode_record_value(TransactionLogKey, key)
     key_text = _text({"type": str(kind), "data": as_json(decoded, 0)})
     if value is None:
         return key_text, "<DELETE>"
-    message, version = decode_group_value(TransactionLogValue, value)
+    message, version = decode_record_value(TransactionLogValue, value)
     return key_text, _text({"version": str(version), "data": as_json(message, version)})
 
 

@@ -8,10 +8,10 @@ import msgspec
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
-from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR, by_topic
+from moldau.client.protocol.offsets import FIND_ONE_COORDINATOR, by_topic, coordinator_request
+from moldau.client.protocol.transactions import TRANSACTION_KEY
 from moldau.errors import KafkaError
 from moldau.types import TopicPartition
-from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
 from moldau.wire.protocol.messages.producer_ids import (
     DescribeProducersRequest,
     DescribeProducersTopic,
@@ -25,18 +25,6 @@ from moldau.wire.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 
-TRANSACTION_KEY_TYPE = 1
-"""Of FindCoordinator."""
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "PrepareEpochFence",
-    "Dead",
-)
 PRODUCERS_OF_A_REQUEST = 500
 """Partitions that one DescribeProducers names."""
 
@@ -134,7 +122,7 @@ def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> Transact
 
 
 def _coordinator(admin: ClusterAdmin, transactional_id: str) -> int:
-    request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_KEY_TYPE)
+    request = coordinator_request(transactional_id, TRANSACTION_KEY)
     response = admin.client.any_connection().request(request, max_version=FIND_ONE_COORDINATOR)
     if response.error_code:
         raise error_of(response.error_code, response.error_message)

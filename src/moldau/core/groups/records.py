@@ -24,9 +24,9 @@ from moldau.wire.protocol.messages.group_records import (
 from moldau.wire.protocol.record_codec import (
     GROUP_KEYS,
     decode_group_key,
-    decode_group_value,
+    decode_record_value,
     encode_group_key,
-    encode_group_value,
+    encode_record_value,
 )
 
 GROUP_METADATA_VERSION = 3
@@ -64,7 +64,7 @@ def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     """Key and value as they stand in the log; a tombstone has no value."""
     if isinstance(record, OtherKindRecord):
         raise InvariantError("records of other kinds of groups are not written")
-    value = None if record.value is None else encode_group_value(record.value, record.version)
+    value = None if record.value is None else encode_record_value(record.value, record.version)
     return encode_group_key(record.key), value
 
 
@@ -83,12 +83,12 @@ def decode_group_record(key: Buffer | None, value: Buffer | None) -> GroupRecord
     if isinstance(decoded, OffsetCommitKey):
         if value is None:
             return OffsetRecord(decoded, None)
-        offset, version = decode_group_value(OffsetCommitValue, value)
+        offset, version = decode_record_value(OffsetCommitValue, value)
         return OffsetRecord(decoded, offset, version)
     if isinstance(decoded, GroupMetadataKey):
         if value is None:
             return GroupMetadataRecord(decoded, None)
-        metadata, version = decode_group_value(GroupMetadataValue, value)
+        metadata, version = decode_record_value(GroupMetadataValue, value)
         return GroupMetadataRecord(decoded, metadata, version)
     if isinstance(decoded, ConsumerGroupMetadataKey):
         return OtherKindRecord(decoded.group_id, "consumer", value is None)

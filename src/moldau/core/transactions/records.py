@@ -13,17 +13,17 @@ from moldau.wire.protocol.messages.transaction_records import (
     TransactionPartitions,
 )
 from moldau.wire.protocol.record_codec import (
+    decode_record_value,
     decode_transaction_key,
-    decode_transaction_value,
+    encode_record_value,
     encode_transaction_key,
-    encode_transaction_value,
 )
 
 
 def encode_transaction_record(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     """Key and value as they stand in the log; a tombstone has no value."""
     metadata = record.metadata
-    value = None if metadata is None else encode_transaction_value(_value(metadata), record.version)
+    value = None if metadata is None else encode_record_value(_value(metadata), record.version)
     return encode_transaction_key(TransactionLogKey(record.transactional_id)), value
 
 
@@ -36,7 +36,7 @@ def decode_transaction_record(key: Buffer | None, value: Buffer | None) -> Trans
         return None
     if value is None:
         return TransactionRecord(decoded.transactional_id, None)
-    content, version = decode_transaction_value(value)
+    content, version = decode_record_value(TransactionLogValue, value)
     return TransactionRecord(decoded.transactional_id, _metadata(content), version)
 
 

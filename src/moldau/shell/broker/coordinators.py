@@ -1,9 +1,4 @@
-"""The group coordinators of this broker: one runtime of the group machine per partition of `__consumer_offsets`.
-
-A shard is loaded from its log at its first use, with pauses that let other work through; requests wait for it. What a
-request leads to is appended as one batch; replies leave when the high watermark has passed what they rest on, which is
-at once unless `flush.messages=1`.
-"""
+"""The group coordinators of this broker: one shard of the group machine per partition of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -156,8 +151,7 @@ class Coordinators(Shards[GroupShard]):
             is_open = shard.is_idle and producers.has_open_transaction(producer_id, producer_epoch)
             code = 0 if is_open else await self._verified(shard, producer_id, verify)
             if not code:
-                answer = shard.submit(request)
-                return await answer if isinstance(answer, asyncio.Future) else answer
+                return await shard.ask(request)
         except InvariantError:
             raise
         except MoldauError as error:
@@ -198,9 +192,7 @@ class Coordinators(Shards[GroupShard]):
             verification = shard.verifications.get(producer_id)
             if verification is not None:
                 verification.markers += 1
-            answer = shard.submit(request)
-            if isinstance(answer, asyncio.Future):
-                await answer
+            await shard.ask(request)
         except InvariantError:
             raise
         except MoldauError as error:

@@ -7,9 +7,8 @@ markers, and when all have them the transaction is complete. After a load, what 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -226,8 +225,7 @@ class TransactionCoordinators(Shards[TransactionShard]):
 async def ask(shard: TransactionShard, request: TransactionRequest) -> TransactionResponse:
     """The answer of `shard`; an error is a TransactionAnswer with its code."""
     try:
-        answer = shard.submit(request) if shard.loading is None else await shard.ask(request)
-        return await cast("Awaitable[TransactionResponse]", answer) if isinstance(answer, asyncio.Future) else answer
+        return await shard.ask(request)
     except InvariantError:
         raise
     except MoldauError as error:

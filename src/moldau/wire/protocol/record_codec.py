@@ -16,7 +16,7 @@ from moldau.errors import ProtocolError, invariant
 from moldau.types import Buffer
 from moldau.wire.protocol.codec import decode_message, encode_message
 from moldau.wire.protocol.messages import group_records, metadata_records
-from moldau.wire.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from moldau.wire.protocol.messages.transaction_records import TransactionLogKey
 from moldau.wire.protocol.runtime import decode_uvarint, encode_uvarint
 from moldau.wire.protocol.schema import declared_messages, message_info
 
@@ -84,12 +84,12 @@ def decode_group_key(buffer: Buffer) -> msgspec.Struct:
     return _decode_whole(cls, 0, buffer, _PREFIX.size)
 
 
-def encode_group_value(value: msgspec.Struct, version: int) -> bytes:
-    """Raises ProtocolError as `encode_message`."""
+def encode_record_value(value: msgspec.Struct, version: int) -> bytes:
+    """Of a group's or a transactional id's record. Raises ProtocolError as `encode_message`."""
     return _PREFIX.pack(version) + encode_message(value, version)
 
 
-def decode_group_value(cls: type[ValueType], buffer: Buffer) -> tuple[ValueType, int]:
+def decode_record_value(cls: type[ValueType], buffer: Buffer) -> tuple[ValueType, int]:
     """The value and its version; its key's class says which `cls` to read. Raises ProtocolError as above."""
     version = _prefix(buffer)
     return _decode_whole(cls, version, buffer, _PREFIX.size), version
@@ -103,17 +103,6 @@ def encode_transaction_key(key: TransactionLogKey) -> bytes:
 def decode_transaction_key(buffer: Buffer) -> TransactionLogKey | None:
     """None for a kind that is not known yet. Raises ProtocolError for bytes that are cut or left over."""
     return None if _prefix(buffer) else _decode_whole(TransactionLogKey, 0, buffer, _PREFIX.size)
-
-
-def encode_transaction_value(value: TransactionLogValue, version: int) -> bytes:
-    """Raises ProtocolError as `encode_message`."""
-    return _PREFIX.pack(version) + encode_message(value, version)
-
-
-def decode_transaction_value(buffer: Buffer) -> tuple[TransactionLogValue, int]:
-    """The value and its version. Raises ProtocolError as above."""
-    version = _prefix(buffer)
-    return _decode_whole(TransactionLogValue, version, buffer, _PREFIX.size), version
 
 
 def _prefix(buffer: Buffer) -> int:

@@ -19,7 +19,7 @@ from moldau.wire.protocol.headers import decode_request_header, decode_response_
 from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.messages.group_records import GroupMetadataValue, OffsetCommitValue
 from moldau.wire.protocol.messages.produce import ProduceRequest
-from moldau.wire.protocol.record_codec import decode_group_key, decode_group_value, decode_metadata_record
+from moldau.wire.protocol.record_codec import decode_group_key, decode_metadata_record, decode_record_value
 from moldau.wire.protocol.schema import Array, Bytes, FieldType, Primitive, Text, fields_of
 from tests.unit.wire.protocol.samples import ALL_MESSAGES, MessageClass
 
@@ -98,8 +98,8 @@ OTHER_DECODERS: tuple[Decode, ...] = (
     lambda data: decode_response_header(data, 1),
     decode_metadata_record,
     decode_group_key,
-    lambda data: decode_group_value(OffsetCommitValue, data),
-    lambda data: decode_group_value(GroupMetadataValue, data),
+    lambda data: decode_record_value(OffsetCommitValue, data),
+    lambda data: decode_record_value(GroupMetadataValue, data),
 )
 
 

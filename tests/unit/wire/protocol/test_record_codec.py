@@ -31,11 +31,11 @@ from moldau.wire.protocol.record_codec import (
     GROUP_KEYS,
     METADATA_RECORDS,
     decode_group_key,
-    decode_group_value,
     decode_metadata_record,
+    decode_record_value,
     encode_group_key,
-    encode_group_value,
     encode_metadata_record,
+    encode_record_value,
 )
 
 WRITTEN_BY_KAFKA = {
@@ -143,8 +143,8 @@ def test_group_records_of_kafka_are_read_and_written_back_as_they_were(key, valu
     found_key = decode_group_key(bytes.fromhex(key))
     assert isinstance(found_key, OffsetCommitKey | GroupMetadataKey)
     assert encode_group_key(found_key) == bytes.fromhex(key)
-    found, version = decode_group_value(cls, bytes.fromhex(value))
-    assert encode_group_value(found, version) == bytes.fromhex(value)
+    found, version = decode_record_value(cls, bytes.fromhex(value))
+    assert encode_record_value(found, version) == bytes.fromhex(value)
 
 
 @pytest.mark.parametrize(

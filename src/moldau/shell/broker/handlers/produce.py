@@ -495,22 +495,20 @@ async def _produce_when_verified(
     if acks == 0:
         _close_on_error(results)
         return None
-    if refusals is not None:
-        await refusals.explain(results)
-    context.reply.let_produce_begin()
-    return await _answer_when_acknowledged(broker, context, results, waiting, timeout_ms, throttle_ms)
+    return await _explain(broker, context, refusals, results, waiting, timeout_ms, throttle_ms)
 
 
 async def _explain(
     broker: Broker,
     context: RequestContext,
-    refusals: _Refusals,
+    refusals: _Refusals | None,
     results: list[Result],
     waiting: list[Unacknowledged],
     timeout_ms: int,
     throttle_ms: int,
 ) -> Answer:
-    await refusals.explain(results)
+    if refusals is not None:
+        await refusals.explain(results)
     context.reply.let_produce_begin()
     return await _answer_when_acknowledged(broker, context, results, waiting, timeout_ms, throttle_ms)
 
