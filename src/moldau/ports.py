@@ -173,6 +173,10 @@ class Stream(Protocol):
         """As `receive`, into memory of the caller's; gives the number of bytes."""
         ...
 
+    def has_ended(self) -> bool:
+        """Whether the end of the connection has come, or bytes that nobody asked for. Does not wait."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -1,4 +1,4 @@
-"""A few seeds of the simulator on each run of the tests; `.ci/run` runs 200."""
+"""A few seeds of the simulator on each run of the tests; `.ci/run` runs 300."""
 
 from __future__ import annotations
 
@@ -46,6 +46,13 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     told = capsys.readouterr().out
     assert "boot 1" in told
     assert "seed 3: ok" in told
+
+
+def test_a_transaction_event_that_comes_too_seldom_is_an_error(capsys):
+    assert main(["--seed", "2", "--seconds-virtual", "1", "--transaction-events", "1"]) == 1
+    told = capsys.readouterr().out
+    assert "less than 1 times: committed, v2" in told
+    assert main(["--seed", "2", "--seconds-virtual", "1", "--transaction-events", "0"]) == 0
 
 
 def test_seeds_can_share_processes(capsys):

@@ -1,9 +1,10 @@
-"""`moldau pipeline run FILE`: one YAML page through Spark."""
+"""`moldau pipeline run FILE`: one YAML page through Spark; `moldau pipeline checkpoint`: where its checkpoint goes."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from moldau.cli.arguments import Subparsers, input_path
 
@@ -16,7 +17,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         "run",
         help="run it until Ctrl-C, showing progress, rate and lag",
         description="Runs the pipeline of a YAML page on Spark, on this machine. No Java needs to be installed. "
-        "Records reach a topic at least once: a batch that was cut short by a crash may come twice.",
+        "Records reach a topic exactly once, for readers of committed records: each batch is one transaction.",
         examples=("moldau pipeline run orders.yaml", "moldau pipeline run orders.yaml --once"),
     )
     run.add_argument(
@@ -26,25 +27,38 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="the page: name, bootstrap_servers, source, sql, sink, ...; - is standard input",
     )
     run.add_argument("--once", action="store_true", help="process what is there now, then stop")
+    run.add_argument(
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="serve rates and lag for Prometheus on http://127.0.0.1:PORT/metrics; default: not at all",
+    )
     run.set_defaults(run=run_page)
+    checkpoint = verbs.add_parser(
+        "checkpoint",
+        help="make a checkpoint one that another source goes on with",
+        description="Takes out of the checkpoint of a Spark query what only Moldau's source keeps there, so that the "
+        "query goes on with Spark's own Kafka connector where it stopped. The way back needs no command: Moldau's "
+        "source reads the checkpoint of that connector as it is. The query must not run.",
+        examples=("moldau pipeline checkpoint --to spark-kafka checkpoints/orders",),
+    )
+    checkpoint.add_argument("--to", required=True, choices=("spark-kafka",), help="Spark's own Kafka connector")
+    checkpoint.add_argument("directory", type=Path, metavar="DIR", help="the query's checkpointLocation")
+    checkpoint.set_defaults(run=move_checkpoint)
 
 
 def run_page(arguments: argparse.Namespace) -> int:
     """The exit code: 0 after a clean end, 1 when the pipeline failed, 2 for a page that cannot be run."""
     from moldau.errors import MoldauError
-    from moldau.extras import MissingExtraError, require_extra
 
-    try:
-        require_extra("moldau pipeline", "spark", ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich"))
-    except MissingExtraError as error:
-        print(error, file=sys.stderr)
+    if not _has_extra():
         return 2
     from moldau.products.pipelines.page import load_page
     from moldau.products.pipelines.runner import run_pipeline
     from moldau.products.pipelines.section import PageError
 
     try:
-        run_pipeline(load_page(arguments.file), once=arguments.once)
+        run_pipeline(load_page(arguments.file), once=arguments.once, metrics_port=arguments.metrics_port)
     except PageError as error:
         print(error, file=sys.stderr)
         return 2
@@ -52,3 +66,35 @@ def run_page(arguments: argparse.Namespace) -> int:
         print(f"moldau pipeline: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def move_checkpoint(arguments: argparse.Namespace) -> int:
+    """The exit code: 0 also where nothing was to change, 1 where it is no checkpoint or a driver runs on it."""
+    from moldau.errors import MoldauError
+
+    if not _has_extra():
+        return 2
+    from moldau.products.pipelines.checkpoint import check_checkpoint, move_to_spark_kafka
+    from moldau.products.pipelines.lease import Lease
+
+    directory: Path = arguments.directory
+    try:
+        check_checkpoint(directory)
+        with Lease(directory):
+            changed = move_to_spark_kafka(directory)
+    except MoldauError as error:
+        print(f"moldau pipeline: {error}", file=sys.stderr)
+        return 1
+    print(f"{directory}: {changed} files changed; Spark's own Kafka connector goes on with the checkpoint")
+    return 0
+
+
+def _has_extra() -> bool:
+    from moldau.extras import MissingExtraError, require_extra
+
+    try:
+        require_extra("moldau pipeline", "spark", ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich"))
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        return False
+    return True

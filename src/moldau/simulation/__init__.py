@@ -8,6 +8,7 @@
     scenario   from a seed to topics, clients, troubles, and an end in which everything is read back
     troubles   what goes wrong, each trouble by a timetable of its own
     workloads  producers, readers, group members, a topic owner: small clients in every served version
+    late_end_txn  one small scenario alone, thousands of seeds of it
     checkers   what was promised (ledger, group_ledger), and what the disk holds, read by other code (survivors)
 
 Randomness comes from `random_of(seed, name)`: each trouble, client, host and setting has a stream of its own; nothing

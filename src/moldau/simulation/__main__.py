@@ -9,12 +9,14 @@ import argparse
 import gc
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
 from moldau.simulation.kinds import SHARES, has_kind
 from moldau.simulation.run import DEFAULT_SECONDS, Outcome, run_and_freeze
 from moldau.simulation.seeds import add_seed_options, broken_lines, chosen_seeds, outcomes
+from moldau.simulation.transaction_events import TransactionEvent, report
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,9 +27,11 @@ def main(arguments: list[str] | None = None) -> int:
     failed = 0
     events = 0
     records = 0
+    happened: Counter[TransactionEvent] = Counter()
     for outcome in _run_all(seeds, options):
         events += outcome.events
         records += outcome.acknowledged
+        happened.update(outcome.transaction_events)
         failed += bool(outcome.rule)
         if outcome.rule or options.digests or len(seeds) == 1:
             print(_summary(outcome, options), flush=True)
@@ -41,7 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
         per_seed = elapsed / max(1, len(seeds))
         print(f"{len(seeds)} seeds, {failed} broken, {events} events, {records} records, {elapsed:.1f} s", end=" ")
         print(f"({per_seed:.2f} s a seed)")
-    return 1 if failed else 0
+    is_reached = True
+    if options.transaction_events is not None:
+        table, is_reached = report(happened, options.transaction_events)
+        print(table)
+    return 1 if failed or not is_reached else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,6 +59,12 @@ def _parser() -> argparse.ArgumentParser:
         "--with", dest="kind", choices=sorted(SHARES), help="only the seeds that have this kind of work"
     )
     parser.add_argument("--seconds-virtual", type=float, default=DEFAULT_SECONDS, help="how long trouble lasts")
+    parser.add_argument(
+        "--transaction-events",
+        type=int,
+        metavar="N",
+        help="count what happens to transactions, and fail where one of these events comes less than N times",
+    )
     parser.add_argument("--events", action="store_true", help="tell every event, to compare two runs line by line")
     return parser
 

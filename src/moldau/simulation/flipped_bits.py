@@ -154,6 +154,7 @@ class FlippedStart:
             names += [directory_path(place) for place in range(len(self.copy.trees))]
         if not any(place and place in sentence for place in names):
             raise self.violation(f"the refusal names another place: {sentence}")
+        deleted = [line for line in self.machine.log.lines if "belongs to a deleted topic and is removed" in line]
         for place, disk in enumerate(self.machine.disks):
             after = tree_of(disk)
             # a start finishes what a crash left of swaps: cleaned segments take the place of others there
@@ -164,10 +165,17 @@ class FlippedStart:
                 # a start drops the copy that an unfinished move left; the original is still there
                 if directory_of(path) in swapped or directory_of(path).endswith(FUTURE_SUFFIX):
                     continue
+                if any(f"{directory_path(place)}/{directory_of(path)} " in line for line in deleted):
+                    continue
                 # a tail of zeros is a page that a crash lost: recovery cuts such a tail and keeps no copy
                 records = data[: end_of_records(self.copy.trees[place][path])]
                 now = after.get(path, b"")
                 kept = [cut for name, cut in after.items() if name.startswith(f"{path}.cut-")]
+                if path not in after:
+                    # of a deleted topic: it waits for its end under another name
+                    directory, _, file = path.rpartition("/")
+                    waiting = (name for name in after if name.startswith(f"{directory}."))
+                    now = next((after[name] for name in waiting if name.endswith(f"-delete/{file}")), b"")
                 if not any((now + cut).startswith(records) for cut in (b"", *kept)):
                     raise self.violation(f"a refused start changed {path}")
 

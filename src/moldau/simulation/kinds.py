@@ -33,16 +33,19 @@ TROUBLE = {
     "clean restarts": 0.2,
     "clock steps": 0.2,
     "cold reads": 0.2,
+    "crashes in commits": 0.5,
     "crashes in renames": 0.3,
     "cuts": 0.2,
     "failed flushes": 0.6,
     "full disks": 0.2,
+    "lost snapshots": 0.5,
     "machine crashes": 0.3,
     "machine crashes inside": 0.3,
     "one-way cuts": 0.2,
     "pauses": 0.2,
     "process crashes": 0.3,
     "process crashes inside": 0.3,
+    "refused markers": 0.4,
     "resets": 0.2,
     "silences": 0.2,
     "slow disks": 0.2,
@@ -51,12 +54,15 @@ TROUBLE = {
     "storms": 0.2,
 }
 SHARES = WORK | TROUBLE
-"""By kind the share of the seeds that have it."""
+"""By kind the share of the seeds that have it, or of those that have the kind it needs."""
+ONLY_WITH = dict.fromkeys(("crashes in commits", "lost snapshots", "refused markers"), "transactions")
+"""Without the other kind there is nothing to do."""
 
 
 def has_kind(seed: int, kind: str) -> bool:
     """Whether the story of `seed` has `kind`, one of SHARES."""
-    return random_of(seed, f"has {kind}").random() < SHARES[kind]
+    is_drawn = random_of(seed, f"has {kind}").random() < SHARES[kind]
+    return is_drawn and (kind not in ONLY_WITH or has_kind(seed, ONLY_WITH[kind]))
 
 
 def random_of(seed: int, name: str) -> Random:
@@ -129,7 +135,8 @@ def _settings_of_kinds(seed: int) -> dict[str, str]:
         # a decision that is acknowledged outlives a loss of power only where it is flushed
         settings["log.flush.interval.messages"] = "1"
         settings["transaction.state.log.num.partitions"] = str(random.choice((1, 2)))
-        settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"] = str(random.choice((200, 1_000)))
+        settings["transactional.id.expiration.ms"] = random.choice(("2000", "604800000", "604800000"))
+        settings["transaction.remove.expired.transaction.cleanup.interval.ms"] = "500"
     if has_kind(seed, "quotas"):
         random = random_of(seed, "quotas")
         settings["quota.window.num"] = str(random.choice((2, 11)))

@@ -46,6 +46,8 @@ class NodeMachine(Machine):
         self.log: SimulatedEventLog
         self.is_disk_troubled = False
         """A fault was set, which may have been used up since."""
+        self.dropping: Callable[[Node], None] = lambda node: None
+        """Called with a node whose process has just ended."""
 
     @property
     def is_up(self) -> bool:
@@ -158,6 +160,7 @@ class NodeMachine(Machine):
 
     def _dropped(self) -> None:
         if self.node is not None:
+            self.dropping(self.node)
             self.around.loop.graveyard.append(self.node)
         self.node = None
         self.end_work()

@@ -8,7 +8,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from moldau.errors import InvariantError
@@ -16,7 +17,8 @@ from moldau.simulation.client import UnansweredError
 from moldau.simulation.kinds import settings_of
 from moldau.simulation.loop import StuckError, VirtualLoop
 from moldau.simulation.scenario import Scenario
-from moldau.simulation.seeds import SeedOutcome
+from moldau.simulation.seeds import SeedOutcome, how_it_ended
+from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
 
@@ -29,6 +31,7 @@ class Outcome(SeedOutcome, frozen=True, kw_only=True):
     events: int
     boots: int
     virtual_s: float
+    transaction_events: dict[TransactionEvent, int]
 
 
 def run_seed(
@@ -39,18 +42,25 @@ def run_seed(
     is_every_event_told: bool = False,
 ) -> Outcome:
     """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
-    # a collection in the middle would run finalizers of dead processes at a time that no seed repeats
+    with without_collections():
+        return _run_world(seed, seconds, write_line, is_every_event_told)
+
+
+@contextmanager
+def without_collections(*, is_collected_after: bool = True) -> Iterator[None]:
+    """Python's collector of cycles waits until the world has ended: in the middle it would run finalizers of dead
+    processes at a time that no seed repeats."""
     gc.disable()
     hook = sys.unraisablehook
     try:
         with warnings.catch_warnings():
             # what a killed process had only just begun
             warnings.filterwarnings("ignore", "coroutine .* was never awaited")
-            outcome = _run_world(seed, seconds, write_line, is_every_event_told)
+            yield
             # a dead process that is collected tries to tidy up, and finds that it is dead
             sys.unraisablehook = lambda unraisable: None
-            gc.collect()
-            return outcome
+            if is_collected_after:
+                gc.collect()
     finally:
         sys.unraisablehook = hook
         gc.enable()
@@ -74,20 +84,17 @@ def _run_world(
         world = World(seed, loop, settings_of(seed), write_line)
         world.trace.is_every_event_told = is_every_event_told
         try:
-            violation = _run(world, Scenario(world, seconds))
+            violation = violation_of(world, Scenario(world, seconds).run())
         finally:
             world.end_work()
         return Outcome(
             seed=seed,
-            digest=world.trace.digest,
-            rule=violation.rule if violation else "",
-            detail=violation.detail if violation else "",
-            last_events=tuple(world.trace.last_lines()) if violation else (),
-            story=tuple(world.trace.told) if violation else (),
+            **how_it_ended(world.trace, violation),
             events=world.trace.count,
             boots=world.broker.boots,
             acknowledged=sum(len(partition.values) for partition in world.ledger.partitions.values()),
             virtual_s=loop.time(),
+            transaction_events=world.transaction_events,
             elapsed_s=time.perf_counter() - began,
         )
     finally:
@@ -95,9 +102,10 @@ def _run_world(
         loop.close()
 
 
-def _run(world: World, scenario: Scenario) -> ViolationError | None:
+def violation_of(world: World, story: Coroutine[Any, Any, None]) -> ViolationError | None:
+    """Runs `story` to its end, or to the first broken rule."""
     try:
-        return world.loop.run_until_complete(world.first_violation(scenario.run()))
+        return world.loop.run_until_complete(world.first_violation(story))
     except UnansweredError as error:
         return ViolationError("a healthy node answers", str(error))
     except StuckError as error:

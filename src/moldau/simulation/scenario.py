@@ -20,6 +20,7 @@ from moldau.simulation.flipped_bits import FlippedBits
 from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES, directory_path, has_kind
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.troubles import Troubles
+from moldau.simulation.used_up_epochs import use_up_epochs
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.committed_reader import CommittedReader, CopyAuditor
@@ -38,6 +39,7 @@ from moldau.simulation.workloads.refuser import Refuser
 from moldau.simulation.workloads.session_reader import SessionReader
 from moldau.simulation.workloads.settings_admin import SettingsAdmin, SettingsAuditor, SettingsLedger
 from moldau.simulation.workloads.simple_positions import ExpiryAuditor, SimplePositions
+from moldau.simulation.workloads.stale_sender import StaleSender
 from moldau.simulation.workloads.time_searcher import TimeSearcher
 from moldau.simulation.workloads.topic_admin import PassingReader, TopicAdmin
 from moldau.simulation.workloads.transactional_copier import TransactionalCopier
@@ -88,6 +90,10 @@ class Scenario:
         if not await self.broker.boot():
             raise ViolationError("the node starts and stops", "the first start failed")
         await self.create_topics()
+        if self.copies is not None and world.random_of("used-up epochs").random() < 0.5:
+            await use_up_epochs(world, COPIER)
+            self.broker.kill("process")
+            await self.troubles.restart(is_trouble_allowed=False)
         self.start_clients()
         await self.troubles.run(self.seconds)
         await self.heal()
@@ -255,6 +261,7 @@ class Scenario:
             loops += [
                 TransactionalCopier(world, "copier-1", self.copies, self.copy_ledger, last_transactions=8),
                 TransactionalCopier(world, "copier-2", self.copies, self.copy_ledger, rest_s=6.0),
+                StaleSender(world, "stale", self.copies, self.copy_ledger),
                 CommittedReader(world, "read-copies", self.copies, self.copy_ledger),
             ]
         if has_kind(world.seed, "quotas"):
@@ -275,6 +282,7 @@ class Scenario:
         world.network.mend()
         for disk in self.broker.process_disks:
             disk.plan = None
+        world.transactions.when_decided = None
         if self.broker.is_up and self.troubles.is_restart_needed:
             self.broker.kill("process")
         if not self.broker.is_up:

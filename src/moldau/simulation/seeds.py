@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+
+from moldau.simulation.trace import Trace
+from moldau.simulation.violation import ViolationError
 
 
 class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +24,17 @@ class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     last_events: tuple[str, ...]
     acknowledged: int
     elapsed_s: float
+
+
+def how_it_ended(trace: Trace, violation: ViolationError | None) -> dict[str, Any]:
+    """The fields of a SeedOutcome that the trace and the broken rule say."""
+    return {
+        "digest": trace.digest,
+        "rule": violation.rule if violation else "",
+        "detail": violation.detail if violation else "",
+        "story": tuple(trace.told) if violation else (),
+        "last_events": tuple(trace.last_lines()) if violation else (),
+    }
 
 
 Outcome = TypeVar("Outcome", bound=SeedOutcome)

@@ -13,17 +13,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 
+from moldau.core.log.segment import SNAPSHOT_SUFFIX
 from moldau.shell.io.twins.memory_disk import Fault, Operation
 from moldau.simulation.kinds import has_kind
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
+from moldau.types import TopicPartition
 
 MEANS_S = (2.0, 4.0, 8.0)
 """Between two troubles of a kind, on average, in seconds: drawn for each story and kind."""
 CRASHES = ("process crashes", "machine crashes", "process crashes inside", "machine crashes inside")
 RENAMES = re.compile(r"rename (compacted-.*\.deleted$|\S*-future )")
 """The first of an old segment that goes, and the name of a log that has moved."""
+LOOKS_FOR_CLEANING = 80
 CUT_S = (0.3, 1.5, 4.0)
 
 
@@ -60,16 +63,19 @@ class Troubles:
             "clean restarts": self.stop,
             "clock steps": self.set_clock,
             "cold reads": self.cold_reads,
+            "crashes in commits": self.plan_commit_crash,
             "crashes in renames": self.plan_rename_crash,
             "cuts": self.cut,
             "failed flushes": self.fail_flush,
             "full disks": self.fill_disk,
+            "lost snapshots": self.lose_snapshots,
             "machine crashes": self.crash_machine,
             "machine crashes inside": self.crash_machine_inside,
             "one-way cuts": self.cut_one_way,
             "pauses": self.pause_process,
             "process crashes": self.crash_process,
             "process crashes inside": self.crash_process_inside,
+            "refused markers": self.refuse_markers,
             "resets": self.reset_connections,
             "silences": self.silence_connection,
             "slow disks": self.slow_disk,
@@ -139,6 +145,13 @@ class Troubles:
             kind = "process" if random.random() < 0.7 else "machine"
             self.broker.plan_crash(kind, random.randint(1, 8), random, RENAMES)
 
+    async def plan_commit_crash(self, random: Random) -> None:
+        """The machine, or now and then the process, will die while the next end of a transaction is on its way:
+        decided, flushed, on one of its partitions, on all of them."""
+        kind = "machine" if random.random() < 0.8 else "process"
+        changes = random.choice((1, 1, 2, 3, 5, 8))
+        self.world.transactions.when_decided = lambda: self.broker.plan_crash(kind, changes, random)
+
     async def stop(self, random: Random) -> None:
         await self.broker.stop()
 
@@ -168,6 +181,35 @@ class Troubles:
         await asyncio.sleep(random.choice((0.2, 1.0, 3.0)))
         self.broker.limit_disks(None)
         self.world.trace.tell("disk has room again")
+
+    async def lose_snapshots(self, random: Random) -> None:
+        """The process dies, and no snapshot says what producers of transactions wrote: the next start reads them from
+        the log, as far as compaction has left it. Waits for a compaction that takes an aborted batch away."""
+        for _ in range(LOOKS_FOR_CLEANING):
+            if self._is_stale_batch_cleaned() or not self.broker.is_up:
+                break
+            await asyncio.sleep(0.05)
+        self.broker.kill("process")
+        self.world.trace.tell("the producer snapshots of *copies-* are lost")
+        for disk in self.broker.disks:
+            for directory in disk.list_directory(""):
+                if directory.startswith("copies-"):
+                    for name in disk.list_directory(directory):
+                        if name.endswith(SNAPSHOT_SUFFIX):
+                            disk.remove(f"{directory}/{name}")
+
+    def _is_stale_batch_cleaned(self) -> bool:
+        node, stale = self.broker.node, self.world.stale_batch
+        if node is None or stale is None:
+            return False
+        place = TopicPartition("copies", stale[0])
+        directory = node.broker.partitions.logs.directory_of(place)
+        return directory is not None and directory.cleaned_offsets.get(place, 0) >= stale[1]
+
+    async def refuse_markers(self, random: Random) -> None:
+        """What transactional copiers write finds no room, a few times: their batches, and the markers."""
+        self.broker.fail_disk(Fault("append", "full", "copies-", times=random.choice((1, 2, 5))), random)
+        self.world.trace.tell("the next appends of *copies-* find no room")
 
     async def break_disk(self, random: Random) -> None:
         """One operation fails; the log directory is offline until the restart that follows."""

@@ -16,6 +16,7 @@ from moldau.simulation.kinds import has_kind
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.node_machine import NodeMachine
 from moldau.simulation.surroundings import Surroundings
+from moldau.simulation.transaction_events import TransactionEvent, TransactionWatch
 from moldau.simulation.violation import ViolationError
 from moldau.types import Uuid
 
@@ -54,6 +55,12 @@ class World(Surroundings):
         self.producer_ids: dict[tuple[int, int], int] = {}
         self.after_end: Callable[[bool], None] = lambda is_power_lost: None
         """Called after each stop and crash of the broker, with the disks as they were left."""
+        self.transaction_events: dict[TransactionEvent, int] = {}
+        """How often each has happened so far."""
+        self.stale_batch: tuple[int, int] | None = None
+        """Partition and end offset of an aborted batch that will be sent once more: see StaleSender."""
+        self.transactions = TransactionWatch(self.count)
+        self.broker.dropping = lambda node: self.transactions.process_dies(node.broker.transactions)
         self._high_watermarks: dict[int, int] = {}
         self._watched_boot = 0
         self.network.kept_buffer_of = incomplete_frame_of
@@ -108,6 +115,10 @@ class World(Surroundings):
             for group in self.groups.values():
                 group.power_lost()
 
+    def count(self, event: TransactionEvent) -> None:
+        """Something has happened to a transaction: no rule, and nothing of the trace."""
+        self.transaction_events[event] = self.transaction_events.get(event, 0) + 1
+
     # -- rules that look inside
 
     def metadata(self) -> tuple[object, ...]:
@@ -136,6 +147,7 @@ class World(Surroundings):
         if self._watched_boot != self.broker.boots:
             self._watched_boot = self.broker.boots
             self._high_watermarks.clear()
+        self.transactions.look(node.broker.transactions)
         known = self._high_watermarks
         for topic in node.broker.partitions.by_id.values():
             for partition in topic.partitions.values():

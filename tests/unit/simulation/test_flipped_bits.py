@@ -207,6 +207,7 @@ def test_what_is_hidden_must_be_reported_and_what_is_reported_must_be_on_the_dis
 
 def test_a_refusal_is_one_sentence_about_the_place_and_changes_no_record():
     async def check(start):
+        assert await start.machine.start() is None
         refusal = DamagedLogError(f"{start.flip.path} is damaged from byte 7 on")
         start.check_refusal(refusal)
         for error in (DamagedLogError("something is damaged"), DamagedLogError(f"{refusal}\nmore"), ValueError("x")):
@@ -214,6 +215,12 @@ def test_a_refusal_is_one_sentence_about_the_place_and_changes_no_record():
                 start.check_refusal(error)
         swapped = "other-0/00000000000000000000.log.swap"
         start.flipped[0][swapped] = start.copy.trees[0][swapped] = b"a start gives it its name"
+        start.check_refusal(refusal)
+        deleted = "deleted-0/00000000000000000000.log"
+        start.flipped[0][deleted] = start.copy.trees[0][deleted] = b"a start removes it"
+        with pytest.raises(ViolationError, match="a refused start changed"):
+            start.check_refusal(refusal)
+        start.machine.log.lines.append("log WARNING /directory-0/deleted-0 belongs to a deleted topic and is removed")
         start.check_refusal(refusal)
         file = start.machine.disks[0].open(start.flip.path)
         for size in (file.size() - 1, 0):  # the last byte of a batch is zero: it has no headers

@@ -215,6 +215,16 @@ def test_an_answer_to_an_older_question_may_show_an_older_start():
         expiring.log_start_seen(1, asked_s=2.1, seen_s=2.5)
 
 
+def test_an_older_question_may_show_an_older_start_also_where_that_has_come_back_after_a_crash():
+    expiring = ledger(may_expire=True)
+    expiring.log_start_seen(2, asked_s=1.0, seen_s=2.0)
+    expiring.survived(5, is_power_lost=True)
+    expiring.log_start_seen(2, asked_s=4.0, seen_s=5.0)
+    expiring.log_start_seen(1, asked_s=3.0, seen_s=5.5)
+    with broken("the log start never goes back"):
+        expiring.log_start_seen(1, asked_s=5.1, seen_s=5.5)
+
+
 @pytest.mark.parametrize("is_power_lost", [False, True])
 def test_a_crash_may_bring_a_start_back_but_not_behind_what_was_acknowledged(is_power_lost):
     expiring = ledger(may_expire=True)

@@ -57,6 +57,13 @@ class LogDirectories:
     def __contains__(self, topic_partition: TopicPartition) -> bool:
         return any(topic_partition in directory.logs for directory in self.directories)
 
+    def is_out_of_reach(self, directory_id: Uuid) -> bool:
+        """Whether nobody can say what lies in that directory: it failed, or may be the one that could not be opened."""
+        for directory in self.directories:
+            if directory.directory_id == directory_id:
+                return directory.health.is_offline
+        return bool(self.unopened_paths)
+
     def logs(self) -> Iterator[Log]:
         """Each log once; the copies of partitions that move are not among them."""
         for directory in self.directories:

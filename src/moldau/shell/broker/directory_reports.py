@@ -41,6 +41,14 @@ class DirectoryReports:
         self._unsent[topic_id, index] = directory_id
         self._begin()
 
+    async def report(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
+        """As `add`; returns once the metadata log holds it. Raises KafkaError."""
+        await self._submit(self._request({(topic_id, index): directory_id}))
+
+    def _request(self, replicas: dict[tuple[Uuid, int], Uuid]) -> AssignReplicasToDirsRequest:
+        directories = assigned_directories(replicas.items())
+        return AssignReplicasToDirsRequest(self._node.node_id, self._broker_epoch, directories)
+
     def _begin(self) -> None:
         if self._unsent and not self._is_sending and self._broker_epoch >= 0:
             self._is_sending = True
@@ -54,9 +62,8 @@ class DirectoryReports:
                 sent = dict(islice(self._unsent.items(), MAX_PARTITIONS))
                 for key in sent:
                     del self._unsent[key]
-                directories = assigned_directories(sent.items())
                 try:
-                    await self._submit(AssignReplicasToDirsRequest(self._node.node_id, self._broker_epoch, directories))
+                    await self._submit(self._request(sent))
                 except KafkaError as error:
                     # the next start finds the difference again
                     self._node.log.warn(

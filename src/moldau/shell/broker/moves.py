@@ -2,7 +2,9 @@
 
 Batches go to the copy in pieces of PIECE_BYTES, about a millisecond each, with a pause behind each; as fast as
 `replica.alter.log.dirs.io.max.bytes.per.second` allows. Reading the last piece, appending it and the change of names
-happen in one turn, so that no append can come between. The old directory goes once the new one is durable; a crash
+happen in one turn, so that no append can come between. Before that turn the metadata log holds the new directory
+(KIP-858): records go to the copy alone from then on; where the new directory is offline at a start, the partition is
+offline, too, instead of being served without those records. The old directory goes once the new one is durable; a crash
 before that leaves both (see core/log/duplicates).
 """
 
@@ -98,14 +100,21 @@ class ReplicaMoves:
 
     async def _move(self, partition: Partition, future: FutureLog) -> None:
         topic_partition, target = partition.topic_partition, future.target
-        is_done = False
+        is_noted = is_done = False
         self._settling[partition.number] = None
         try:
             if target.has_stale_offsets(topic_partition):
                 await self._checkpoints.write(self._partitions.high_watermarks())
             future.begin()
             while self._is_wanted(partition, future) and not is_done:
-                is_done = await self._copy_piece(partition, future)
+                if not await self._copy_piece(partition, future):
+                    continue
+                if is_noted:
+                    self._swap(partition, future)
+                    is_done = True
+                else:
+                    await self._partitions.note_directory(partition, target)
+                    is_noted = True
         except (StorageFailedError, StorageFullError, KafkaError, ProtocolError) as error:
             self._node.log.error("move", f"{topic_partition} stays in its log directory: {error}")
             if isinstance(error, StorageFailedError):
@@ -115,6 +124,8 @@ class ReplicaMoves:
             if not is_done:
                 del self._settling[partition.number]
                 future.abandon()
+                if is_noted and (source := self._partitions.logs.by_id(future.source_directory_id)) is not None:
+                    self._partitions.stays_in(partition, source)
         if is_done:
             await self._make_durable(partition, future)
         elif not target.health.is_offline:
@@ -130,7 +141,7 @@ class ReplicaMoves:
         return is_asked and is_servable and not future.target.health.is_offline
 
     async def _copy_piece(self, partition: Partition, future: FutureLog) -> bool:
-        """Copies one piece, and puts the copy in the place of the log if that was the last: then True."""
+        """Copies one piece. True if that was the last: until the next turn the copy has all that the log has."""
         node, log = self._node, partition.log
         begin_ms = node.clock.monotonic_ms()
         max_bytes = min(PIECE_BYTES, max(1, self._node.settings.view.replica_alter_log_dirs_io_max_bytes_per_second))
@@ -150,7 +161,6 @@ class ReplicaMoves:
             await node.pauses.pause_long()
             await self._wait_for_rate(partition, future, begin_ms, len(read.records))
             return False
-        self._swap(partition, future, now_ms)
         return True
 
     async def _wait_for_rate(self, partition: Partition, future: FutureLog, begin_ms: int, byte_count: int) -> None:
@@ -163,16 +173,17 @@ class ReplicaMoves:
                 return
             await asyncio.sleep(min(left_ms, THROTTLE_LOOK_MS) / 1000)
 
-    def _swap(self, partition: Partition, future: FutureLog, now_ms: int) -> None:
+    def _swap(self, partition: Partition, future: FutureLog) -> None:
+        """Puts the copy in the place of the log."""
         node, topic_partition = self._node, partition.topic_partition
         old = self._partitions.logs.directory_of(topic_partition)
-        log = future.take_over(now_ms)
+        log = future.take_over(node.clock.now_ms())
         if old is not None:
             if topic_partition in old.cleaned_offsets:
                 future.target.cleaned_offsets[topic_partition] = old.cleaned_offsets[topic_partition]
             old.detach(topic_partition)
         partition.move_to(log)
-        self._partitions.moved(partition, future.target)
+        self._partitions.moved()
         node.log.info(
             "move", f"node {node.node_id}: {topic_partition} lies in {future.target.path} now, {log.size_bytes} bytes"
         )

@@ -281,22 +281,29 @@ class Partitions:
     def _log(self, image: MetadataImage, topic_partition: TopicPartition, topic_id: Uuid) -> Log:
         """The log that lies in a directory, or a new one.
 
-        Raises StorageFailedError where the metadata names a directory that is not there, or is offline.
+        Raises StorageFailedError where the metadata names a directory that is not there, or is offline: then what lies
+        in another one was left by a move, and lacks what was appended since.
         """
         now_ms = self._node.clock.now_ms()
         assigned = image.directory_of(self._node.node_id, topic_partition)
+        named = None if assigned is None or assigned < FIRST_DIRECTORY_ID else assigned
         directory = self.logs.directory_of(topic_partition)
         log = None
         if directory is not None:
             # it may have failed since its logs were opened
             directory.health.check()
+            if named is not None and self.logs.is_out_of_reach(named):
+                raise StorageFailedError(
+                    f"it was moved to the log directory {uuid_to_text(named)}, which is offline: what lies in "
+                    f"{directory.path} is older"
+                )
             log = directory.logs[topic_partition]
             if log.topic_id == ZERO_UUID:
                 directory.write_topic_id(topic_partition, topic_id)
                 log.topic_id = topic_id
         if directory is None or log is None:
             self._checkpoints.changed()
-            directory = self._place(assigned)
+            directory = self._place(named)
             settings = self.log_settings(image, topic_partition.topic)
             log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
         if assigned is not None and assigned != directory.directory_id:
@@ -309,13 +316,13 @@ class Partitions:
         for directory in self.logs:
             directory.discard_other(topic_partition, topic_id, delete_id=random_uuid(random), now_ms=now_ms)
 
-    def _place(self, assigned: Uuid | None) -> LogDirectory:
+    def _place(self, named: Uuid | None) -> LogDirectory:
         """Where a partition without a log goes: where the metadata says that it is. Raises StorageFailedError."""
-        if assigned is None or assigned < FIRST_DIRECTORY_ID:
+        if named is None:
             return self.logs.place()
-        directory = self.logs.by_id(assigned)
+        directory = self.logs.by_id(named)
         if directory is None:
-            raise StorageFailedError(f"its log directory {uuid_to_text(assigned)} is not in log.dirs")
+            raise StorageFailedError(f"its log directory {uuid_to_text(named)} is not in log.dirs")
         directory.health.check()
         return directory
 
@@ -324,9 +331,18 @@ class Partitions:
         written = dict(zip(settings.log_directories, self.logs.paths, strict=False))
         self.logs.cordon(tuple(written.get(path, path) for path in settings.cordoned_log_dirs))
 
-    def moved(self, partition: Partition, directory: LogDirectory) -> None:
-        """`partition` has a log in another directory now: the controller is asked to note it."""
+    async def note_directory(self, partition: Partition, directory: LogDirectory) -> None:
+        """Returns once the metadata log says that `partition` lies in `directory`. Raises KafkaError."""
+        if partition.topic_id is not None:
+            index = partition.topic_partition.partition
+            await self._reports.report(partition.topic_id, index, directory.directory_id)
+
+    def moved(self) -> None:
+        """A partition has a log in another directory now, which the metadata names already: the checkpoints follow."""
         self._checkpoints.changed()
+
+    def stays_in(self, partition: Partition, directory: LogDirectory) -> None:
+        """A move that the metadata names already has failed: it shall name this `directory` again."""
         if partition.topic_id is not None:
             self._reports.add(partition.topic_id, partition.topic_partition.partition, directory.directory_id)
 

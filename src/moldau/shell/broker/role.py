@@ -168,7 +168,12 @@ class Broker:
             log = self.partitions, self.flusher
             moved = self.partition_appended
             door = LocalTransactionDoor(
-                self.own_node, *log, self.waits, moved, lambda *asked: self.coordinators.end_transaction(*asked)
+                self.own_node,
+                *log,
+                self.waits,
+                moved,
+                lambda *asked: self.coordinators.end_transaction(*asked),
+                lambda *asked, **how: self.transactions.add_partitions(*asked, **how),
             )
             self._transactions = TransactionCoordinators(
                 self.own_node, *log, moved, self.topic_creation.create, self.producer_ids, door

@@ -120,6 +120,8 @@ class Shards(Generic[ShardT]):
             return
         if self._creating is None or self._creating.done():
             self._creating = self._node.loop.create_task(self._create_topic(self.topic))
+            # whoever waited may be gone, and the error with them: it is no news for the log
+            self._creating.add_done_callback(lambda task: task.cancelled() or task.exception())
         done, _ = await asyncio.wait((self._creating,), timeout=CREATE_TIMEOUT_S)
         if not done:
             raise kafka_error("COORDINATOR_NOT_AVAILABLE")

@@ -40,8 +40,26 @@ EndOffsets = Callable[[int, EndTransactionMarker, ProducerId, ProducerEpoch, int
 """Ends the pending offsets of a producer in one partition of `__consumer_offsets`: see Coordinators.end_transaction."""
 
 
+class AddPartitions(Protocol):
+    """See TransactionCoordinators.add_partitions."""
+
+    def __call__(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: tuple[TopicPartition, ...],
+        *,
+        verify_only: bool,
+        transaction_version: int,
+    ) -> Awaitable[dict[TopicPartition, int]]: ...
+
+
 class TransactionDoor(Protocol):
-    """To the leaders of partitions."""
+    """To the leaders of partitions, and from them to the coordinators of transactions."""
+
+    add_partitions: AddPartitions
+    """What a leader asks before it takes the first batch of a transaction (AddPartitionsToTxn 4-5)."""
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Ends transactions on the partitions that the request names. One error code for each: 0 once the marker is as
@@ -49,7 +67,7 @@ class TransactionDoor(Protocol):
 
 
 class LocalTransactionDoor:
-    """To the partitions of this broker."""
+    """To the partitions and the coordinators of this broker."""
 
     def __init__(
         self,
@@ -59,6 +77,7 @@ class LocalTransactionDoor:
         waits: PartitionWaits,
         high_watermark_moved: Callable[[Partition], None],
         end_offsets: EndOffsets,
+        add_partitions: AddPartitions,
     ) -> None:
         self._node = node
         self._partitions = partitions
@@ -66,6 +85,7 @@ class LocalTransactionDoor:
         self._waits = waits
         self._high_watermark_moved = high_watermark_moved
         self._end_offsets = end_offsets
+        self.add_partitions = add_partitions
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         results = []

@@ -8,7 +8,7 @@ markers, and when all have them the transaction is complete. After a load, what 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -201,6 +201,12 @@ class TransactionCoordinators(Shards[TransactionShard]):
         if isinstance(answer, VerifiedPartitions):
             return dict(zip(partitions, answer.error_codes, strict=True))
         return dict.fromkeys(partitions, cast(TransactionAnswer, answer).error_code)
+
+    def loaded_states(self) -> Iterator[tuple[int, Mapping[str, TransactionMetadata]]]:
+        """By partition of `__transaction_state` the transactional ids of each coordinator that has loaded them."""
+        for index, shard in self._shards.items():
+            if shard.loading is None and shard.closed is None:
+                yield index, shard.host.state.transactions
 
     # -- what happens to the broker
 

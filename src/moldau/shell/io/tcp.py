@@ -30,6 +30,16 @@ class TcpStream:
         self._socket.settimeout(timeout_ms / 1_000)
         return self._socket.recv_into(target)
 
+    def has_ended(self) -> bool:
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def close(self) -> None:
         self._socket.close()
 

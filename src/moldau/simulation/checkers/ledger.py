@@ -214,6 +214,9 @@ class PartitionLedger:
             self._log_start_seen_s = seen_s
         elif asked_s <= self._log_start_seen_s:
             return
+        elif log_start_offset == self.log_start_offset and self.may_start_go_back:
+            # it may have been back since the crash, and has come here again
+            self._log_start_seen_s = seen_s
         elif 0 <= log_start_offset < self.log_start_offset:
             if not self.may_start_go_back or log_start_offset < self.durable_start_offset:
                 raise ViolationError(

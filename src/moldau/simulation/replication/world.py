@@ -12,7 +12,7 @@ from moldau.simulation.replication.controller import Controller
 from moldau.simulation.replication.faults import Faults
 from moldau.simulation.replication.machine import ReplicaMachine
 from moldau.simulation.replication.story import Story
-from moldau.simulation.seeds import SeedOutcome
+from moldau.simulation.seeds import SeedOutcome, how_it_ended
 from moldau.simulation.violation import ViolationError
 
 DEFAULT_SECONDS = 12.0
@@ -193,11 +193,7 @@ def run_seed(
         loop.close()
     return Outcome(
         seed=seed,
-        digest=world.trace.digest,
-        rule=violation.rule if violation else "",
-        detail=violation.detail if violation else "",
-        story=tuple(world.trace.told) if violation else (),
-        last_events=tuple(world.trace.last_lines()) if violation else (),
+        **how_it_ended(world.trace, violation),
         truncations=world.ledger.truncations,
         elections=world.controller.partition.leader_epoch,
         acknowledged=len(world.ledger.acknowledged),

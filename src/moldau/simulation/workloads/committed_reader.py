@@ -6,7 +6,9 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from moldau.errors import ERROR_CODES
 from moldau.simulation.checkers.copy_ledger import Copied, CopyLedger
+from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.group_members import fetched_offsets, offset_fetch_request
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from moldau.simulation.world import SimulatedTopic, World
 
 READ_COMMITTED = 1
+UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
 STABLE_FROM = 7
 """OffsetFetch can wait for open transactions."""
 
@@ -43,11 +46,21 @@ class CommittedReader(ClientLoop):
         self.stable_offsets = dict.fromkeys(partitions, -1)
         self.high_watermarks = dict.fromkeys(partitions, -1)
 
+    async def client(self) -> BrokerClient:
+        client = await super().client()
+        client.versions[ApiKey.OFFSET_FETCH] = max(STABLE_FROM, client.versions[ApiKey.OFFSET_FETCH])
+        return client
+
     async def step(self) -> None:
         client = await self.client()
         if self.random.random() < 0.02:
             self.begin_anew()
         await self.fetch(client, max_wait_ms=self.random.choice((0, 10, 200)))
+        if self.random.random() < 0.1:
+            known = self.ledger.position
+            position = await stable_position(self, client, self.ledger.name, self.topic, (UNSTABLE_OFFSET_COMMIT,))
+            if position is not None:
+                self.ledger.position_read(position, known)
         await self.pause()
 
     async def fetch(self, client: BrokerClient, *, max_wait_ms: int) -> None:
@@ -103,10 +116,13 @@ class CommittedReader(ClientLoop):
                 skipped[waiting.popleft().producer_id] = None
             batch = read_records(bytes(records[at : at + header.size]))
             if header.is_control:
+                self.world.count(TransactionEvent.MARKER_READ)
                 # compaction may have left the batch without its record
                 if not batch or decode_control_key(batch[0].key) is ControlType.ABORT:
                     skipped.pop(header.producer_id, None)
-            elif header.producer_id not in skipped:
+            elif header.producer_id in skipped:
+                self.world.count(TransactionEvent.ABORTED_SKIPPED)
+            else:
                 for record in batch:
                     if record.offset >= asked:
                         copied = Copied.decode(record.value)
@@ -125,7 +141,6 @@ class CopyAuditor(CommittedReader):
 
     async def step(self) -> None:
         client = await self.client()
-        client.versions[ApiKey.OFFSET_FETCH] = max(STABLE_FROM, client.versions[ApiKey.OFFSET_FETCH])
         await self.fetch(client, max_wait_ms=100)
         for partition, offset in self.offsets.items():
             # every copier has ended its transactions: a last stable offset that stays behind is one that hangs
@@ -147,6 +162,8 @@ async def stable_position(
     codes = [answer.error_code, *[one.error_code for one in answer.groups], *[row.error_code for row in rows]]
     for error_code in codes:
         if error_code:
+            if error_code == UNSTABLE_OFFSET_COMMIT:
+                loop.world.count(TransactionEvent.OFFSETS_UNSTABLE)
             if error_code not in retriable:
                 loop.must_be_retriable(error_code, "OffsetFetch")
             await asyncio.sleep(0.1)

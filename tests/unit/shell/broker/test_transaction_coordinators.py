@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -452,3 +454,21 @@ async def test_a_pattern_of_transactional_ids_survives_long_names(start_node: An
     answer = await client.ask(ApiKey.LIST_TRANSACTIONS, 2, ListTransactionsRequest(transactional_id_pattern="(x+)+y"))
     assert (answer.error_code, answer.transaction_states) == (0, ())
     assert (await end(client, producer_id, 0, commit=False, name=name))[0] == 0
+
+
+async def test_an_internal_topic_that_nobody_waits_for_any_more_and_that_fails_is_no_news(start_node: Any) -> None:
+    node = await start_node(SETTINGS)
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    transactions = node.node.broker.transactions
+    node.node.abort()
+    waiting = asyncio.ensure_future(transactions.ensure_topic())
+    await asyncio.sleep(0)  # it asks, and its client is gone
+    waiting.cancel()
+    await node.turns(5)
+    assert "NOT_CONTROLLER" in repr(transactions._creating)
+    transactions._creating = None
+    del waiting  # and with it the frames that know the creation
+    gc.collect()
+    await node.turns(1)
+    assert unheard == []

@@ -135,6 +135,15 @@ async def test_a_failing_directory_takes_only_its_partitions_offline(start_node:
     assert not disks[1].exists(".kafka_cleanshutdown")
 
 
+async def start_without_second(start_node: Any, disks: tuple[MemoryDisk, MemoryDisk], reason: str) -> Any:
+    """A node whose second log directory cannot be opened, or fails at once."""
+    if reason == "unopened":
+        return await start_node(disk=disks[0], unopened_paths=("/disk1",))
+    disks[1].fail(Fault("open", "io"))
+    disks[1].fail(Fault("read", "io"))
+    return await start_node(disk=disks[0], further_disks=disks[1:])
+
+
 @pytest.mark.parametrize("reason", ["unopened", "faulty"])
 async def test_a_directory_that_is_missing_at_the_start_is_offline_and_comes_back(start_node: Any, reason: str) -> None:
     disks = MemoryDisk(), MemoryDisk()
@@ -146,12 +155,7 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_comes_bac
     await node.turns(20)
     await node.node.stop()
 
-    if reason == "unopened":
-        node = await start_node(disk=disks[0], unopened_paths=("/disk1",))
-    else:
-        disks[1].fail(Fault("open", "io"))
-        disks[1].fail(Fault("read", "io"))
-        node = await start_node(disk=disks[0], further_disks=disks[1:])
+    node = await start_without_second(start_node, disks, reason)
     client = node.connect()
     assert await append(client, lost) == (56, -1)
     assert await fetch_error(client, lost) == 56
@@ -165,6 +169,39 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_comes_bac
     client = node.connect()
     assert await append(client, lost) == (0, 1)
     assert await append(client, 1 - lost) == (0, 2)
+
+
+@pytest.mark.parametrize("reason", ["unopened", "faulty"])
+async def test_what_a_move_left_behind_is_not_served_while_the_new_directory_is_offline(
+    start_node: Any, reason: str
+) -> None:
+    """The old directory is still there after a crash, and lacks what was appended since."""
+    disks = MemoryDisk(), MemoryDisk()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    await node.create_topic("t", 2)
+    client = node.connect()
+    (index,) = [index for _, index in (await described(client))["/disk1"][1]]
+    assert await append(client, index) == (0, 0)
+    await node.turns(20)  # the metadata names the directory
+    name = f"t-{index}"
+    left = {file: disks[1].read_file(f"{name}/{file}") for file in disks[1].list_directory(name)}
+    assert await append(client, index) == (0, 1)
+    node.node.abort()
+    disks[0].make_directory(name)
+    for file, data in left.items():
+        disks[0].replace_file(f"{name}/{file}", data)
+
+    node = await start_without_second(start_node, disks, reason)
+    client = node.connect()
+    assert await append(client, index) == (56, -1)
+    assert await fetch_error(client, index) == 56
+    assert disks[0].exists(name), "it may be the last copy"
+    node.node.abort()
+
+    disks[1].faults.clear()
+    node = await start_node(disk=disks[0], further_disks=disks[1:])
+    assert not disks[0].exists(name)
+    assert await append(node.connect(), index) == (0, 2)
 
 
 async def test_a_directory_that_fails_during_the_start_takes_all_its_partitions_offline(start_node: Any) -> None:
@@ -379,6 +416,7 @@ async def test_a_flush_that_a_move_overtakes_does_not_count_for_the_new_director
     partition = node.node.broker.partitions.find("t", 0)
     old = await path_of(client, 0)
     new = "/disk1" if old == "/disk0" else "/disk0"
+    await node.turns(20)  # the metadata log has been flushed: the flush of the partition is the one that is held
     workers.is_holding = True
     node.node.broker.flusher.request(partition)
     await node.turns(3)

@@ -1,0 +1,303 @@
+"""`python -m moldau.simulation.late_end_txn --seeds 1..10000 --jobs 2`: an EndTxn that arrives late, and nothing else.
+
+A producer ends a transaction by a second EndTxn, because the answer to the first was lost; the network gives the first
+one to the broker only later: before the next transaction begins, while that is open, or when it has ended, too. Now and
+then the broker is killed and started again before.
+
+v2     the late request ends nothing: every transaction is whole, committed or aborted as its producer asked.
+v1     nothing in the request says which transaction it belongs to, so it may end the open one, and the producer meets
+       an error, or what it writes afterwards is another transaction (docs/reference/compatibility.md, "A late
+       EndTxn"). Every other transaction is whole, and nothing stays open.
+
+Exit code 0 if no rule was broken, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import enum
+import gc
+import sys
+import time
+from collections import Counter
+from functools import partial
+
+from moldau.simulation.checkers.copy_ledger import CopyLedger, Outcome
+from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.kinds import random_of
+from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.run import violation_of, without_collections
+from moldau.simulation.seeds import SeedOutcome, add_seed_options, broken_lines, chosen_seeds, how_it_ended, outcomes
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.committed_reader import CommittedReader
+from moldau.simulation.workloads.transactional_client import LifeOverError, TransactionalClient
+from moldau.simulation.world import SimulatedTopic, World
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from moldau.wire.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
+
+TOPIC = "target"
+TRANSACTIONAL_ID = "late"
+TIMEOUT_MS = 60_000
+TRANSACTIONS = 3
+LONGEST_DELAY_S = 0.06
+"""Of the late request: about as long as two transactions."""
+PATIENCE_S = 30.0
+COLLECTED_EVERY = 50
+"""Seeds after which Python's collector of cycles runs: it takes longer than a seed."""
+
+
+class Way(enum.Enum):
+    """What a late EndTxn led to, by the words that the command prints."""
+
+    REFUSED_V2 = "v2: refused"
+    REPEAT_V2 = "v2: no transaction was open, so it repeats the last end"
+    REFUSED_V1 = "v1: refused"
+    REPEAT_V1 = "v1: no transaction was open, so it repeats the last end"
+    ENDED_OPEN_V1 = "v1: it ended the open transaction"
+    TORN_V1 = "v1: it ended the open transaction, of which another part has another outcome"
+    UNANSWERED = "no answer: the broker was killed"
+
+
+class LateOutcome(SeedOutcome, frozen=True, kw_only=True):
+    """Of one seed."""
+
+    way: Way
+
+
+class LateProducer(TransactionalClient):
+    """Three transactions; the end of one of the first two is sent once more, late."""
+
+    def __init__(self, world: World, topic: SimulatedTopic) -> None:
+        super().__init__(world, "producer", topic, TRANSACTIONAL_ID)
+        self.is_v2 = self.random.random() < 0.5
+        self.is_alive = False
+        self.transactions = 0
+        self.numbers = 0
+        self.outcomes: dict[str, Outcome] = {}
+        """By transaction what its producer asked for, and was acknowledged."""
+        self.records: dict[int, str] = {}
+        """By number the transaction."""
+        self.current = ""
+        """The transaction that it is at, from its first request to the answer to its end."""
+        self.disturbed: dict[str, None] = {}
+        """Transactions that it was at while the late request was under way, with the first protocol."""
+        self.late_after = self.random.choice((1, 2))
+        self.late: asyncio.Task[None] | None = None
+        self.is_late_under_way = False
+        self.late_error = -1
+        """The error code of the late request; -1: no answer."""
+        self.late_is_commit = False
+
+    def is_done(self) -> bool:
+        return self.transactions == TRANSACTIONS
+
+    async def step(self) -> None:
+        if not self.is_alive:
+            self.is_alive = await self.begin_producer(TIMEOUT_MS)
+            return
+        self.transactions += 1
+        self.current = transaction = f"t{self.transactions}"
+        self.note_disturbed()
+        try:
+            await self.one_transaction(transaction)
+        except LifeOverError as reason:
+            self.world.trace.tell(f"{transaction}: {reason}")
+            if self.is_v2 or transaction not in self.disturbed:
+                raise ViolationError("a late EndTxn is refused", f"{transaction}: {reason}") from reason
+            self.is_alive = False
+        self.current = ""
+        if self.transactions == self.late_after and self.random.random() < 0.1:
+            self.world.broker.kill("process")
+            await self.world.broker.boot()
+
+    async def one_transaction(self, transaction: str) -> None:
+        for _ in range(self.random.randint(1, 4)):
+            await asyncio.sleep(self.random.uniform(0, 0.01))
+            partition = self.random.randrange(self.topic.partitions)
+            self.records[self.numbers] = transaction
+            self.numbers += 1
+            await self.write(partition, transaction, [self.numbers - 1])
+        is_commit = self.random.random() < 0.5
+        request = self.end_request(is_commit=is_commit)
+
+        def note(answer: EndTxnResponse) -> None:
+            if not answer.error_code:
+                self.outcomes[transaction] = Outcome.COMMITTED if is_commit else Outcome.ABORTED
+                self.world.trace.tell(f"{transaction} is {self.outcomes[transaction].value}")
+                self.take_end(answer, is_commit=is_commit)
+
+        async def ask(client: BrokerClient) -> int:
+            return (await client.request(request, note=note)).error_code
+
+        await self.until_taken(ask, "EndTxn")
+        if self.transactions == self.late_after:
+            self.late_is_commit = is_commit
+            self.late = asyncio.ensure_future(self.arrive_late(request))
+
+    def note_disturbed(self) -> None:
+        if self.is_late_under_way and self.current:
+            self.disturbed[self.current] = None
+
+    async def arrive_late(self, request: EndTxnRequest) -> None:
+        """As if the network had held the request back."""
+        random = self.world.random_of("late")
+        await asyncio.sleep(random.uniform(0, LONGEST_DELAY_S))
+        self.is_late_under_way = not self.is_v2
+        self.note_disturbed()
+        try:
+            client = await BrokerClient.open(self.world.network, "late", self.world.broker.host, random)
+            self.adapt_versions(client)
+            self.world.trace.tell(f"the late EndTxn ({'commit' if request.committed else 'abort'}) arrives")
+            self.late_error = (await client.request(request)).error_code
+        except UnansweredError:
+            return
+        finally:
+            self.is_late_under_way = False
+        self.world.trace.tell(f"the late EndTxn gets {self.late_error}")
+
+
+class WholeReader(CommittedReader):
+    """Reads the topic once, to its end."""
+
+    def is_done(self) -> bool:
+        ends = self.high_watermarks
+        return all(0 <= ends[partition] <= offset for partition, offset in self.offsets.items())
+
+
+class LateScenario:
+    """One seed's story."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.way = Way.UNANSWERED
+
+    async def run(self) -> None:
+        world = self.world
+        await world.broker.boot()
+        topic = await self.create_topic()
+        producer = LateProducer(world, topic)
+        reader = WholeReader(world, "reader", topic, CopyLedger(TRANSACTIONAL_ID))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await producer.run()
+                if producer.late is not None:
+                    await producer.late
+                if producer.joined:
+                    # what it has open is for the next producer to end
+                    while not await producer.begin_producer(TIMEOUT_MS):
+                        pass
+                await reader.run()
+        except TimeoutError as error:
+            raise ViolationError("nothing stays open", f"{reader.offsets} of {reader.high_watermarks}") from error
+        visible = {copied.number for records in reader.seen.values() for _, copied in records}
+        self.way = self.check(producer, visible)
+
+    async def create_topic(self) -> SimulatedTopic:
+        random = self.world.random_of("setup")
+        client = await BrokerClient.open(self.world.network, "setup", self.world.broker.host, random)
+        partitions = random.randint(1, 3)
+        await client.request(CreateTopicsRequest((CreatableTopic(TOPIC, partitions, 1),)))
+        client.versions[ApiKey.METADATA] = max(10, client.versions[ApiKey.METADATA])
+        answer = await client.request(MetadataRequest((MetadataRequestTopic(name=TOPIC),)))
+        client.close()
+        return SimulatedTopic(TOPIC, answer.topics[0].topic_id, partitions)
+
+    def check(self, producer: LateProducer, visible: set[int]) -> Way:
+        """Holds what is `visible` to a reader of committed records against what was asked for."""
+        torn = ended = False
+        late = Outcome.COMMITTED if producer.late_is_commit else Outcome.ABORTED
+        for transaction in dict.fromkeys(producer.records.values()):
+            numbers = [number for number, of in producer.records.items() if of == transaction]
+            seen = [number for number in numbers if number in visible]
+            asked = producer.outcomes.get(transaction)
+            if transaction not in producer.disturbed:
+                wanted = numbers if asked is Outcome.COMMITTED else []
+                if seen != wanted:
+                    story = f"{transaction} was {asked}, of {numbers} {seen} are committed"
+                    raise ViolationError("a transaction is all or nothing", story)
+                continue
+            if seen and Outcome.COMMITTED not in (asked, late):
+                raise ViolationError("aborted records are not read", f"{transaction}: {seen}, asked {asked}")
+            is_torn = 0 < len(seen) < len(numbers)
+            torn = torn or is_torn
+            ended = ended or is_torn or asked is None or bool(seen) != (asked is Outcome.COMMITTED)
+        if producer.late_error < 0:
+            return Way.UNANSWERED
+        if producer.is_v2:
+            return Way.REFUSED_V2 if producer.late_error else Way.REPEAT_V2
+        if producer.late_error:
+            return Way.REFUSED_V1
+        return Way.TORN_V1 if torn else Way.ENDED_OPEN_V1 if ended else Way.REPEAT_V1
+
+
+def run_seed(seed: int, *, is_told: bool = False) -> LateOutcome:
+    """Deterministic: the same code and seed give the same digest."""
+    began = time.perf_counter()
+    loop = VirtualLoop()
+    with without_collections(is_collected_after=seed % COLLECTED_EVERY == 0):
+        try:
+            asyncio.set_event_loop(loop)
+            world = World(seed, loop, _settings(seed), print if is_told else None)
+            scenario = LateScenario(world)
+            try:
+                violation = violation_of(world, scenario.run())
+            finally:
+                world.end_work()
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+    return LateOutcome(
+        seed=seed,
+        **how_it_ended(world.trace, violation),
+        acknowledged=0,
+        elapsed_s=time.perf_counter() - began,
+        way=scenario.way,
+    )
+
+
+def _settings(seed: int) -> dict[str, str]:
+    return {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://broker:9092",
+        "transaction.state.log.num.partitions": "1",
+        "log.flush.interval.messages": random_of(seed, "flush").choice(("1", str((1 << 63) - 1))),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the seeds that the command line names; gives the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m moldau.simulation.late_end_txn",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_seed_options(parser)
+    options = parser.parse_args(arguments)
+    seeds = chosen_seeds(options)
+    began = time.perf_counter()
+    failed = 0
+    ways: Counter[Way] = Counter()
+    gc.freeze()
+    for outcome in outcomes(seeds, options.jobs, run_seed, partial(run_seed, is_told=options.verbose)):
+        failed += bool(outcome.rule)
+        ways[outcome.way] += not outcome.rule
+        if outcome.rule:
+            print(broken_lines("moldau.simulation.late_end_txn", outcome, is_story_known=options.verbose), flush=True)
+        elif options.digests or len(seeds) == 1:
+            print(f"seed {outcome.seed}: {outcome.digest}" if options.digests else outcome.way.value, flush=True)
+        if failed >= options.max_failures:
+            break
+    gc.unfreeze()
+    if not options.digests and len(seeds) > 1:
+        for way in Way:
+            print(f"{ways[way]:9,}  {way.value}")
+    print(f"{len(seeds)} seeds, {failed} broken, {time.perf_counter() - began:.1f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
