@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from selenium.webdriver import Chrome
+from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.browser.conftest import BrokerWithPage
+from tests.browser.conftest import WAIT_S, BrokerWithPage
 
 Wait = Callable[[Chrome, str], None]
 
@@ -121,6 +122,34 @@ def test_the_lag_of_a_group_changes_without_a_reload(running: BrokerWithPage, br
     running.produce("lagging", *[(None, b"x", {})] * 1230)
     wait(browser, "1,233")
     assert browser.execute_script("return window.wasLoadedOnce") is True
+
+
+def test_an_open_transaction_is_shown_with_its_age_until_it_ends(
+    running: BrokerWithPage, browser: Chrome, wait: Wait
+) -> None:
+    create(running, NewTopic("payments", 2))
+    settings = {"bootstrap.servers": running.address, "transactional.id": "till-7", "transaction.timeout.ms": 600_000}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for partition in (0, 1):
+        producer.produce("payments", b"x", partition=partition)
+    producer.flush()
+    browser.get(running.page)
+    wait(browser, "till-7")
+    row = "return [...document.querySelector('#transactions tbody tr').cells].map((cell) => cell.innerText)"
+    transactional_id, state, age, time_out, partitions, topics = browser.execute_script(row)
+    assert (transactional_id, state, time_out, partitions, topics.strip()) == (
+        "till-7",
+        "Ongoing",
+        "10 min",
+        "2",
+        "payments",
+    )
+    assert age.split()[1] in ("s", "min")
+    wait(browser, "oldest ")
+    producer.abort_transaction(30)
+    WebDriverWait(browser, WAIT_S, 0.1).until(lambda _: not browser.find_elements("id", "transactions"))
 
 
 def test_foreign_text_is_shown_as_text(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
@@ -306,5 +335,9 @@ def test_lag_beyond_deleted_records_is_named(running: BrokerWithPage, browser: C
 def test_internal_topics_are_counted_apart(running: BrokerWithPage, browser: Chrome, wait: Wait) -> None:
     create(running, NewTopic("counted", 2))
     commit_as_consumer(running, "makes-the-internal-topic", "counted", 0)
+    # a test before this one may have made the topic of transactions
+    topics = AdminClient({"bootstrap.servers": running.address}).list_topics(timeout=30).topics
+    internal = [name for name in topics if name.startswith("__")]
+    assert "__consumer_offsets" in internal
     browser.get(f"{running.page}/")
-    wait(browser, "+ 1 internal")
+    wait(browser, f"+ {len(internal)} internal")

@@ -41,6 +41,8 @@ def test_every_key_has_its_place():
     assert page.sql == "select user from source"
     assert (page.sink.topic, page.sink.key, page.sink.mode) == ("out", "user", "append")
     assert (page.checkpoint, page.group) == (Path("/pages/state/minutes"), "moldau.other")
+    assert describe(page)["delivery"] == "exactly once: one transaction for each batch"
+    page = parse(PAGE.replace("mode: append", "mode: append\n  delivery: at_least_once"))
     assert "at least once" in describe(page)["delivery"]
 
 
@@ -73,6 +75,11 @@ def test_what_may_be_left_out_has_a_default():
             "`mode` update cannot go to files",
         ),
         (("  topic: out\n", "  path: x\n"), "`key` is for topics"),
+        (("  topic: out\n  key: user\n", "  path: x\n  delivery: at_least_once\n"), "`delivery` is for topics"),
+        (
+            ("  mode: append", "  delivery: twice"),
+            "page.yaml:13: `delivery` must be one of exactly_once",
+        ),
         (("  mode: append", "  mode: complete"), "page.yaml:13: `mode` must be one of append, update"),
         (("state/minutes", "s3://bucket/x"), "page.yaml:14: `checkpoint` must be a path on this machine"),
         (("group: moldau.other", "group: a\ngroup: b"), "page.yaml:16: `group` is there twice"),
@@ -103,7 +110,7 @@ def test_a_new_target_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     page = parse(PAGE.replace("  topic: out\n  key: user\n  mode: append", "  shout: out\n  loudness: high"))
     assert page.sink.loudness == "high"
     monkeypatch.undo()
-    with pytest.raises(PageError, match="`shout` is not known here; known are path, topic, mode, key"):
+    with pytest.raises(PageError, match="`shout` is not known here; known are path, topic, mode, key, delivery"):
         parse(PAGE.replace("  topic: out", "  shout: out"))
 
 

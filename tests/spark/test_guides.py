@@ -17,15 +17,25 @@ def of(language: str) -> list[Block]:
     return [block for block in ALL if block.language == language]
 
 
-def test_a_spark_program_runs(spark: object, new_topic: Callable[..., str], bootstrap_servers: str) -> None:
+def test_a_spark_program_runs(
+    spark: object,
+    new_topic: Callable[..., str],
+    produce: Callable[..., None],
+    read_back: Callable[[str], list[tuple[bytes | None, bytes | None]]],
+    bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:
     """In this session: `getOrCreate` gives the one that there is."""
-    topic = new_topic()
+    topic, copy = new_topic(), new_topic(2)
+    produce(topic, [(b"k", b"v")])
     assert of("python")
     for block in of("python"):
         source = block.text.replace(ADDRESS, bootstrap_servers).replace('"orders"', f'"{topic}"')
+        source = source.replace('"copy"', f'"{copy}"').replace('"checkpoints', f'"{tmp_path}')
         names: dict[str, object] = {}
         exec(compile(source, block.id, "exec"), names)
         assert "orders" in names
+    assert read_back(copy) == [(b"k", b"v")]
 
 
 def test_the_pipeline_of_the_guide_runs_and_its_lag_is_shown(

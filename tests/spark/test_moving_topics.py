@@ -3,71 +3,22 @@ start is deleted, the broker is killed. The reader is asked as Spark asks it; on
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from moldau.spark.offsets import DataLossError
-from moldau.spark.options import parse_source_options
+from moldau.spark.offsets import DataLossError, StartError
 from moldau.spark.source import TopicStreamReader
 from moldau.testing import Cluster
+from tests.spark.streams import Stream, add_partitions, delete_records, through_text
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster() as cluster:
         yield cluster
-
-
-class Stream:
-    """Asks a reader in the order in which Spark asks it, with offsets as they come back from the checkpoint's text."""
-
-    def __init__(self, cluster: Cluster, **options: str) -> None:
-        self.options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, **options}
-        self.reader = self.open()
-        self.committed: dict | None = None
-
-    def open(self) -> TopicStreamReader:
-        return TopicStreamReader(parse_source_options(self.options, is_streaming=True), 2)
-
-    def plan(self, limit: int | None = None) -> Mapping | None:
-        """The end of the next batch; None if there is nothing new."""
-        start = self.committed or through_text(self.reader.initialOffset())
-        end = through_text(self.reader.latestOffset(start, ReadMaxRows(limit) if limit else ReadAllAvailable()))
-        return None if end == start else end
-
-    def read(self, end: Mapping) -> list[bytes]:
-        start = self.committed or through_text(self.reader.initialOffset())
-        tasks = self.reader.partitions(start, dict(end))
-        rows = [
-            (batch.column("topic")[row].as_py(), *(batch.column(name)[row].as_py() for name in ("partition", "offset")),
-             batch.column("value")[row].as_py())
-            for task in tasks
-            for batch in self.reader.read(task)
-            for row in range(batch.num_rows)
-        ]  # fmt: skip
-        return [value for *_, value in sorted(rows)]
-
-    def batch(self, limit: int | None = None) -> list[bytes]:
-        end = self.plan(limit)
-        if end is None:
-            return []
-        rows = self.read(end)
-        self.committed = dict(end)
-        return rows
-
-    def die(self) -> None:
-        """The driver is killed: a new reader goes on by what the checkpoint holds."""
-        self.reader.stop()
-        self.reader = self.open()
-
-
-def through_text(offset: Mapping) -> dict:
-    return json.loads(json.dumps(offset))
 
 
 def test_a_stream_from_the_latest_offset_reads_what_comes_between_the_questions(cluster: Cluster):
@@ -178,6 +129,120 @@ def test_a_limited_batch_does_not_count_what_is_gone(cluster: Cluster):
     assert stream.batch(1) == [b"8"]
 
 
+def make_anew(cluster: Cluster, topic: str, *values: bytes) -> None:
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic)
+    cluster.produce(topic, *values)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_topic_made_anew_between_planning_and_reading_is_a_loss_and_read_from_its_first_record(
+    cluster: Cluster, is_killed: bool
+):
+    topic, other = cluster.topic(), cluster.topic()
+    options = {"subscribe": f"{topic},{other}", "startingOffsets": "earliest"}
+    strict, tolerant = Stream(cluster, **options), Stream(cluster, **options, failOnDataLoss="false")
+    cluster.produce(topic, b"old", b"old too")
+    cluster.produce(other, b"other")
+    ends = [strict.plan(), tolerant.plan()]
+    assert None not in ends
+    make_anew(cluster, topic, b"new", b"newer", b"newest")
+    if is_killed:
+        strict.die()
+        tolerant.die()
+    with pytest.raises(DataLossError, match=f"{topic}.* was deleted and (created|made) again"):
+        strict.read(ends[0])
+    assert tolerant.read(ends[1]) == [b"other"]
+    tolerant.committed = dict(ends[1])
+    assert tolerant.batch() == [b"new", b"newer", b"newest"]
+    assert tolerant.batch() == []
+
+
+def test_a_topic_made_anew_while_its_task_reads_is_a_loss(cluster: Cluster):
+    topic, other = cluster.topic(), cluster.topic()
+    options = {"subscribe": f"{topic},{other}", "startingOffsets": "earliest"}
+    strict, tolerant = Stream(cluster, **options), Stream(cluster, **options, failOnDataLoss="false")
+    cluster.produce(topic, b"old")
+    cluster.produce(other, b"other")
+    tasks = []
+    for stream in (strict, tolerant):
+        end = stream.plan()
+        assert end is not None
+        tasks.append(stream.reader.partitions(through_text(stream.reader.initialOffset()), dict(end)))
+    make_anew(cluster, topic, b"new")
+    with pytest.raises(DataLossError, match="failOnDataLoss"):
+        [list(strict.reader.read(task)) for task in tasks[0]]
+    read = [batch for task in tasks[1] for batch in tolerant.reader.read(task)]
+    assert [value for batch in read for value in batch.column("value").to_pylist()] == [b"other"]
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_is_a_loss_or_left_out(cluster: Cluster):
+    prefix = cluster.topic("left")
+    cluster.create_topic(f"{prefix}-b")
+    options = {"subscribePattern": f"{prefix}.*", "startingOffsets": "earliest"}
+    strict, tolerant = Stream(cluster, **options), Stream(cluster, **options, failOnDataLoss="false")
+    for number in range(2):
+        cluster.produce(f"{prefix}-b", b"b%d" % number)
+        assert strict.batch() == tolerant.batch() == [b"b%d" % number]
+    end = tolerant.plan()
+    cluster.delete_topic(f"{prefix}-b")
+    cluster.produce(prefix, b"a")
+    with pytest.raises(DataLossError, match=f"{prefix}-b-0 is gone"):
+        strict.batch()
+    assert end is None
+    assert tolerant.batch() == [b"a"]
+    cluster.create_topic(f"{prefix}-b")
+    cluster.produce(f"{prefix}-b", b"again")
+    assert tolerant.batch() == [b"again"]
+
+
+def test_a_planned_batch_of_a_topic_that_was_deleted_is_a_loss_or_empty(cluster: Cluster):
+    topic = cluster.topic()
+    options = {"subscribePattern": f"{topic}.*", "startingOffsets": "earliest"}
+    strict, tolerant = Stream(cluster, **options), Stream(cluster, **options, failOnDataLoss="false")
+    cluster.produce(topic, b"old")
+    ends = [strict.plan(), tolerant.plan()]
+    cluster.delete_topic(topic)
+    for stream in (strict, tolerant):
+        stream.die()
+    with pytest.raises(DataLossError, match=f"topic {topic} was deleted"):
+        strict.read(ends[0])
+    assert tolerant.read(ends[1]) == []
+
+
+def test_a_topic_subscribed_by_name_that_is_deleted_ends_the_stream_by_its_name(cluster: Cluster):
+    topic = cluster.topic()
+    stream = Stream(cluster, subscribe=topic, startingOffsets="earliest", failOnDataLoss="false")
+    assert stream.batch() == []
+    cluster.delete_topic(topic)
+    with pytest.raises(StartError, match=f"topic '{topic}' does not exist"):
+        stream.batch()
+
+
+def test_available_now_reads_in_batches_up_to_what_was_there_at_its_start(cluster: Cluster):
+    topic = cluster.topic()
+    stream = Stream(cluster, subscribe=topic, startingOffsets="earliest")
+    cluster.produce(topic, b"0", b"1", b"2")
+    stream.reader.prepareForTriggerAvailableNow()
+    assert stream.batch(2) == [b"0", b"1"]
+    cluster.produce(topic, b"3")
+    add_partitions(cluster, topic, 2)
+    cluster.produce(topic, b"4", partition=1)
+    assert [stream.batch(2), stream.batch(2)] == [[b"2"], []]
+    stream.die()
+    stream.reader.prepareForTriggerAvailableNow()
+    assert [stream.batch(), stream.batch()] == [[b"3", b"4"], []]
+
+
+def test_what_comes_between_the_first_questions_of_available_now_is_no_loss(cluster: Cluster):
+    topic = cluster.topic()
+    stream = Stream(cluster, subscribe=topic)  # from the latest offset
+    stream.reader.prepareForTriggerAvailableNow()
+    cluster.produce(topic, b"0")
+    add_partitions(cluster, topic, 2)
+    assert stream.batch() == []
+
+
 def test_a_broker_that_dies_and_comes_back_does_not_end_a_stream():
     with Cluster() as cluster:
         topic = cluster.topic()
@@ -193,6 +258,25 @@ def test_a_broker_that_dies_and_comes_back_does_not_end_a_stream():
         assert stream.read(end) == [b"b"]
 
 
+def test_a_task_whose_broker_is_lost_in_mid_batch_reads_each_record_once():
+    with Cluster() as cluster:
+        topic = cluster.topic()
+        for number in range(6):
+            cluster.produce(topic, *[b"%d" % number] * 10)
+        small = {"kafka.fetch.max.bytes": "200"}
+        stream = Stream(cluster, subscribe=topic, startingOffsets="earliest", **small)
+        end = stream.plan()
+        assert end is not None
+        (task,) = stream.reader.partitions(through_text(stream.reader.initialOffset()), dict(end))
+        rows = stream.reader.read(task)
+        values = next(rows).column("value").to_pylist()
+        assert len(values) == 10
+        cluster.restart(clean=False)
+        for batch in rows:
+            values += batch.column("value").to_pylist()
+        assert values == [b"%d" % (number // 10) for number in range(60)]
+
+
 def test_a_task_that_starts_while_the_broker_is_away_tries_for_as_long_as_one_that_lost_it(cluster):
     """The driver has asked the cluster for the ranges: what a task meets is no first contact."""
     topic = cluster.topic()
@@ -206,18 +290,6 @@ def test_a_task_that_starts_while_the_broker_is_away_tries_for_as_long_as_one_th
         reader = TopicStreamReader(hasty, 2)
         assert sum(batch.num_rows for task in tasks for batch in reader.read(task)) == 2
         assert away.is_over
-
-
-def add_partitions(cluster: Cluster, topic: str, count: int) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
-
-
-def delete_records(cluster: Cluster, topic: str, before: int, partition: int = 0) -> None:
-    from confluent_kafka import TopicPartition
-
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    next(iter(admin.delete_records([TopicPartition(topic, partition, before)]).values())).result(30)
 
 
 def test_a_query_from_the_latest_offset_lives_while_records_come_partitions_appear_and_the_broker_dies(spark, tmp_path):

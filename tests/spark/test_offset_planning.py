@@ -15,6 +15,7 @@ from moldau.spark.offsets import (
     StartError,
     StreamOffset,
     check_bounds,
+    is_delayed,
     limit_offsets,
     offset_from_dict,
     offset_to_dict,
@@ -161,3 +162,48 @@ def test_a_small_batch_is_one_task():
 def test_a_topic_made_anew_is_known_by_its_id():
     assert recreated_topics({"a": ID_1, "b": ID_1}, {"a": ID_2, "b": ID_1}) == ["a"]
     assert recreated_topics({"a": ZERO_UUID, "b": ID_1}, {"a": ID_2, "b": ZERO_UUID}) == []
+
+
+def test_a_start_at_a_group_takes_its_offsets_and_for_the_other_partitions_the_start_that_is_given():
+    at_group = options(startingGroup="g", startingOffsets="earliest")
+    assert resolve_start(at_group, [A0, A1], FakeLog(), {A1: 42, B0: 7}) == {A0: 10, A1: 42}
+    by_offsets = options(startingGroup="g", startingOffsets=json.dumps({"a": {"0": 11, "1": 12}}))
+    assert resolve_start(by_offsets, [A0, A1], FakeLog(), {A1: 42}) == {A0: 11, A1: 42}
+
+
+def test_a_start_at_a_group_asks_for_no_offset_that_the_group_has():
+    def unasked(wanted):
+        raise AssertionError(wanted)
+
+    late = options(startingGroup="g", startingTimestamp="999999")
+    assert resolve_start(late, [A0], unasked, {A0: 42}) == {A0: 42}
+
+
+def test_a_start_at_a_group_without_any_offset_is_refused():
+    with pytest.raises(StartError, match=r"group 'g' has no committed offset of a-0, a-1.*startingGroup"):
+        resolve_start(options(startingGroup="g"), [A0, A1], FakeLog(), {B0: 7})
+    assert resolve_start(options(startingGroup="g"), [], FakeLog(), {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "since_ms", "expected"), [(9, 0, True), (10, 0, False), (9, 999, True), (9, 1_000, False)]
+)
+def test_a_batch_is_delayed_while_too_little_waits_and_the_last_is_not_long_ago(waiting, since_ms, expected):
+    def delayed(least: int | None) -> bool:
+        return is_delayed(
+            {A0: 5}, {A0: 5 + waiting - 2, A1: 2},
+            min_offsets=least, since_last_batch_ms=since_ms, max_delay_ms=1_000,
+        )  # fmt: skip
+
+    assert delayed(10) is expected
+    assert not delayed(None)
+
+
+def test_a_task_reads_at_most_as_many_offsets_as_the_option_says():
+    tasks = plan_tasks(ranges_of(25, 10, 1), parallelism=2, max_records=10)
+    assert [[(span.start_offset, span.end_offset) for span in task] for task in tasks] == [
+        [(5, 13)], [(13, 21)], [(21, 30)], [(5, 15)], [(5, 6)],
+    ]  # fmt: skip
+    more = plan_tasks(ranges_of(25, 10, 1), parallelism=2, max_records=10, min_partitions=8)
+    assert len(more) >= 8
+    assert sum(span.size for task in more for span in task) == 36

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.spark import by_target_partition
+
 
 @pytest.fixture
 def write(bootstrap_servers):
@@ -18,18 +20,25 @@ def write(bootstrap_servers):
 
 def test_rows_become_records(spark, write, new_topic, read_back):
     topic = new_topic()
-    write(spark.sql("select * from values ('a', 'x'), (null, 'y'), ('c', null) as t(key, value)"), topic=topic)
+    frame = spark.sql("select * from values ('a', 'x'), (null, 'y'), ('c', null) as t(key, value)")
+    write(frame, topic=topic, delivery="at_least_once")
     assert sorted(read_back(topic), key=str) == [(None, b"y"), (b"a", b"x"), (b"c", None)]
 
 
-def test_equal_keys_go_where_any_kafka_producer_sends_them(spark, write, new_topic, produce, bootstrap_servers):
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_equal_keys_go_where_any_kafka_producer_sends_them(
+    delivery, spark, write, new_topic, produce, bootstrap_servers
+):
     from confluent_kafka import Producer
 
     from moldau.columnar.reader import read_topic
 
     topic = new_topic(5)
     keys = [f"key-{number}" for number in range(40)]
-    write(spark.createDataFrame([(key, "spark") for key in keys], "key string, value string"), topic=topic)
+    frame = spark.createDataFrame([(key, "spark") for key in keys], "key string, value string")
+    if delivery == "exactly_once":
+        frame = by_target_partition(frame, bootstrap_servers, topic)
+    write(frame, topic=topic, delivery=delivery)
     producer = Producer({"bootstrap.servers": bootstrap_servers, "partitioner": "murmur2_random"})
     for key in keys:
         producer.produce(topic, b"client", key)
@@ -60,11 +69,14 @@ def test_headers_and_compression_arrive(spark, write, new_topic, bootstrap_serve
     assert [(header["key"], header["value"]) for header in row["headers"]] == [("h", b"x")]
 
 
-def test_many_rows_from_several_tasks_all_arrive(spark, write, new_topic, read_back):
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_many_rows_from_several_tasks_all_arrive(spark, write, new_topic, read_back, bootstrap_servers, delivery):
     topic = new_topic(3)
-    write(
-        spark.range(0, 50_000, 1, 4).selectExpr("cast(id as string) as key", "cast(id as string) as value"), topic=topic
-    )
+    key = "case when id % 3 > 0 then cast(id as string) end as key"
+    frame = spark.range(0, 50_000, 1, 4).selectExpr(key, "cast(id as string) as value")
+    if delivery == "exactly_once":
+        frame = by_target_partition(frame, bootstrap_servers, topic)
+    write(frame, topic=topic, delivery=delivery)
     assert sorted(int(value) for _, value in read_back(topic)) == list(range(50_000))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from moldau.spark.options import (
@@ -79,6 +81,15 @@ def test_assign_names_single_partitions():
         ("maxOffsetsPerTrigger", "10"),
         ("failOnDataLoss", "perhaps"),
         ("includeHeaders", "1"),
+        ("isolation", "serializable"),
+        ("startingGroup", " "),
+        ("maxRecordsPerPartition", "0"),
+        ("minOffsetsPerTrigger", "10"),
+        ("maxTriggerDelay", "1m"),
+        ("kafka.client.id", ""),
+        ("kafka.fetch.max.bytes", "2000000000"),
+        ("kafka.request.timeout.ms", "soon"),
+        ("kafka.check.crcs", "perhaps"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_its_name(name: str, value: str):
@@ -132,3 +143,116 @@ def test_what_spark_adds_itself_is_no_option():
 def test_offsets_as_text_stand_in_order():
     offsets = {TopicPartition("b", 0): 1, TopicPartition("a", 10): 2, TopicPartition("a", 9): 3}
     assert offsets_to_json(offsets) == '{"a":{"9":3,"10":2},"b":{"0":1}}'
+
+
+SINK = {"kafka.bootstrap.servers": "localhost:9092", "topic": "orders"}
+
+
+def test_the_options_of_a_transaction_are_known_in_any_case_of_letters():
+    options = parse_sink_options(
+        {
+            **SINK,
+            "DELIVERY": "Exactly_Once",
+            "kafka.Transactional.ID": "job",
+            "kafka.transaction.timeout.ms": "60000",
+            "kafka.group.id": "shown",
+            "checkpointlocation": "/state",
+            "BATCHID": "7",
+        }
+    )
+    assert (options.delivery, options.transactional_id, options.transaction_timeout_ms) == (
+        "exactly_once",
+        "job",
+        60_000,
+    )
+    assert (options.group_id, options.checkpoint_location, options.batch_id) == ("shown", "/state", 7)
+    assert parse_sink_options(SINK).delivery == "exactly_once"
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"delivery": "at_most_once"}, "must be one of exactly_once, at_least_once"),
+        ({"delivery": "at_least_once", "kafka.transactional.id": "job"}, "there is none with delivery at_least_once"),
+        ({"batchId": "7"}, "set checkpointLocation too"),
+        ({"batchId": "-1", "checkpointLocation": "/state"}, "the number that foreachBatch gives"),
+        ({"kafka.transactional.id": " "}, "must be set"),
+        ({"kafka.transactional.id": "job", "write_id": "w"}, "has no meaning beside write_id"),
+        ({"delivery": "at_least_once", "write_id": "w"}, "there is none with delivery at_least_once"),
+        ({"kafka.transaction.timeout.ms": "0"}, "above 0"),
+    ],
+)
+def test_what_cannot_be_meant_of_a_transaction_is_refused(options, refused):
+    with pytest.raises(OptionError, match=refused):
+        parse_sink_options({**SINK, **options})
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("groupIdPrefix", "kafka.group.id"),
+        ("kafkaConsumer.pollTimeoutMs", "kafka.request.timeout.ms"),
+        ("fetchOffset.numRetries", "retryTimeoutMs"),
+        ("fetchOffset.retryIntervalMs", "retryTimeoutMs"),
+        ("kafka.auto.offset.reset", "startingOffsets"),
+        ("kafka.enable.auto.commit", "kafka.group.id"),
+        ("kafka.KEY.Deserializer", "cast the columns"),
+        ("kafka.value.deserializer", "cast the columns"),
+        ("kafka.isolation.level", "isolation"),
+        ("kafka.interceptor.classes", "no Java class"),
+        ("kafka.max.poll.records", "maxOffsetsPerTrigger"),
+        ("kafka.retry.backoff.ms", "retryTimeoutMs"),
+        ("kafka.session.timeout.ms", "kafka.group.id"),
+        ("kafka.sasl.jaas.config", "SASL"),
+        ("kafka.ssl.truststore.location", "TLS"),
+        ("kafka.security.protocol", "SASL"),
+    ],
+)
+def test_an_option_of_sparks_connector_or_of_kafkas_consumer_is_refused_with_what_to_use_instead(name, instead):
+    for is_streaming in (False, True):
+        with pytest.raises(OptionError, match=f"(?s){re.escape(name)}.*{re.escape(instead)}"):
+            parse(is_streaming=is_streaming, **{name: "SASL_SSL"})
+
+
+@pytest.mark.parametrize("name", ["kafka.linger.ms", "kafkaesque", "kafka."])
+def test_an_option_that_nobody_has_is_refused_with_those_that_are_known(name):
+    with pytest.raises(OptionError, match=f"{re.escape(repr(name))} is not known; .*kafka.client.id"):
+        parse(**{name: "1"})
+
+
+def test_what_the_client_can_do_is_passed_through():
+    parsed = parse(
+        is_streaming=True,
+        **{
+            "kafka.client.id": "orders-job",
+            "kafka.request.timeout.ms": "7000",
+            "kafka.socket.connection.setup.timeout.ms": "3000",
+            "kafka.fetch.max.bytes": "65536",
+            "kafka.check.crcs": "false",
+            "kafka.security.protocol": "plaintext",
+            "isolation": "READ_UNCOMMITTED",
+            "maxRecordsPerPartition": "500",
+        },
+    )
+    assert (parsed.client_id, parsed.request_timeout_ms, parsed.connect_timeout_ms) == ("orders-job", 7_000, 3_000)
+    assert (parsed.fetch_max_bytes, parsed.check_crcs, parsed.isolation) == (65_536, False, "read_uncommitted")
+    assert parsed.max_records_per_partition == 500
+    assert parse().isolation == "read_committed"
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_ms"),
+    [("250ms", 250), ("250", 250), ("90s", 90_000), ("5M", 300_000), ("1min", 60_000), ("2h", 7_200_000)],
+)
+def test_a_delay_is_said_in_sparks_words(text: str, delay_ms: int):
+    parsed = parse(is_streaming=True, minOffsetsPerTrigger="10", maxTriggerDelay=text)
+    assert (parsed.min_offsets_per_trigger, parsed.max_trigger_delay_ms) == (10, delay_ms)
+    with pytest.raises(OptionError, match="maxTriggerDelay"):
+        parse(is_streaming=True, minOffsetsPerTrigger="10", maxTriggerDelay=f"{text} ago")
+
+
+def test_the_least_and_the_most_of_a_batch_must_fit_together():
+    with pytest.raises(OptionError, match=r"minOffsetsPerTrigger.*maxOffsetsPerTrigger"):
+        parse(is_streaming=True, minOffsetsPerTrigger="10", maxOffsetsPerTrigger="9")
+    with pytest.raises(OptionError, match=r"maxTriggerDelay.*minOffsetsPerTrigger"):
+        parse(is_streaming=True, maxTriggerDelay="1m")

@@ -7,13 +7,14 @@ behind each other. The payload of a record batch is then a slice of the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from moldau.columnar.origins import origins_of
 from moldau.columnar.varints import IntArray, UnsignedArray, VarintColumns, varint_widths, zigzag
 from moldau.wire.records.batch import TRANSACTIONAL_FLAG
 from moldau.wire.records.builder import assemble_batch
@@ -28,12 +29,13 @@ RECORD_OVERHEAD = 36
 
 
 class RecordColumns(msgspec.Struct, frozen=True):
-    """The columns of records, all of one length: `keys` and `headers` may be absent. See `columns_of`."""
+    """The columns of records, all of one length: `keys`, `headers` and `origins` may be absent. See `columns_of`."""
 
     keys: pa.Array | None
     values: pa.Array
     timestamps: IntArray
     headers: pa.Array | None
+    origins: pa.StructArray | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -45,6 +47,7 @@ class RecordColumns(msgspec.Struct, frozen=True):
             self.values.slice(start, length),
             self.timestamps[start : start + length],
             None if self.headers is None else self.headers.slice(start, length),
+            None if self.origins is None else self.origins.slice(start, length),
         )
 
     def take(self, rows: IntArray) -> RecordColumns:
@@ -55,7 +58,30 @@ class RecordColumns(msgspec.Struct, frozen=True):
             self.values.take(picked),
             self.timestamps[rows],
             None if self.headers is None else self.headers.take(picked),
+            None if self.origins is None else self.origins.take(picked),
         )
+
+    @staticmethod
+    def concat(pieces: Sequence[RecordColumns]) -> RecordColumns:
+        """Their rows one behind the other. A column that only some pieces have is null in the others."""
+        if len(pieces) == 1:
+            return pieces[0]
+        lengths = [len(piece) for piece in pieces]
+        return RecordColumns(
+            _joined([piece.keys for piece in pieces], lengths),
+            pa.concat_arrays([piece.values for piece in pieces]),
+            np.concatenate([piece.timestamps for piece in pieces]),
+            _joined([piece.headers for piece in pieces], lengths),
+            _joined([piece.origins for piece in pieces], lengths),
+        )
+
+
+def _joined(columns: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array | None:
+    kind = next((column.type for column in columns if column is not None), None)
+    if kind is None:
+        return None
+    filled = [pa.nulls(n, kind) if one is None else one for one, n in zip(columns, lengths, strict=True)]
+    return pa.concat_arrays(filled)
 
 
 class EncodedBatch(msgspec.Struct, frozen=True):
@@ -78,22 +104,23 @@ def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
     """The columns `key`, `value`, `timestamp`, `headers` of an Arrow batch; only `value` must be there.
 
     Keys and values are binary or string; timestamps are of any unit, or int64 milliseconds, null meaning `now_ms`;
-    headers are a list of structs of key and value. Raises ValueError for anything else.
+    headers are a list of structs of key and value; `origins` see `origins`. Raises ValueError for anything else.
     """
     names = batch.schema.names
     if "value" not in names:
         raise ValueError(f"the table needs a column named value; its columns are: {', '.join(names) or 'none'}")
-    keys = _as_binary(batch, "key") if "key" in names else None
+    keys = binary_column(batch, "key") if "key" in names else None
     if keys is not None and keys.null_count == len(keys):
         keys = None
     timestamps: IntArray = np.full(batch.num_rows, now_ms, dtype=np.int64)
     if "timestamp" in names:
         timestamps = _as_timestamps(batch.column("timestamp"), now_ms)
     headers = _as_headers(batch.column("headers")) if "headers" in names else None
-    return RecordColumns(keys, _as_binary(batch, "value"), timestamps, headers)
+    return RecordColumns(keys, binary_column(batch, "value"), timestamps, headers, origins_of(batch))
 
 
-def _as_binary(batch: pa.RecordBatch, name: str) -> pa.Array:
+def binary_column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """This column as binary, where its values are bytes or text. Raises ValueError for anything else."""
     column = batch.column(name)
     kind = column.type
     if pa.types.is_dictionary(kind):

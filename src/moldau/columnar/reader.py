@@ -76,8 +76,9 @@ class PartitionRange(msgspec.Struct, frozen=True):
 class ReaderSettings(msgspec.Struct, frozen=True):
     """How to read. `batch_bytes` bounds one answer, so it sets the size of the Arrow batches too.
 
-    `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation);
-    "skip" logs them and goes on with what is left. The two times and `had_contact` are those of a ClusterClient.
+    `on_data_loss`: "fail" raises OFFSET_OUT_OF_RANGE where offsets of a range are gone (retention, truncation), and
+    INCONSISTENT_TOPIC_ID where a topic was made anew; "skip" logs that and goes on with what is left. The two times and
+    `had_contact` are those of a ClusterClient.
     """
 
     isolation: Isolation = "read_committed"
@@ -226,7 +227,8 @@ def _isolation_level(isolation: Isolation) -> int:
 
 
 class RangeReader:
-    """Reads ranges of partitions over connections of its own, one per leader: an iterator of (partition, batch).
+    """Reads ranges of partitions over connections that its client lends, one per leader: an iterator of (partition,
+    batch).
 
     `positions` says at any time up to where each partition was handed out. Use it as a context manager, or close it.
     """
@@ -248,13 +250,13 @@ class RangeReader:
         self._unfinished = deque(tp for tp, end in self._ends.items() if self.positions[tp] < end)
         self._connections: dict[int, ClientConnection] = {}
         self._in_flight: dict[int, _Fetch] = {}
-        self._buffers: dict[int, bytearray] = {}
+        self._buffers: dict[int, bytearray | None] = {}
         self._backoff = client.backoff()
 
     def close(self) -> None:
-        """Closes the connections; ranges that were not read to their end stay as they are."""
-        for connection in self._connections.values():
-            connection.close()
+        """Gives the client its connections back; ranges that were not read to their end stay as they are."""
+        for leader_id, connection in self._connections.items():
+            self._client.take_back(leader_id, connection)
         self._connections.clear()
         self._in_flight.clear()
 
@@ -271,6 +273,11 @@ class RangeReader:
                 self._send_fetches()
                 for leader_id in list(self._in_flight):
                     yield from self._receive(leader_id)
+            except TopicRecreatedError as error:
+                if self._settings.on_data_loss == "fail":
+                    raise
+                self.close()
+                self._skip_topic(error)
             except KafkaError as error:
                 if not error.is_retriable:
                     raise
@@ -323,9 +330,7 @@ class RangeReader:
     def _connection(self, leader_id: int) -> ClientConnection:
         connection = self._connections.get(leader_id)
         if connection is None or not connection.is_open:
-            shared = self._client.connection_to(leader_id)
-            connection = self._client.open_connection(shared.host, shared.port)
-            self._connections[leader_id] = connection
+            connection = self._connections[leader_id] = self._client.lend_connection(leader_id)
         return connection
 
     def _topic_id(self, topic: str) -> Uuid:
@@ -333,15 +338,18 @@ class RangeReader:
         topic_id = self._client.topic(topic).topic_id
         expected = self._topic_ids.setdefault(topic, topic_id)
         if topic_id != expected:
-            raise TopicRecreatedError(f"topic {topic!r} was deleted and made again since its offsets were taken")
+            # what the client remembers may be older than the range
+            self._client.forget(topic)
+            topic_id = self._client.topic(topic).topic_id
+        if topic_id != expected:
+            raise TopicRecreatedError(topic)
         return topic_id
 
     # --- answers ---
 
     def _receive(self, leader_id: int) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         connection = self._connections[leader_id]
-        buffer = self._buffers.setdefault(leader_id, bytearray(self._settings.batch_bytes + _SLACK_BYTES))
-        response = connection.receive_message(FetchResponse, buffer)
+        response = connection.receive_message(FetchResponse, self._buffer(leader_id))
         fetch = self._in_flight.pop(leader_id)
         if response.error_code:
             raise kafka_error(response.error_code, f"fetch from {connection}")
@@ -373,6 +381,15 @@ class RangeReader:
             yield from self._decode(partition, before, row)
         if first_error is not None:
             raise first_error
+
+    def _buffer(self, leader_id: int) -> bytearray | None:
+        """Memory for the answers of one leader. None for the first: it lies in memory of its own size, for a range of a
+        small micro-batch has no second."""
+        if leader_id not in self._buffers:
+            self._buffers[leader_id] = None
+        elif self._buffers[leader_id] is None:
+            self._buffers[leader_id] = bytearray(self._settings.batch_bytes + _SLACK_BYTES)
+        return self._buffers[leader_id]
 
     @staticmethod
     def _rotated(
@@ -418,6 +435,12 @@ class RangeReader:
         if self.positions[partition] >= end:
             self._unfinished.remove(partition)
 
+    def _skip_topic(self, error: TopicRecreatedError) -> None:
+        logger.warning("%s: its ranges are left out", error)
+        for partition in [one for one in self._unfinished if one.topic == error.topic]:
+            self._unfinished.remove(partition)
+            self.positions[partition] = self._ends[partition]
+
     def _decode(
         self, partition: TopicPartition, start_offset: int, row: PartitionData
     ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
@@ -441,6 +464,10 @@ class TopicRecreatedError(KafkaError):
     code = 103
     name = "INCONSISTENT_TOPIC_ID"
     is_retriable = False
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic!r} was deleted and made again since its offsets were taken")
+        self.topic = topic
 
 
 class _Fetch(msgspec.Struct, frozen=True):

@@ -34,6 +34,7 @@ from moldau.columnar.encode import (
     columns_of,
     encode_batches,
 )
+from moldau.columnar.origins import largest_row, origin_text
 from moldau.columnar.partitioner import StickyPartitions, partitions_of_keys
 from moldau.columnar.varints import IntArray
 from moldau.errors import KafkaError, kafka_error
@@ -53,6 +54,7 @@ MAX_IN_FLIGHT = 5
 """Requests on their way to one broker; it remembers the last five batches of a producer, so no more."""
 
 ACKS_ALL = -1
+MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
 SLICE_BYTES = 8 * 1024 * 1024
 SLICE_ROWS = 100_000
 _PRODUCE_BY_NAME = 12
@@ -68,8 +70,11 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Pending(msgspec.Struct, frozen=True):
+    """`rows`: what is in the batch, where errors can name its input."""
+
     data: bytes
     record_count: int
+    rows: RecordColumns | None
 
 
 class _PartitionQueue:
@@ -78,6 +83,8 @@ class _PartitionQueue:
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.next_sequence = 0
+        self.held: list[RecordColumns] = []
+        """What came for the first batch, until it is full."""
         self.unsent: deque[_Pending] = deque()
         self.in_flight: deque[_Pending] = deque()
         self.written: Written | None = None
@@ -102,7 +109,8 @@ class TopicWriter:
     """Writes Arrow batches to `topic`, or, where that is None, each row to the topic that its column `topic` names.
 
     Columns: `value`, and if they are there `key`, `timestamp`, `headers` (see `encode.columns_of`) and `partition`
-    (integer; where it is null or absent the key decides, and where that is null too, sticky runs). Others are ignored.
+    (integer; where it is null or absent the key decides, and where that is null too, sticky runs). Errors name the
+    input record of a row where the columns of `origins` are there. Others are ignored.
     Use it as a context manager: leaving it without an error flushes. Not thread-safe.
     """
 
@@ -120,11 +128,17 @@ class TopicWriter:
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
         had_contact: bool = False,
         producer: TransactionalProducer | None = None,
+        keyless_partition: int | None = None,
+        first_batch_records: int = 0,
     ) -> None:
         """Raises KafkaError if no broker answers within `first_contact_timeout_ms`.
 
         `had_contact`: see ClusterClient. `producer`: all is written in the open transaction of this producer, which its
-        TransactionalWriter ends; no two writers of one producer may write to the same partition.
+        TransactionalWriter ends; no two writers of one producer may write to the same partition. `keyless_partition`:
+        where rows without key and partition go, modulo the partitions of the topic, in place of sticky runs.
+        `first_batch_records`: how many records the first batch of each partition has, if there are as many. Of two
+        writers of one producer with the same rows, the broker takes the batches of the second for repeats of the first,
+        although the rows may stand in another order; with another number the second gets OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
         self._topic = topic
         self._compression: Compression = compression_from_name(compression)
@@ -141,6 +155,8 @@ class TopicWriter:
             had_contact=had_contact,
         )
         self._queues: dict[TopicPartition, _PartitionQueue] = {}
+        self._keyless_partition = keyless_partition
+        self._first_batch_records = first_batch_records
         self._sticky: dict[str, StickyPartitions] = {}
         self._connections: dict[int, ClientConnection] = {}
         self._requests: dict[int, deque[list[_PartitionQueue]]] = {}
@@ -202,7 +218,12 @@ class TopicWriter:
 
     def _write_topic(self, topic: str, batch: pa.RecordBatch) -> None:
         columns = columns_of(batch, now_ms=time.time_ns() // 1_000_000)
-        partition_count = len(self._client.topic_to_write(topic).partitions)
+        try:
+            partition_count = len(self._client.topic_to_write(topic).partitions)
+        except KafkaError as error:
+            if error.name not in ("UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION"):
+                raise
+            raise kafka_error(error.code, f"{error}{origin_text(columns.origins, 0)}") from error
         partitions = self._partitions(topic, batch, columns, partition_count)
         if partition_count == 1 or (partitions == partitions[0]).all():
             self._append(TopicPartition(topic, int(partitions[0])), columns)
@@ -220,7 +241,9 @@ class TopicWriter:
         if columns.keys is not None:
             partitions = partitions_of_keys(columns.keys, partition_count)
         keyless = np.flatnonzero(partitions < 0)
-        if keyless.size:
+        if keyless.size and self._keyless_partition is not None:
+            partitions[keyless] = self._keyless_partition % partition_count
+        elif keyless.size:
             sticky = self._sticky.setdefault(topic, StickyPartitions(partition_count, self._batch_bytes))
             sizes = pc.binary_length(columns.values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
             partitions[keyless] = sticky.assign(sizes[keyless] + RECORD_OVERHEAD)
@@ -230,7 +253,9 @@ class TopicWriter:
             is_given = np.asarray(given.is_valid())
             wrong = is_given & ((chosen < 0) | (chosen >= partition_count))
             if wrong.any():
-                raise ValueError(f"topic {topic!r} has no partition {int(chosen[np.argmax(wrong)])}")
+                row = int(np.argmax(wrong))
+                said = f"topic {topic!r} has no partition {int(chosen[row])}"
+                raise ValueError(said + origin_text(columns.origins, row))
             partitions = np.where(is_given, chosen, partitions)
         return partitions
 
@@ -238,8 +263,26 @@ class TopicWriter:
         queue = self._queues.get(topic_partition)
         if queue is None:
             queue = self._queues[topic_partition] = _PartitionQueue(topic_partition)
+        if queue.next_sequence < self._first_batch_records:
+            queue.held.append(columns)
+            if sum(map(len, queue.held)) < self._first_batch_records:
+                return
+            self._encode_held(queue)
+        else:
+            self._encode(queue, columns)
+        self._run(until_acknowledged=False)
+
+    def _encode_held(self, queue: _PartitionQueue) -> None:
+        columns = RecordColumns.concat(queue.held)
+        queue.held = []
+        self._encode(queue, columns.slice(0, self._first_batch_records))
+        if len(columns) > self._first_batch_records:
+            self._encode(queue, columns.slice(self._first_batch_records, len(columns) - self._first_batch_records))
+
+    def _encode(self, queue: _PartitionQueue, columns: RecordColumns) -> None:
         is_transactional = self._transactional_id is not None
         identity = BatchIdentity(self.producer_id, self.producer_epoch, queue.next_sequence, is_transactional)
+        first = 0
         for batch in encode_batches(
             columns,
             identity=identity,
@@ -247,9 +290,10 @@ class TopicWriter:
             compression_level=self._compression_level,
             batch_bytes=self._batch_bytes,
         ):
-            queue.unsent.append(_Pending(batch.data, batch.record_count))
+            rows = None if columns.origins is None else columns.slice(first, batch.record_count)
+            queue.unsent.append(_Pending(batch.data, batch.record_count, rows))
+            first += batch.record_count
             queue.next_sequence = (queue.next_sequence + batch.record_count) & 0x7FFFFFFF
-        self._run(until_acknowledged=False)
 
     # --- batches to brokers ---
 
@@ -258,6 +302,9 @@ class TopicWriter:
 
         Raises KafkaError as `write`.
         """
+        for queue in self._queues.values():
+            if queue.held:
+                self._encode_held(queue)
         self._run(until_acknowledged=True)
         return {partition: queue.written for partition, queue in self._queues.items() if queue.written is not None}
 
@@ -384,10 +431,23 @@ class TopicWriter:
 
     def _take_row(self, queue: _PartitionQueue, row: PartitionProduceResponse) -> None:
         if row.error_code not in (0, 46):  # 46, a duplicate: the broker has it
-            message = f"write to {queue.topic_partition}: {row.error_message or 'refused'}"
-            raise kafka_error(row.error_code, message)
+            raise _refusal(queue, row)
         queue.acknowledge(row.base_offset)
         self._backoff.reset()
+
+
+def _refusal(queue: _PartitionQueue, row: PartitionProduceResponse) -> KafkaError:
+    """The broker's error for the oldest batch in flight, with the input record to blame where it is known (KIP-467)."""
+    said = f"write to {queue.topic_partition}: {row.error_message or 'refused'}"
+    rows = queue.in_flight[0].rows if queue.in_flight else None
+    blamed = row.record_errors[0] if row.record_errors else None
+    if blamed is not None and blamed.batch_index_error_message:
+        said += f" ({blamed.batch_index_error_message})"
+    if rows is not None:
+        is_size = row.error_code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
+        index = blamed.batch_index if blamed is not None else largest_row(rows.keys, rows.values) if is_size else 0
+        said += origin_text(rows.origins, index)
+    return kafka_error(row.error_code, said)
 
 
 def _slices(batch: pa.RecordBatch) -> list[pa.RecordBatch]:

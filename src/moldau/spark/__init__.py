@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
     from pyspark.sql.streaming.query import StreamingQuery as StreamingQuery
+    from rich.console import Console
+
+    from moldau.spark.query_watch import QueryWatch
 
 from moldau.extras import require_extra
 
@@ -22,7 +25,14 @@ require_extra("moldau.spark", "spark", ("numpy", "pyarrow", "pyspark", "pandas")
 
 from moldau.spark.session import open_session
 
-__all__ = ["expression", "open_session", "register", "spark_error", "spark_loggers"]
+__all__ = ["by_target_partition", "expression", "open_session", "register", "spark_error", "spark_loggers", "watch"]
+
+
+def by_target_partition(frame: DataFrame, bootstrap_servers: str, topic: str, **times: int) -> DataFrame:
+    """The rows so distributed that each partition of `topic` has one task: see `moldau.spark.target_partitions`."""
+    from moldau.spark import target_partitions
+
+    return target_partitions.by_target_partition(frame, bootstrap_servers, topic, **times)
 
 
 def spark_error() -> tuple[type[Exception], ...]:
@@ -55,3 +65,15 @@ def register(spark: SparkSession) -> None:
     from moldau.spark import source
 
     source.register(spark)
+
+
+def watch(spark: SparkSession, *, console: Console | None = None, metrics_port: int | None = None) -> QueryWatch:
+    """Watches the session's streaming queries from now on: a table on `console` (where that is no terminal, lines), and
+    `http://127.0.0.1:<metrics_port>/metrics` for Prometheus (0: a free port). Close it, or use it as a context manager.
+
+    Raises OSError for a port that is taken, MissingExtraError.
+    """
+    require_extra("moldau.spark.watch", "spark", ("rich",))
+    from moldau.spark.query_watch import QueryWatch
+
+    return QueryWatch(spark, console=console, metrics_port=metrics_port)

@@ -68,15 +68,29 @@ def offset_to_dict(offset: StreamOffset) -> dict[str, Any]:
 
 def offset_from_dict(nested: Mapping[str, Mapping[str, Any]]) -> StreamOffset:
     """The reverse. Offsets without topic ids (those of Spark's own connector) are taken as they are."""
-    offsets = {
+    offsets = topic_offsets(nested)
+    ids = {topic: uuid_from_text(str(text)) for topic, text in nested.get(TOPIC_IDS, {}).items()}
+    first_start = offset_from_dict(nested[FIRST_START]) if FIRST_START in nested else None
+    return StreamOffset(offsets, ids, first_start)
+
+
+def topic_offsets(nested: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """The offsets in such a text, without what our source keeps beside the topics."""
+    return {
         TopicPartition(topic, int(number)): int(value)
         for topic, partitions in nested.items()
         if not topic.startswith("@")
         for number, value in partitions.items()
     }
-    ids = {topic: uuid_from_text(str(text)) for topic, text in nested.get(TOPIC_IDS, {}).items()}
-    first_start = offset_from_dict(nested[FIRST_START]) if FIRST_START in nested else None
-    return StreamOffset(offsets, ids, first_start)
+
+
+def read_by_all(sources: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    """A source that the query reads twice may stand in its checkpoint twice: done is what both have read."""
+    found: dict[TopicPartition, int] = {}
+    for offsets in sources:
+        for partition, offset in offsets.items():
+            found[partition] = min(offset, found.get(partition, offset))
+    return found
 
 
 def subscribed_partitions(
@@ -100,11 +114,35 @@ def subscribed_partitions(
 
 
 def resolve_start(
-    options: SourceOptions, partitions: Sequence[TopicPartition], lookup: OffsetLookup
+    options: SourceOptions,
+    partitions: Sequence[TopicPartition],
+    lookup: OffsetLookup,
+    committed: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, int]:
-    """The first offset of every partition. Raises StartError where a starting time is after the last record and the
-    options do not say what then."""
+    """The first offset of every partition. `committed`: the offsets of the starting group, which go first.
+
+    Raises StartError where a starting time is after the last record and the options do not say what then, and where
+    the group has an offset of none of the partitions.
+    """
     wanted = _wanted(options.start, partitions, "starting")
+    if committed is not None:
+        known = {partition: committed[partition] for partition in partitions if partition in committed}
+        if partitions and not known:
+            raise StartError(
+                f"group {options.starting_group!r} has no committed offset of {', '.join(map(str, partitions[:10]))}: "
+                "check the name of the group, or leave out startingGroup"
+            )
+        others = [partition for partition in partitions if partition not in known]
+        return {**_resolved_start(options, wanted, others, lookup), **known}
+    return _resolved_start(options, wanted, partitions, lookup)
+
+
+def _resolved_start(
+    options: SourceOptions,
+    wanted: Mapping[TopicPartition, int],
+    partitions: Sequence[TopicPartition],
+    lookup: OffsetLookup,
+) -> dict[TopicPartition, int]:
     found = _looked_up(wanted, partitions, lookup, is_time=options.start.timestamps_ms is not None)
     late = [partition for partition in partitions if found[partition] < 0]
     if late and not options.use_latest_after_last_timestamp:
@@ -122,6 +160,17 @@ def resolve_end(
     wanted = _wanted(options.end, partitions, "ending")
     found = _looked_up(wanted, partitions, lookup, is_time=options.end.timestamps_ms is not None)
     return _with_latest(found, [partition for partition in partitions if found[partition] < 0], lookup)
+
+
+def check_first_batch(options: SourceOptions, end: StreamOffset) -> None:
+    """Raises StartError for a first batch that Spark's own connector planned and did not finish, unless the options
+    give the start that it had: that connector keeps the start in a file which no Python source can read."""
+    by_words = options.start.offsets is not None or options.start.position == EARLIEST
+    if end.first_start is None and not end.topic_ids and (options.starting_group is not None or not by_words):
+        raise StartError(
+            "the first batch of this checkpoint was planned by Spark's own Kafka connector and is not finished: set "
+            "startingOffsets to the JSON in the file sources/0/0 of the checkpoint, where that batch starts"
+        )
 
 
 def check_bounds(
@@ -178,23 +227,44 @@ def limit_offsets(
     return limited
 
 
+def is_delayed(
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    *,
+    min_offsets: int | None,
+    since_last_batch_ms: int,
+    max_delay_ms: int,
+) -> bool:
+    """Whether too little waits for a batch, and the last one is not so long ago that it begins all the same."""
+    if min_offsets is None or since_last_batch_ms >= max_delay_ms:
+        return False
+    return sum(max(0, end[partition] - start.get(partition, 0)) for partition in end) < min_offsets
+
+
 def plan_tasks(
-    ranges: Sequence[PartitionRange], *, parallelism: int, min_partitions: int | None = None
+    ranges: Sequence[PartitionRange],
+    *,
+    parallelism: int,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
 ) -> list[tuple[PartitionRange, ...]]:
     """Which ranges each task reads.
 
-    Without `min_partitions`: whole topic-partitions, packed into at most `parallelism` tasks of about equal size, so a
-    partition's records stay in one task, in order. With it: at least that many tasks, large ranges are cut.
+    Without the two options: whole topic-partitions, packed into at most `parallelism` tasks of about equal size, so a
+    partition's records stay in one task, in order. `min_partitions`: at least that many tasks. `max_records`: at most
+    so many offsets in each. Both cut large ranges.
     """
     wanted = [span for span in ranges if span.size > 0]
     if not wanted:
         return []
     total = sum(span.size for span in wanted)
+    if max_records is not None:
+        wanted = [piece for span in wanted for piece in _cut(span, -(-span.size // max_records))]
     if min_partitions is not None and min_partitions > len(wanted):
-        pieces: list[PartitionRange] = []
-        for span in wanted:
-            pieces.extend(_cut(span, max(1, -(-span.size * min_partitions // total))))
-        return [(piece,) for piece in pieces]
+        parts = {span: max(1, -(-span.size * min_partitions // total)) for span in wanted}
+        return [(piece,) for span, count in parts.items() for piece in _cut(span, count)]
+    if max_records is not None:
+        return [(span,) for span in wanted]
     tasks = min(parallelism, len(wanted), max(1, -(-total // SMALL_TASK_OFFSETS)))
     if min_partitions is not None:
         tasks = max(tasks, min(min_partitions, len(wanted)))

@@ -9,23 +9,43 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 
+from moldau.client.blocking.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.errors import MoldauError
+from moldau.spark.refused_options import why_refused
 from moldau.types import TopicPartition
 
 LATEST = -1
 EARLIEST = -2
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+FETCH_MAX_BYTES = 4 * 1024 * 1024
+"""Of one Fetch answer, and so of the Arrow batches: larger ones are no faster, and wait longer for the first row."""
+
+LARGEST_FETCH_BYTES = 1 << 30
+
+MAX_TRIGGER_DELAY_MS = 15 * 60_000
+"""As in Spark's connector."""
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 DEFAULT_CLIENT_ID = "moldau-spark"
 
 SOURCE_OPTIONS = (
     "kafka.bootstrap.servers",
     "kafka.group.id",
+    "kafka.client.id",
+    "kafka.request.timeout.ms",
+    "kafka.socket.connection.setup.timeout.ms",
+    "kafka.fetch.max.bytes",
+    "kafka.check.crcs",
+    "kafka.security.protocol",
     "subscribe",
     "subscribePattern",
     "assign",
@@ -33,18 +53,46 @@ SOURCE_OPTIONS = (
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
     "startingTimestamp",
+    "startingGroup",
     "endingOffsets",
     "endingOffsetsByTimestamp",
     "endingTimestamp",
+    "isolation",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
+    "maxRecordsPerPartition",
     "failOnDataLoss",
     "includeHeaders",
     "firstContactTimeoutMs",
     "retryTimeoutMs",
 )
-SINK_OPTIONS = ("kafka.bootstrap.servers", "topic", "kafka.compression.type", "firstContactTimeoutMs", "retryTimeoutMs")
+SINK_OPTIONS = (
+    "kafka.bootstrap.servers",
+    "topic",
+    "kafka.compression.type",
+    "delivery",
+    "kafka.transactional.id",
+    "kafka.transaction.timeout.ms",
+    "kafka.group.id",
+    "checkpointLocation",
+    "batchId",
+    "write_id",
+    "firstContactTimeoutMs",
+    "retryTimeoutMs",
+)
+ISOLATIONS: tuple[Isolation, ...] = ("read_committed", "read_uncommitted")
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
+_TRANSACTION_OPTIONS = (
+    "kafka.transactional.id",
+    "kafka.transaction.timeout.ms",
+    "kafka.group.id",
+    "batchId",
+    "write_id",
+)
 
 # Spark itself adds these to what the user gave: they are not the user's words, and say nothing to us.
 _SPARK_OWN = frozenset({"checkpointlocation", "querynameforlogging", "path"})
@@ -76,7 +124,9 @@ class Subscription(msgspec.Struct, frozen=True):
 
 class SourceOptions(msgspec.Struct, frozen=True):
     """A source's options after checking. `use_latest_after_last_timestamp`: a starting time after the last record
-    means the end of the partition instead of an error. The two times are those of a ClusterClient."""
+    means the end of the partition instead of an error. `starting_group`: the group at whose committed offsets reading
+    starts; `start` then holds for the partitions without one. A stream begins no batch below `min_offsets_per_trigger`
+    until the last one is `max_trigger_delay_ms` ago. The four times of a client are those of a ClusterClient."""
 
     bootstrap_servers: str
     subscription: Subscription
@@ -84,18 +134,39 @@ class SourceOptions(msgspec.Struct, frozen=True):
     end: StartOrEnd
     group_id: str | None = None
     use_latest_after_last_timestamp: bool = False
+    starting_group: str | None = None
+    isolation: Isolation = "read_committed"
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
     min_partitions: int | None = None
+    max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
+    client_id: str = DEFAULT_CLIENT_ID
+    fetch_max_bytes: int = FETCH_MAX_BYTES
+    check_crcs: bool = True
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
+    """A sink's options after checking. `transactional_id`, `transaction_timeout_ms`, `group_id`: where None, the sink
+    chooses. `checkpoint_location`: of the streaming query. `batch_id`: of the micro-batch that `foreachBatch` got.
+    `write_id`: one transaction for each task of a batch write, which a second write with this id does not repeat."""
+
     bootstrap_servers: str
     topic: str | None = None
     compression_type: str = "none"
+    delivery: str = EXACTLY_ONCE
+    transactional_id: str | None = None
+    transaction_timeout_ms: int | None = None
+    group_id: str | None = None
+    checkpoint_location: str | None = None
+    batch_id: int | None = None
+    write_id: str | None = None
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
@@ -107,12 +178,21 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             if name.lower() in given:
                 _refuse(name, "has no meaning for a stream, which does not end")
-    elif "maxoffsetspertrigger" in given:
-        _refuse("maxOffsetsPerTrigger", "is for streams: a batch reads all of its range")
+    else:
+        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+            if name.lower() in given:
+                _refuse(name, "is for streams: a batch reads all of its range")
     start = _parse_start_or_end(given, "starting", LATEST if is_streaming else EARLIEST)
     end = _parse_start_or_end(given, "ending", LATEST)
     if not is_streaming:
         _check_batch_bounds(start, end)
+    if given.get("kafka.security.protocol", "PLAINTEXT").strip().upper() != "PLAINTEXT":
+        _refuse("kafka.security.protocol", "must be PLAINTEXT: TLS and SASL are not built yet")
+    least, most = _positive(given, "minOffsetsPerTrigger"), _positive(given, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        _refuse("minOffsetsPerTrigger", f"is {least}, more than maxOffsetsPerTrigger, which is {most}")
+    if least is None and "maxtriggerdelay" in given:
+        _refuse("maxTriggerDelay", "needs minOffsetsPerTrigger: without it no batch is delayed")
     return SourceOptions(
         bootstrap_servers=_bootstrap_servers(given),
         subscription=_parse_subscription(given),
@@ -121,10 +201,20 @@ def parse_source_options(options: Mapping[str, str], *, is_streaming: bool) -> S
         group_id=given.get("kafka.group.id"),
         use_latest_after_last_timestamp=_choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest"))
         == "latest",
-        max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
+        starting_group=_not_empty(given, "startingGroup"),
+        isolation=_isolation(given),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=_delay_ms(given, "maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
         min_partitions=_positive(given, "minPartitions"),
+        max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
         include_headers=_boolean(given, "includeHeaders", default=False),
+        client_id=_not_empty(given, "kafka.client.id") or DEFAULT_CLIENT_ID,
+        fetch_max_bytes=_fetch_max_bytes(given),
+        check_crcs=_boolean(given, "kafka.check.crcs", default=True),
+        connect_timeout_ms=_positive(given, "kafka.socket.connection.setup.timeout.ms") or CONNECT_TIMEOUT_MS,
+        request_timeout_ms=_positive(given, "kafka.request.timeout.ms") or REQUEST_TIMEOUT_MS,
         first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
     )
@@ -138,10 +228,26 @@ def wants_headers(options: Mapping[str, str]) -> bool:
 def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Raises OptionError. Without `topic` every row must name its own in a column `topic`."""
     given = _known_options(options, SINK_OPTIONS)
+    delivery = _choice(given, "delivery", (EXACTLY_ONCE, AT_LEAST_ONCE))
+    for name in _TRANSACTION_OPTIONS:
+        if delivery == AT_LEAST_ONCE and name.lower() in given:
+            _refuse(name, f"belongs to a transaction, and there is none with delivery {AT_LEAST_ONCE}")
+    if "batchid" in given and "checkpointlocation" not in given:
+        _refuse("batchId", "counts in a query: set checkpointLocation too, to that of the query")
+    for name in ("kafka.transactional.id", "kafka.group.id", "batchId"):
+        if "write_id" in given and name.lower() in given:
+            _refuse(name, "has no meaning beside write_id, which names the transactions and groups of its ranges")
     return SinkOptions(
         bootstrap_servers=_bootstrap_servers(given),
         topic=given.get("topic"),
         compression_type=_choice(given, "kafka.compression.type", COMPRESSION_TYPES),
+        delivery=delivery,
+        transactional_id=_not_empty(given, "kafka.transactional.id"),
+        transaction_timeout_ms=_positive(given, "kafka.transaction.timeout.ms"),
+        group_id=_not_empty(given, "kafka.group.id"),
+        checkpoint_location=_not_empty(given, "checkpointLocation"),
+        batch_id=_batch_id(given),
+        write_id=_not_empty(given, "write_id"),
         first_contact_timeout_ms=_positive(given, "firstContactTimeoutMs") or FIRST_CONTACT_TIMEOUT_MS,
         retry_timeout_ms=_positive(given, "retryTimeoutMs") or RETRY_TIMEOUT_MS,
     )
@@ -162,6 +268,9 @@ def _known_options(options: Mapping[str, str], known: tuple[str, ...]) -> dict[s
         if name.lower() in lowered:
             given[name.lower()] = str(value)
         elif name.lower() not in _SPARK_OWN:
+            reason = why_refused(name)
+            if reason is not None:
+                _refuse(name, f"has no place here: {reason}")
             raise OptionError(f"option {name!r} is not known; the options are {', '.join(known)}")
     return given
 
@@ -186,6 +295,17 @@ def _bootstrap_servers(given: Mapping[str, str]) -> str:
     return servers
 
 
+def _not_empty(given: Mapping[str, str], name: str) -> str | None:
+    return _required(given, name) if name.lower() in given else None
+
+
+def _batch_id(given: Mapping[str, str]) -> int | None:
+    text = given.get("batchid")
+    if text is not None and not re.fullmatch(r"[0-9]{1,18}", text.strip()):
+        _refuse("batchId", f"must be the number that foreachBatch gives, not {text!r}")
+    return None if text is None else int(text)
+
+
 def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     value = given.get(name.lower(), str(default)).strip().lower()
     if value not in ("true", "false"):
@@ -208,6 +328,28 @@ def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...]) -> st
     if value not in choices:
         _refuse(name, f"must be one of {', '.join(choices)}, not {value!r}")
     return value
+
+
+def _isolation(given: Mapping[str, str]) -> Isolation:
+    return ISOLATIONS[ISOLATIONS.index(_choice(given, "isolation", ISOLATIONS))]
+
+
+def _fetch_max_bytes(given: Mapping[str, str]) -> int:
+    value = _positive(given, "kafka.fetch.max.bytes") or FETCH_MAX_BYTES
+    if value > LARGEST_FETCH_BYTES:
+        _refuse("kafka.fetch.max.bytes", f"must be at most {LARGEST_FETCH_BYTES}, not {value}")
+    return value
+
+
+def _delay_ms(given: Mapping[str, str], name: str, default: int) -> int:
+    """Spark's words for a time: 90s, 15m, 1h; a number alone is in milliseconds."""
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    found = re.fullmatch(r"([0-9]{1,12})(ms|s|m|min|h|d)?", text.strip().lower())
+    if found is None:
+        _refuse(name, f"must be a time such as 90s, 15m or 1h, not {text!r}")
+    return int(found[1]) * _UNITS_MS[found[2] or "ms"]
 
 
 def _parse_subscription(given: Mapping[str, str]) -> Subscription:

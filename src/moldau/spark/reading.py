@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from moldau.columnar.decode import DecodeSettings
-from moldau.columnar.reader import PartitionRange, ReaderSettings, read_range
+from moldau.columnar.reader import PartitionRange, RangeReader, ReaderSettings
 from moldau.errors import KafkaError
+from moldau.spark.client_pool import ClientPool, client_settings
 from moldau.spark.offsets import DataLossError
 from moldau.spark.options import SourceOptions
-
-BATCH_BYTES = 4 * 1024 * 1024
-"""Of one Fetch answer, and so of the Arrow batches: larger ones are no faster, and wait longer for the first row."""
+from moldau.types import ZERO_UUID
 
 TIMESTAMP_TYPE = "timestampType"
 
@@ -34,6 +33,10 @@ SCHEMA_WITH_HEADERS = pa.schema((*_COLUMNS, pa.field("headers", _HEADERS_TYPE)))
 """What Spark makes of the columns' types; it takes Arrow batches of exactly this schema and no other."""
 
 
+CLIENTS = ClientPool()
+"""Of this process: Spark gives a worker's process one task after another."""
+
+
 def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Iterator[pa.RecordBatch]:
     """Every record of the ranges, in the order of offsets within a partition.
 
@@ -43,22 +46,32 @@ def read_ranges(options: SourceOptions, ranges: Sequence[PartitionRange]) -> Ite
     Raises DataLossError where offsets are gone and the options say that this fails the query; KafkaError.
     """
     settings = ReaderSettings(
-        batch_bytes=BATCH_BYTES,
+        isolation=options.isolation,
+        batch_bytes=options.fetch_max_bytes,
         on_data_loss="fail" if options.fail_on_data_loss else "skip",
-        first_contact_timeout_ms=options.first_contact_timeout_ms,
-        retry_timeout_ms=options.retry_timeout_ms,
-        had_contact=True,
-        decode=DecodeSettings(include_headers=options.include_headers, include_timestamp_type=True),
+        decode=DecodeSettings(
+            include_headers=options.include_headers, include_timestamp_type=True, check_crcs=options.check_crcs
+        ),
     )
     try:
-        for topic_partition, batch in read_range(options.bootstrap_servers, ranges, settings):
-            yield to_spark(batch, topic_partition.topic, include_headers=options.include_headers)
+        with CLIENTS.borrow(client_settings(options, had_contact=True)) as client:
+            for span in ranges:
+                if span.topic_id == ZERO_UUID:
+                    # only the id would show that what the client remembers is another topic of the same name
+                    client.forget(span.topic)
+            with RangeReader(client, ranges, settings) as reader:
+                yield from _batches(reader, options)
     except KafkaError as error:
         if error.name in ("OFFSET_OUT_OF_RANGE", "INCONSISTENT_TOPIC_ID", "UNKNOWN_TOPIC_ID"):
             raise DataLossError(
                 f"records were lost: {error}. To go on without them, set failOnDataLoss to false"
             ) from error
         raise
+
+
+def _batches(reader: RangeReader, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    for topic_partition, batch in reader:
+        yield to_spark(batch, topic_partition.topic, include_headers=options.include_headers)
 
 
 def to_spark(batch: pa.RecordBatch, topic: str, *, include_headers: bool) -> pa.RecordBatch:

@@ -1,31 +1,55 @@
 """Topics as a Spark sink: `format("moldau")`, for batches and for streams in append mode.
 
-Delivery is at least once. Each task writes with an idempotent producer of its own, so nothing is doubled by a retry on
-the wire; but a task or a micro-batch that Spark runs again writes its records again, and the first try's stay.
-A task is through when all of its records are acknowledged by all in-sync replicas.
+Delivery is exactly once by default: each micro-batch, and each batch write, is one transaction (see `transactions`),
+for readers of committed records. Each partition of a topic takes the records of one task of the batch only:
+`by_target_partition` arranges that. With `delivery` at_least_once each task writes with an idempotent producer of its
+own, to any partition: nothing is doubled by a retry on the wire, but a task or a micro-batch that Spark runs again
+writes its records again, and the first try's stay. A task is through when all of its records are acknowledged by all
+in-sync replicas.
 
 Columns: `value` (string or binary), and if they are there `key` (string or binary), `topic` (string; where the option
-`topic` is not set), `partition` (int), `headers` (array<struct<key string, value binary>>). No other is taken.
-Update mode is not for Python sinks (Spark refuses it): write a batch inside `foreachBatch`.
+`topic` is not set), `partition` (int), `headers` (array<struct<key string, value binary>>). Beside them `_topic`,
+`_partition` and `_offset` may name the input record, for errors. No other is taken.
+Update mode is not for Python sinks (Spark refuses it): write a batch inside `foreachBatch`, with the options
+`checkpointLocation` and `batchId`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError, SinkOptions
+from moldau.errors import KafkaError
+from moldau.spark.options import DEFAULT_CLIENT_ID, EXACTLY_ONCE, OptionError, SinkOptions
+from moldau.spark.transactions import (
+    SinkTransaction,
+    TaskReport,
+    abort_transaction,
+    begin_transaction,
+    commit_transaction,
+    why_it_ended,
+    write_range,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-_BATCH_NUMBER = "streaming.sql.batchId"
-"""Spark's name of it, from MicroBatchExecution."""
+    from moldau.columnar.writer import Written
+    from moldau.types import TopicPartition
+
+_BATCH_ID = "streaming.sql.batchId"
+_QUERY_ID = "sql.streaming.queryId"
+"""What Spark calls them among the properties of a task, from MicroBatchExecution and StreamExecution."""
+
+ATTEMPTS_APART = 61
+"""Two attempts of one task may run at once, and both count as the first where Spark runs the whole stage again: the
+number of records in their first batches tells them apart (see TopicWriter), unless their ids differ by a multiple of
+this prime number."""
 
 # what each column may be, in Spark's own words for its types
 COLUMN_TYPES = {
@@ -34,6 +58,10 @@ COLUMN_TYPES = {
     "topic": ("string",),
     "partition": ("int",),
     "headers": ("array<struct<key:string,value:binary>>",),
+    # not written: errors name the input record with them
+    "_topic": ("string",),
+    "_partition": ("int",),
+    "_offset": ("bigint",),
 }
 
 
@@ -66,9 +94,16 @@ def write_records(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Re
     In a stream that has written a batch before, a broker that does not answer is a lost one, and is tried for
     `retryTimeoutMs`.
     """
+    written = _write_all(options, batches, had_contact=follows_a_batch())
+    return RecordsWritten(sum(at.record_count for at in written.values()))
+
+
+def _write_all(
+    options: SinkOptions, batches: Iterator[pa.RecordBatch], *, had_contact: bool, **shared: Any
+) -> dict[TopicPartition, Written]:
+    """What each partition got, all of it acknowledged. `shared`: what a TopicWriter needs in a transaction."""
     from moldau.columnar.writer import TopicWriter
 
-    records = 0
     with TopicWriter(
         options.bootstrap_servers,
         options.topic,
@@ -76,21 +111,92 @@ def write_records(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Re
         client_id=DEFAULT_CLIENT_ID,
         first_contact_timeout_ms=options.first_contact_timeout_ms,
         retry_timeout_ms=options.retry_timeout_ms,
-        had_contact=follows_a_batch(),
+        had_contact=had_contact,
+        **shared,
     ) as writer:
         for batch in batches:
             writer.write(batch)
-            records += batch.num_rows
-        writer.flush()
-    return RecordsWritten(records)
+        return writer.flush()
 
 
 def follows_a_batch() -> bool:
     """Whether this task belongs to a stream that has finished a batch before. Only the number of the batch says so in a
     task: the driver makes a writer anew for each batch."""
     context = TaskContext.get()
-    number = None if context is None else context.getLocalProperty(_BATCH_NUMBER)
-    return number is not None and number.isdecimal() and int(number) > 0
+    return context is not None and (_batch_id(context) or 0) > 0
+
+
+def _batch_id(context: TaskContext) -> int | None:
+    number = context.getLocalProperty(_BATCH_ID)
+    return int(number) if number is not None and number.isdecimal() else None
+
+
+def write_in_transaction(
+    options: SinkOptions, transaction: SinkTransaction, batches: Iterator[pa.RecordBatch], *, is_streaming: bool
+) -> TaskReport:
+    """Writes a task's batches in the driver's transaction; all are acknowledged when it returns without an error in the
+    report. Nothing is written of a batch that is committed already."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("a sink writes in a task of Spark")
+    batch_id = _batch_id(context)
+    report = TaskReport(
+        transaction,
+        stage_id=context.stageId(),
+        partition_id=context.partitionId(),
+        attempt=context.attemptNumber(),
+        query=transaction.query or context.getLocalProperty(_QUERY_ID),
+        batch_id=batch_id if is_streaming else options.batch_id,
+    )
+    if report.attempt > 0:
+        return report
+    if report.batch_id is None and batch_id is not None:
+        return replace(report, error=_BATCH_WITHOUT_NUMBER)
+    if transaction.has(report.query, report.batch_id):
+        for _ in batches:
+            pass  # to the end: what stands before the sink keeps the state of this batch
+        return replace(report, is_skipped=True)
+    try:
+        place = report.partition_id + (report.batch_id or 0)
+        return replace(report, written=_write_shared(options, transaction, place, context.taskAttemptId(), batches))
+    except (KafkaError, ValueError) as error:
+        why = why_it_ended(transaction, error) if isinstance(error, KafkaError) else str(error)
+        return replace(report, error=why)
+
+
+_BATCH_WITHOUT_NUMBER = (
+    "a write inside foreachBatch is exactly once only with the options checkpointLocation and batchId "
+    "(the second argument of the function): set both, or set delivery to at_least_once"
+)
+
+
+def _write_shared(
+    options: SinkOptions,
+    transaction: SinkTransaction,
+    place: int,
+    task_attempt_id: int,
+    batches: Iterator[pa.RecordBatch],
+) -> dict[TopicPartition, Written]:
+    return _write_all(
+        options,
+        batches,
+        had_contact=True,
+        producer=transaction.producer,
+        # as many tasks as partitions, or fewer, are apart with it; the next batch begins at another partition
+        keyless_partition=place,
+        first_batch_records=1 + task_attempt_id % ATTEMPTS_APART,
+    )
+
+
+def write_own_range(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    """A task of a batch write with a `write_id`: its rows are committed when it returns."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("a sink writes in a task of Spark")
+    number, attempt = context.partitionId(), context.taskAttemptId()
+    return write_range(
+        options, number, lambda transaction: _write_shared(options, transaction, number, attempt, batches)
+    )
 
 
 class TopicBatchWriter(DataSourceArrowWriter):
@@ -100,10 +206,33 @@ class TopicBatchWriter(DataSourceArrowWriter):
         if overwrite:
             raise OptionError("a topic cannot be overwritten: use mode('append')")
         check_columns(options, schema)
+        if options.group_id is not None and options.batch_id is None:
+            raise OptionError("option 'kafka.group.id' is for streams: a batch write has no offsets to show in a group")
         self.options = options
+        self.transaction: SinkTransaction | None = None
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> RecordsWritten:
-        return write_records(self.options, iterator)
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles a writer twice, both times before the tasks start: the transaction begins with the first."""
+        is_one = self.options.delivery == EXACTLY_ONCE and self.options.write_id is None
+        if is_one and self.transaction is None:
+            self.transaction = begin_transaction(self.options, is_streaming=False)
+        return self.__dict__
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self.options.write_id is not None:
+            return write_own_range(self.options, iterator)
+        if self.transaction is None:
+            return write_records(self.options, iterator)
+        return write_in_transaction(self.options, self.transaction, iterator, is_streaming=False)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self.transaction is not None:
+            commit_transaction(self.options, messages, self.options.batch_id)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """At least once: what is written stays."""
+        if self.transaction is not None:
+            abort_transaction(self.options, messages, self.transaction)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
@@ -111,13 +240,30 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_columns(options, schema)
+        if options.batch_id is not None:
+            raise OptionError("option 'batchId' is for a write inside foreachBatch: a stream knows its batches")
+        if options.write_id is not None:
+            raise OptionError("option 'write_id' is for a batch write: a stream knows its batches")
         self.options = options
+        self.transaction: SinkTransaction | None = None
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> RecordsWritten:
-        return write_records(self.options, iterator)
+    def __getstate__(self) -> dict[str, Any]:
+        """As TopicBatchWriter. Not in the constructor: Spark makes another writer to commit."""
+        if self.options.delivery == EXACTLY_ONCE and self.transaction is None:
+            self.transaction = begin_transaction(self.options, is_streaming=True)
+        return self.__dict__
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self.transaction is None:
+            return write_records(self.options, iterator)
+        return write_in_transaction(self.options, self.transaction, iterator, is_streaming=True)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing is left to do: the records are readable since their task ended."""
+        """At least once: the records are readable since their task ended."""
+        if self.options.delivery == EXACTLY_ONCE:
+            commit_transaction(self.options, messages, batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What is written stays: at least once."""
+        """At least once: what is written stays."""
+        if self.options.delivery == EXACTLY_ONCE:
+            abort_transaction(self.options, messages, None)

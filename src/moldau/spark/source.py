@@ -2,7 +2,8 @@
 
 Columns, their types and the offsets' JSON are those of Spark's own Kafka connector: a query moves over by changing its
 format: key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int and,
-with includeHeaders, headers array<struct<key string, value binary>>. Reading is read_committed.
+with includeHeaders, headers array<struct<key string, value binary>>. Reading is read_committed, unless the option
+`isolation` says otherwise.
 
 Where things run: `schema`, `partitions`, `initialOffset` and `latestOffset` in a Python process beside the driver (one
 for the life of a stream), `read` in the executors' Python workers. Tasks give Arrow record batches, decoded from the
@@ -29,11 +30,15 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from moldau.columnar import PartitionRange
 from moldau.errors import KafkaError
+from moldau.shell.io.tcp import TCP
 from moldau.spark import offsets as planning
 from moldau.spark.offsets import StreamOffset
 from moldau.spark.options import (
     EARLIEST,
+    EXACTLY_ONCE,
     LATEST,
+    OptionError,
+    SinkOptions,
     SourceOptions,
     parse_sink_options,
     parse_source_options,
@@ -57,15 +62,20 @@ logger = logging.getLogger("moldau.spark")
 
 def register(spark: SparkSession) -> None:
     """Makes `format("moldau")` known to this session, for reading and writing."""
-    # A subclass of its own carries the session's number of cores to the processes that plan: they have no session.
-    cores = spark.sparkContext.defaultParallelism
-    spark.dataSource.register(type("TopicDataSource", (TopicDataSource,), {"parallelism": cores}))
+    # A subclass of its own carries what is known of the session to the processes that plan: they have no session.
+    context = spark.sparkContext
+    known = {
+        "parallelism": context.defaultParallelism,
+        "is_speculative": context.getConf().get("spark.speculation", "false") == "true",
+    }
+    spark.dataSource.register(type("TopicDataSource", (TopicDataSource,), known))
 
 
 class TopicDataSource(DataSource):
     """What `register` registers."""
 
     parallelism = 1
+    is_speculative = False
 
     @classmethod
     def name(cls) -> str:
@@ -83,12 +93,21 @@ class TopicDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from moldau.spark.sink import TopicBatchWriter
 
-        return TopicBatchWriter(parse_sink_options(self.options), schema, overwrite=overwrite)
+        return TopicBatchWriter(self._sink_options(), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from moldau.spark.sink import TopicStreamWriter
 
-        return TopicStreamWriter(parse_sink_options(self.options), schema)
+        return TopicStreamWriter(self._sink_options(), schema)
+
+    def _sink_options(self) -> SinkOptions:
+        options = parse_sink_options(self.options)
+        if self.is_speculative and options.delivery == EXACTLY_ONCE:
+            raise OptionError(
+                "spark.speculation is true: Spark then runs a task twice at the same time, and a transaction takes "
+                "each partition from one task. Start Spark without it, or set delivery to at_least_once"
+            )
+        return options
 
 
 class RangesPartition(InputPartition):
@@ -120,7 +139,7 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
         options = self.options
         with SubscribedTopics(options) as topics:
             partitions, topic_ids = topics.partitions()
-            start = planning.resolve_start(options, partitions, topics.lookup)
+            start = planning.resolve_start(options, partitions, topics.lookup, topics.committed())
             end = planning.resolve_end(options, partitions, topics.lookup)
             latest = topics.lookup(dict.fromkeys(partitions, LATEST))
             if options.start.timestamps_ms or options.end.timestamps_ms:
@@ -132,13 +151,16 @@ class TopicBatchReader(_TaskReader, DataSourceReader):
                     losses.append(
                         f"{partition}: the partition ends at {latest[partition]}, before offset {end[partition]}"
                     )
+                elif start[partition] > latest[partition]:
+                    losses.append(
+                        f"{partition}: the partition ends at {latest[partition]}, before offset {start[partition]}"
+                    )
                 last = min(end[partition], latest[partition])
                 ranges.append(_range(partition, min(start[partition], last), last, topic_ids))
             planning.raise_losses(losses, fail_on_data_loss=options.fail_on_data_loss)
             kept, gone = planning.check_bounds(ranges, topics.lookup, fail_on_data_loss=options.fail_on_data_loss)
         _warn(losses + gone)
-        tasks = planning.plan_tasks(kept, parallelism=self.parallelism, min_partitions=options.min_partitions)
-        return [RangesPartition(task) for task in tasks]
+        return _tasks(kept, options, self.parallelism)
 
 
 class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -150,8 +172,11 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         self.parallelism = parallelism
         self._cluster: SubscribedTopics | None = None
         self._initial: StreamOffset | None = None
+        self._is_available_now = False
         self._target: StreamOffset | None = None
         self._warned: list[str] = []
+        self._newest: StreamOffset | None = None
+        self._last_batch_ms: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options, "parallelism": self.parallelism}
@@ -164,7 +189,8 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         and what "latest" means changes while records arrive."""
         if self._initial is None:
             partitions, topic_ids = self._topics.partitions()
-            start = planning.resolve_start(self.options, partitions, self._topics.lookup)
+            topics = self._topics
+            start = planning.resolve_start(self.options, partitions, topics.lookup, topics.committed())
             self._initial = StreamOffset(start, dict(topic_ids))
         return planning.offset_to_dict(self._initial)
 
@@ -174,26 +200,36 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         return ReadMaxRows(self.options.max_offsets_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._latest()
+        """The target is what the first `latestOffset` sees, as in Spark's connector: it follows the question for the
+        initial offset, so that a partition which appears between the two is no loss."""
+        self._is_available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         before = planning.offset_from_dict(start)
         now = self._target or self._latest()
+        if self._is_available_now:
+            self._target = now
         begin = self._begin(before, now)
+        if self._target is None and self._is_delayed(begin, now):
+            return start
         if isinstance(limit, ReadMaxRows):
             now = StreamOffset(self._limited(begin, now.offsets, limit.max_rows), now.topic_ids)
         if (before.offsets, before.topic_ids) == (now.offsets, now.topic_ids):
             # nothing is new: the same text, for Spark compares texts
             return start
+        self._last_batch_ms = TCP.monotonic_ms()
         if before == self._initial:
             now = msgspec.structs.replace(now, first_start=before)
         return planning.offset_to_dict(now)
 
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        return planning.offset_to_dict(self._latest())
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """What the last look of `latestOffset` saw, without the limit: no second look for the same report."""
+        return None if self._newest is None else planning.offset_to_dict(self._newest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         after = planning.offset_from_dict(end)
+        if planning.offset_from_dict(start) == self._initial:
+            planning.check_first_batch(self.options, after)
         # a first batch that is run again after a restart starts where it started then, not at what is the latest now
         begin = self._begin(after.first_start or planning.offset_from_dict(start), after)
         ranges = [
@@ -201,10 +237,10 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
             for partition in sorted(after.offsets)
         ]
         fail = self.options.fail_on_data_loss
+        ranges = self._still_there(ranges, after)
         kept, losses = planning.check_bounds(ranges, self._topics.lookup, fail_on_data_loss=fail)
         self._warn_once(losses)
-        tasks = planning.plan_tasks(kept, parallelism=self.parallelism, min_partitions=self.options.min_partitions)
-        return [RangesPartition(task) for task in tasks]
+        return _tasks(kept, self.options, self.parallelism)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Shows the progress in the group `kafka.group.id`, if one is given.
@@ -233,7 +269,20 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
 
     def _latest(self) -> StreamOffset:
         partitions, topic_ids = self._topics.partitions()
-        return StreamOffset(dict(self._topics.lookup(dict.fromkeys(partitions, LATEST))), dict(topic_ids))
+        self._newest = StreamOffset(dict(self._topics.lookup(dict.fromkeys(partitions, LATEST))), dict(topic_ids))
+        return self._newest
+
+    def _is_delayed(self, begin: Mapping[TopicPartition, int], now: StreamOffset) -> bool:
+        """The first batch is never delayed, as in Spark's connector."""
+        if self._last_batch_ms is None:
+            return False
+        return planning.is_delayed(
+            begin,
+            now.offsets,
+            min_offsets=self.options.min_offsets_per_trigger,
+            since_last_batch_ms=TCP.monotonic_ms() - self._last_batch_ms,
+            max_delay_ms=self.options.max_trigger_delay_ms,
+        )
 
     def _limited(
         self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_offsets: int
@@ -260,10 +309,32 @@ class TopicStreamReader(_TaskReader, DataSourceStreamReader, SupportsTriggerAvai
         # offset 0, not the first that is there: what was deleted before it was read is a loss (check_bounds sees it)
         return {**begin, **dict.fromkeys(fresh, 0)}
 
+    def _still_there(self, ranges: Sequence[PartitionRange], planned: StreamOffset) -> list[PartitionRange]:
+        """The ranges whose topic is the one that it was when they were planned: a batch that is run again may meet a
+        topic that has been deleted since, or another one of its name. Raises DataLossError for what is gone."""
+        unread = dict.fromkeys(span.topic for span in ranges if span.size)
+        now = self._topics.known_ids(unread)
+        anew = planning.recreated_topics(planned.topic_ids, now)
+        losses = [f"topic {topic} was deleted" for topic in unread if topic not in now]
+        losses += [f"topic {topic} was deleted and created again" for topic in anew]
+        planning.raise_losses(losses, fail_on_data_loss=self.options.fail_on_data_loss)
+        self._warn_once(losses)
+        return [span for span in ranges if span.size and span.topic in now and span.topic not in anew]
+
     def _warn_once(self, losses: Sequence[str]) -> None:
         new = [loss for loss in losses if loss not in self._warned]
         self._warned = (self._warned + new)[-1_000:]
         _warn(new)
+
+
+def _tasks(ranges: Sequence[PartitionRange], options: SourceOptions, parallelism: int) -> list[RangesPartition]:
+    tasks = planning.plan_tasks(
+        ranges,
+        parallelism=parallelism,
+        min_partitions=options.min_partitions,
+        max_records=options.max_records_per_partition,
+    )
+    return [RangesPartition(task) for task in tasks]
 
 
 def _range(partition: TopicPartition, start: int, end: int, topic_ids: Mapping[str, Uuid]) -> PartitionRange:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 
-from moldau.client.blocking.cluster import ClusterClient
-from moldau.client.blocking.offsets import commit_offsets, list_offsets
-from moldau.client.protocol.offsets import READ_COMMITTED
-from moldau.shell.io.tcp import TCP
+from moldau.client.blocking.offsets import commit_offsets, committed_offsets, list_offsets
+from moldau.client.protocol.retries import NO_SUCH_TOPIC
+from moldau.columnar.reader import ISOLATION_LEVELS
+from moldau.errors import KafkaError
+from moldau.spark.client_pool import client_settings
 from moldau.spark.offsets import subscribed_partitions
-from moldau.spark.options import DEFAULT_CLIENT_ID, SourceOptions
+from moldau.spark.options import SourceOptions
 from moldau.types import TopicPartition, Uuid
 
 
@@ -22,13 +23,7 @@ class SubscribedTopics:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._client = ClusterClient(
-            TCP,
-            options.bootstrap_servers,
-            client_id=DEFAULT_CLIENT_ID,
-            first_contact_timeout_ms=options.first_contact_timeout_ms,
-            retry_timeout_ms=options.retry_timeout_ms,
-        )
+        self._client = client_settings(options).connect()
 
     def __enter__(self) -> SubscribedTopics:
         return self
@@ -54,11 +49,34 @@ class SubscribedTopics:
         topics = dict.fromkeys(one.topic for one in partitions)
         return partitions, {topic: found[topic].topic_id for topic in topics}
 
+    def known_ids(self, topics: Iterable[str]) -> dict[str, Uuid]:
+        """The ids of these topics as the last look at them saw; a topic that does not exist is left out."""
+        ids: dict[str, Uuid] = {}
+        for topic in topics:
+            try:
+                ids[topic] = self._client.topic(topic).topic_id
+            except KafkaError as error:
+                if error.code not in NO_SUCH_TOPIC:
+                    raise
+        return ids
+
     def lookup(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Offsets for LATEST (the last stable offset), EARLIEST or times in ms; -1 where no record is so late."""
+        """Offsets for LATEST (the last stable offset, or the high watermark where what is not committed is read too),
+        EARLIEST or times in ms; -1 where no record is so late."""
         if not wanted:
             return {}
-        return list_offsets(self._client, wanted, isolation_level=READ_COMMITTED)
+        return list_offsets(self._client, wanted, isolation_level=ISOLATION_LEVELS[self._options.isolation])
+
+    def committed(self) -> dict[TopicPartition, int] | None:
+        """The offsets of the group that reading starts at; None where the options name none.
+
+        Waits while a transaction is open that commits offsets of the group.
+        """
+        group_id = self._options.starting_group
+        if group_id is None:
+            return None
+        found = committed_offsets(self._client, group_id, require_stable=True)
+        return {partition: committed.offset for partition, committed in found.items()}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Shows these offsets as the group's. The group has no members and needs none."""

@@ -1,10 +1,11 @@
 """Spark's own Python worker daemon, with what our tasks import already imported.
 
-Each worker is a fork of the daemon: imported here once (0.3 s), it is there in every fork at once.
+Each worker is a fork of the daemon: imported here once (1 s), it is there in every fork at once.
 """
 
 from __future__ import annotations
 
+import encodings.idna
 import gc
 
 import numpy
@@ -12,9 +13,14 @@ import pyarrow
 from pyspark import daemon
 
 import moldau.columnar
+import moldau.spark.reading
 import moldau.spark.source
 
-PRELOADED = (numpy, pyarrow, moldau.columnar, moldau.spark.source)
+# `encodings.idna`: the first connection by a name imports it
+PRELOADED = (encodings.idna, numpy, pyarrow, moldau.columnar, moldau.spark.reading, moldau.spark.source)
+
+# The first array of numpy's makes pyarrow import pandas, which takes half a second in each worker otherwise.
+pyarrow.array(numpy.zeros(1))
 
 if __name__ == "__main__":
     # Workers collect garbage after each task; what was imported here is none, and need not be looked at each time.

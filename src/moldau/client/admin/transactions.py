@@ -18,6 +18,7 @@ from moldau.wire.protocol.messages.producer_ids import (
     InitProducerIdRequest,
 )
 from moldau.wire.protocol.messages.transactions import (
+    DescribedTransaction,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
     WritableTxnMarker,
@@ -25,6 +26,7 @@ from moldau.wire.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 PRODUCERS_OF_A_REQUEST = 500
 """Partitions that one DescribeProducers names."""
 
@@ -96,6 +98,22 @@ def list_transactions(
     return found
 
 
+def describe_open_transactions(admin: ClusterAdmin, limit: int) -> tuple[int, list[TransactionDescription]]:
+    """How many transactions are open or being ended, and up to `limit` of them, the one that began first in front.
+    Raises UNSUPPORTED_VERSION where a broker knows no ListTransactions."""
+    listed = list_transactions(admin, states=OPEN_STATES)
+    asked: dict[int, list[str]] = {}
+    for row in listed[:limit]:
+        asked.setdefault(row.coordinator_id, []).append(row.transactional_id)
+    found: list[TransactionDescription] = []
+    for coordinator_id, names in asked.items():
+        response = admin.ask_broker(coordinator_id, DescribeTransactionsRequest(tuple(names)))
+        # one that has an error has ended or has moved since it was listed
+        found += [_description(row, coordinator_id) for row in response.transaction_states if not row.error_code]
+    still_open = [row for row in found if row.state in OPEN_STATES]
+    return len(listed), sorted(still_open, key=lambda row: (row.start_time_ms, row.transactional_id))
+
+
 def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> TransactionDescription:
     """Raises TRANSACTIONAL_ID_NOT_FOUND."""
 
@@ -105,20 +123,24 @@ def describe_transaction(admin: ClusterAdmin, transactional_id: str) -> Transact
         row = response.transaction_states[0]
         if row.error_code:
             raise error_of(row.error_code)
-        partitions = (TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions)
-        return TransactionDescription(
-            transactional_id,
-            coordinator_id,
-            row.transaction_state,
-            row.producer_id,
-            row.producer_epoch,
-            row.transaction_timeout_ms,
-            row.transaction_start_time_ms,
-            tuple(sorted(partitions)),
-        )
+        return _description(row, coordinator_id)
 
     admin.client.any_connection()  # where nobody listens at all there is nothing to wait for
     return admin.client.retry(describe)
+
+
+def _description(row: DescribedTransaction, coordinator_id: int) -> TransactionDescription:
+    partitions = (TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions)
+    return TransactionDescription(
+        row.transactional_id,
+        coordinator_id,
+        row.transaction_state,
+        row.producer_id,
+        row.producer_epoch,
+        row.transaction_timeout_ms,
+        row.transaction_start_time_ms,
+        tuple(sorted(partitions)),
+    )
 
 
 def _coordinator(admin: ClusterAdmin, transactional_id: str) -> int:

@@ -1,8 +1,8 @@
 """A blocking client of a whole cluster: metadata, leaders, connections by broker, bounded retries.
 
-`ClusterClient` keeps one connection per broker and asks for metadata when it must: a topic not seen yet, or an answer
-that says the leader has moved. Not thread-safe: one client per thread. How long it tries again is decided in
-`client.protocol.retries`; the logger `moldau.client` gets one line every 10 s of that.
+`ClusterClient` keeps one connection per broker, and one more to lend. It asks for metadata when it must: a topic not
+seen yet, or an answer that says the leader has moved. Not thread-safe: one client per thread. How long it tries again
+is decided in `client.protocol.retries`; the logger `moldau.client` gets one line every 10 s of that.
 """
 
 from __future__ import annotations
@@ -52,18 +52,27 @@ class ClusterClient:
         self._retry_timeout_ms = retry_timeout_ms
         self._metadata = ClusterMetadata(parse_bootstrap_servers(bootstrap_servers), had_contact=had_contact)
         self._connections: dict[int, ClientConnection] = {}
+        self._to_lend: dict[int, ClientConnection] = {}
         self._any: ClientConnection | None = None
 
     # --- connections ---
 
     def close(self) -> None:
         """Closes every connection. The client connects again if it is used again."""
-        for connection in self._connections.values():
+        for connection in (*self._connections.values(), *self._to_lend.values()):
             connection.close()
         self._connections.clear()
+        self._to_lend.clear()
         if self._any is not None:
             self._any.close()
             self._any = None
+
+    def close_ended_connections(self) -> None:
+        """Closes those that a broker has closed while nothing was asked: the next request opens another at once."""
+        kept = [*self._connections.values(), *self._to_lend.values()]
+        for connection in kept if self._any is None else [*kept, self._any]:
+            if connection.has_ended():
+                connection.close()
 
     def __enter__(self) -> ClusterClient:
         return self
@@ -113,10 +122,27 @@ class ClusterClient:
         connection = self._connections[broker_id] = self.open_connection(*self._metadata.address_of(broker_id))
         return connection
 
+    def lend_connection(self, broker_id: int) -> ClientConnection:
+        """A connection to this broker for the caller alone, who may pipeline requests and gives it back. Raises
+        LEADER_NOT_AVAILABLE for -1."""
+        connection = self._to_lend.pop(broker_id, None)
+        if connection is not None and connection.is_open:
+            return connection
+        return self.open_connection(*self._metadata.address_of(broker_id))
+
+    def take_back(self, broker_id: int, connection: ClientConnection) -> None:
+        """Keeps one for each broker; one whose answers are still to come is closed."""
+        if connection.in_flight or not connection.is_open or broker_id in self._to_lend:
+            connection.close()
+        else:
+            self._to_lend[broker_id] = connection
+
     def remember_address(self, broker_id: int, host: str, port: int) -> None:
         """Notes where a broker listens; a changed address drops the connection to the old one."""
-        if self._metadata.note_address(broker_id, (host, port)) and broker_id in self._connections:
-            self._connections.pop(broker_id).close()
+        if self._metadata.note_address(broker_id, (host, port)):
+            for connections in (self._connections, self._to_lend):
+                if broker_id in connections:
+                    connections.pop(broker_id).close()
 
     # --- metadata ---
 

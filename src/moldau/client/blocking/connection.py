@@ -73,6 +73,10 @@ class ClientConnection:
         """Requests sent and not answered yet."""
         return len(self._protocol.pending)
 
+    def has_ended(self) -> bool:
+        """Whether it is closed, here or by the broker, while nothing was in flight. Does not wait."""
+        return self._stream is None or bool(self._read_ahead) or (not self.in_flight and self._stream.has_ended())
+
     def close(self) -> None:
         """Silent if closed; answers in flight are lost."""
         stream, self._stream = self._stream, None

@@ -78,13 +78,18 @@ def _list_offsets_once(
 def find_coordinator(client: ClusterClient, key: str, key_type: int = GROUP_KEY) -> ClientConnection:
     """A connection to the coordinator of a group (or of a transactional id, by `key_type`). Raises retriable errors at
     once: for use inside `client.retry`."""
+    return client.connection_to(find_coordinator_id(client, key, key_type))
+
+
+def find_coordinator_id(client: ClusterClient, key: str, key_type: int = GROUP_KEY) -> int:
+    """The id of that broker; raises as `find_coordinator`."""
     response = client.any_connection().request(
         coordinator_request(key, key_type),
         max_version=FIND_ONE_COORDINATOR,
     )
     check_coordinator(response, key)
     client.remember_address(response.node_id, response.host, response.port)
-    return client.connection_to(response.node_id)
+    return response.node_id
 
 
 def commit_offsets(client: ClusterClient, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.connection import ClientConnection
-from moldau.client.blocking.offsets import find_coordinator
+from moldau.client.blocking.offsets import find_coordinator, find_coordinator_id
 from moldau.client.protocol.transactions import (
     END_TXN_FROM,
     TRANSACTION_KEY,
@@ -25,8 +25,29 @@ from moldau.client.protocol.transactions import (
 from moldau.errors import kafka_error
 from moldau.types import TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.protocol.messages.transactions import EndTxnRequest
+
+DEFAULT_TRANSACTION_MAX_TIMEOUT_MS = 900_000
+"""Of `transaction.max.timeout.ms`, here and in Apache Kafka."""
+
+_TRANSACTION_MAX_TIMEOUT = "transaction.max.timeout.ms"
+_BROKER_RESOURCE = 4
+
+
+def transaction_max_timeout_ms(client: ClusterClient, transactional_id: str) -> int:
+    """The longest that the coordinator of `transactional_id` lets a transaction be open; the default of
+    `transaction.max.timeout.ms` where it does not say (the principal may not see the settings of brokers)."""
+
+    def ask() -> int:
+        broker_id = find_coordinator_id(client, transactional_id, TRANSACTION_KEY)
+        resource = DescribeConfigsResource(_BROKER_RESOURCE, str(broker_id), (_TRANSACTION_MAX_TIMEOUT,))
+        response = client.connection_to(broker_id).request(DescribeConfigsRequest((resource,)))
+        values = [setting.value for row in response.results for setting in row.configs]
+        return next((int(value) for value in values if value), DEFAULT_TRANSACTION_MAX_TIMEOUT_MS)
+
+    return client.retry(ask)
 
 
 def begin_producer(client: ClusterClient, transactional_id: str, transaction_timeout_ms: int) -> TransactionalProducer:

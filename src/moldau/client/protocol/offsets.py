@@ -40,10 +40,11 @@ Offsets = dict[TopicPartition, int]
 
 
 class CommittedOffset(msgspec.Struct, frozen=True):
-    """A group's position on a partition, as it was committed."""
+    """A group's position on a partition, as it was committed, with the text that stands beside it."""
 
     offset: int
     leader_epoch: int
+    metadata: str = ""
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
@@ -134,6 +135,6 @@ def take_committed(response: OffsetFetchResponse, group_id: str) -> dict[TopicPa
                 raise kafka_error(row.error_code, f"group {group_id!r}, {topic.name}-{row.partition_index}")
             if row.committed_offset >= 0:
                 found[TopicPartition(topic.name, row.partition_index)] = CommittedOffset(
-                    row.committed_offset, row.committed_leader_epoch
+                    row.committed_offset, row.committed_leader_epoch, row.metadata or ""
                 )
     return found

@@ -6,6 +6,7 @@ Where the broker does not say how large its logs are, the page shows a dash.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -18,6 +19,7 @@ from moldau.client.admin.groups import DEAD, GroupDescription, GroupMember, desc
 from moldau.client.admin.offsets import known
 from moldau.client.admin.partitions import describe_log_dirs
 from moldau.client.admin.topics import list_topics
+from moldau.client.admin.transactions import TransactionDescription, describe_open_transactions
 from moldau.client.protocol.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.products.features import features_not_served
@@ -31,6 +33,8 @@ CLIENT_ID = "moldau-page"
 MAX_PARTITIONS = 2_000
 """Partitions whose offsets one page asks for."""
 
+MAX_TRANSACTIONS = 500
+"""Open transactions that one look describes."""
 MAX_IDLE_ADMINS = 4
 """Clients that are kept, with their connections, for the next questions."""
 
@@ -103,6 +107,29 @@ class ConfigFacts(msgspec.Struct, frozen=True):
     source: str
     is_override: bool
     is_read_only: bool
+
+
+class TransactionFacts(msgspec.Struct, frozen=True):
+    """An open transaction. `age_s`, `timeout_s` in seconds."""
+
+    transactional_id: str
+    state: str
+    age_s: int
+    timeout_s: int
+    topics: tuple[str, ...]
+    partitions: int
+
+
+class OpenTransactions(msgspec.Struct, frozen=True):
+    """`count`: of all; `rows`: of the first MAX_TRANSACTIONS, the oldest in front."""
+
+    count: int = 0
+    rows: tuple[TransactionFacts, ...] = ()
+
+    @property
+    def oldest_s(self) -> int | None:
+        """How long the oldest one of the rows has been open."""
+        return self.rows[0].age_s if self.rows else None
 
 
 class LagRow(msgspec.Struct, frozen=True):
@@ -272,6 +299,25 @@ class Cluster:
         )
         return GroupFacts(group_id, _words(described.state), described.assignor or "–", described.members, rows)
 
+    # -- transactions
+
+    def open_transactions(self) -> OpenTransactions:
+        """Those that are open or being ended; none where a broker cannot say."""
+        count, described = self._ask(_open_transactions)
+        now_ms = time.time_ns() // 1_000_000
+        rows = tuple(
+            TransactionFacts(
+                each.transactional_id,
+                _words(each.state),
+                max(0, now_ms - each.start_time_ms) // 1_000,
+                each.timeout_ms // 1_000,
+                tuple(sorted({place.topic for place in each.partitions})),
+                len(each.partitions),
+            )
+            for each in described
+        )
+        return OpenTransactions(count, rows)
+
     # -- asking
 
     def _ask(self, question: Callable[[ClusterAdmin], T]) -> T:
@@ -327,6 +373,15 @@ def _described(admin: ClusterAdmin, group_id: str) -> GroupDescription:
         if error.name != "GROUP_ID_NOT_FOUND":
             raise
         return GroupDescription(group_id, DEAD, "", "", -1, ())
+
+
+def _open_transactions(admin: ClusterAdmin) -> tuple[int, list[TransactionDescription]]:
+    try:
+        return describe_open_transactions(admin, MAX_TRANSACTIONS)
+    except KafkaError as error:
+        if error.name != "UNSUPPORTED_VERSION":
+            raise
+        return 0, []
 
 
 def _words(state: str) -> str:

@@ -32,7 +32,7 @@ from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import ClusterError, GroupFacts, TopicFacts
 from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
 from moldau.products.console.core.charts import draw
-from moldau.products.console.core.shown import ShownRecord, show_count, show_rate, show_size, visible
+from moldau.products.console.core.shown import ShownRecord, show_count, show_duration, show_rate, show_size, visible
 from moldau.products.console.sampler import Snapshot
 from moldau.products.console.tail import Tail, show_record
 from moldau.products.console.viewers import Console
@@ -119,7 +119,13 @@ class Pages:
             lstrip_blocks=True,
         )
         self.templates.filters.update(
-            size=show_size, count=show_count, rate=show_rate, visible=visible, when=show_time, path=quote_path
+            size=show_size,
+            count=show_count,
+            rate=show_rate,
+            duration=show_duration,
+            visible=visible,
+            when=show_time,
+            path=quote_path,
         )
         self.templates.globals["m"] = self.templates.get_template("macros.html").module
         self.templates.globals.update(version=__version__, spark=self._spark, chart=self._chart, rate_of=self._rate)

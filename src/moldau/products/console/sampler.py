@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from moldau.errors import MoldauError
-from moldau.products.console.cluster import Cluster, GroupFacts, Overview, TopicFacts, total
+from moldau.products.console.cluster import Cluster, GroupFacts, OpenTransactions, Overview, TopicFacts, total
 from moldau.products.console.core.history import History, Series
 
 INTERVAL_S = 2.0
@@ -43,6 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     topics: tuple[TopicFacts, ...]
     """With offsets and sizes for the first MAX_SAMPLED_TOPICS."""
     groups: tuple[GroupFacts, ...]
+    transactions: OpenTransactions
     taken_s: float
     error: str | None = None
 
@@ -65,7 +66,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return total(group.lag for group in self.groups) if self.groups else 0
 
 
-NOTHING = Snapshot(Overview("", (), ()), (), (), 0.0, "not asked yet")
+NOTHING = Snapshot(Overview("", (), ()), (), (), OpenTransactions(), 0.0, "not asked yet")
 
 
 class Sampler:
@@ -116,6 +117,7 @@ class Sampler:
     def _run(self) -> None:
         turn = 0
         groups: tuple[GroupFacts, ...] = ()
+        transactions = OpenTransactions()
         while True:
             started_s = time.monotonic()
             try:
@@ -125,7 +127,8 @@ class Sampler:
                 has_groups = turn % GROUPS_EVERY == 0
                 if has_groups:
                     groups = self._groups()
-                snapshot = Snapshot(overview, topics, groups, time.monotonic())
+                    transactions = self._cluster.open_transactions()
+                snapshot = Snapshot(overview, topics, groups, transactions, time.monotonic())
                 self._remember_topics(snapshot)
                 if has_groups:
                     self._remember_groups(snapshot)

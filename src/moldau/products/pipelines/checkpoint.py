@@ -4,6 +4,9 @@
 stands in `commits` are exactly what the sink holds, in this run or in one that was killed.
 Format (Spark, OffsetSeqLog): a version line `v1`, a line of JSON about the batch, then one line of JSON per source.
 
+The offsets of our source and of Spark's own Kafka connector are the same JSON, but for what our source keeps beside the
+topics (`moldau.spark.offsets`): Spark's connector refuses that, and `move_to_spark_kafka` takes it out.
+
 Beside Spark's files the directory holds two of ours: `pipeline.json`, the query that this checkpoint belongs to, and
 `dead-letters.json`, up to which batch the source was searched for records that do not parse.
 """
@@ -20,10 +23,12 @@ from typing import Any
 import msgspec
 
 from moldau.errors import MoldauError
-from moldau.spark.offsets import FIRST_START
+from moldau.spark.checkpoint_offsets import VERSION_LINE
+from moldau.spark.offsets import FIRST_START, read_by_all, topic_offsets
 from moldau.types import TopicPartition
 
-VERSION_LINE = "v1"
+NO_OFFSET = "-"
+"""The line of a source that has given no offset yet."""
 QUERY_FILE = "pipeline.json"
 
 
@@ -58,10 +63,59 @@ def first_batch_start(checkpoint: Path) -> dict[TopicPartition, int]:
         return {}
     starts: dict[TopicPartition, int] = {}
     for nested in _sources(path):
-        for topic, partitions in nested.get(FIRST_START, {}).items():
-            if not topic.startswith("@"):
-                starts.update({TopicPartition(topic, int(number)): offset for number, offset in partitions.items()})
+        starts.update(topic_offsets(nested.get(FIRST_START, {})))
     return starts
+
+
+def check_checkpoint(checkpoint: Path) -> None:
+    """Raises CheckpointError for a directory without the offsets of a query."""
+    if not (checkpoint / "offsets").is_dir():
+        raise CheckpointError(f"{checkpoint}: no checkpoint of a Spark query: it has no directory `offsets`")
+
+
+def move_to_spark_kafka(checkpoint: Path) -> int:
+    """Makes a checkpoint of our source one that Spark's own Kafka connector goes on with; gives the number of files
+    changed. A query must not run on it: hold its lease. Raises CheckpointError.
+
+    Cut short, it is run again: every file is changed whole, and what is done stays.
+    """
+    check_checkpoint(checkpoint)
+    found = (path for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
+    paths = sorted(found, key=lambda path: int(path.name))
+    changed = 0
+    for path in paths:
+        first, conf, *lines = _lines(path)
+        plain = []
+        for place, line in enumerate(lines):
+            nested = {} if line == NO_OFFSET else _source(path, line)
+            if FIRST_START in nested and path == paths[0]:
+                changed += _note_start(checkpoint / "sources" / str(place) / "0", nested[FIRST_START])
+            ours = any(name.startswith("@") for name in nested)
+            plain.append(_plain_offsets(nested) if ours else line)
+        if plain != lines:
+            _replace("\n".join([first, conf, *plain]), path)
+            changed += 1
+    return changed
+
+
+def _note_start(path: Path, start: Mapping[str, Any]) -> int:
+    """Where Spark's connector keeps the start of the first batch, so that it can be run again. With a zero byte before
+    the version, as that connector has it (SPARK-19517)."""
+    if path.exists():
+        return 0
+    _replace(f"\0{VERSION_LINE}\n{_plain_offsets(start)}", path)
+    return 1
+
+
+def _plain_offsets(nested: Mapping[str, Any]) -> str:
+    kept = {topic: partitions for topic, partitions in nested.items() if not topic.startswith("@")}
+    return json.dumps(kept, separators=(",", ":"))
+
+
+def _replace(text: str, path: Path) -> None:
+    """Another text in place of a file that Spark wrote, without the checksum of the old one."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    write_whole(path, text)
 
 
 def claim_checkpoint(checkpoint: Path, query: Mapping[str, str | None], *, pipeline: str) -> str:
@@ -110,25 +164,32 @@ def _without_layout(text: str) -> str:
     return re.sub(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|\s+""", lambda found: found[1] or " ", text).strip()
 
 
-def _sources(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path) -> list[str]:
+    """The version, a line about the batch, and one for each source. Raises CheckpointError."""
     try:
         lines = path.read_text("utf-8").splitlines()
-        if lines[0] != VERSION_LINE:
-            raise CheckpointError(f"{path}: version {lines[0]!r} is not known; {VERSION_LINE} is")
-        sources = [json.loads(line) for line in lines[2:]]
-        if not all(isinstance(nested, dict) for nested in sources):
-            raise ValueError("a source without a mapping")
-        return sources
-    except (OSError, IndexError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: not the offsets of one source: {error}") from error
+    if not lines or lines[0] != VERSION_LINE:
+        raise CheckpointError(f"{path}: version {lines[0] if lines else ''!r} is not known; {VERSION_LINE} is")
+    if len(lines) < 3:
+        raise CheckpointError(f"{path}: not the offsets of one source: it ends early")
+    return lines
+
+
+def _source(path: Path, line: str) -> dict[str, Any]:
+    try:
+        nested = json.loads(line)
+    except ValueError as error:
+        raise CheckpointError(f"{path}: not the offsets of one source: {error}") from error
+    if not isinstance(nested, dict):
+        raise CheckpointError(f"{path}: not the offsets of one source: a source without a mapping")
+    return nested
+
+
+def _sources(path: Path) -> list[dict[str, Any]]:
+    return [_source(path, line) for line in _lines(path)[2:] if line != NO_OFFSET]
 
 
 def _source_offsets(path: Path) -> dict[TopicPartition, int]:
-    # a source that the query reads twice may stand twice: done is what both have read
-    read: dict[TopicPartition, list[int]] = {}
-    for nested in _sources(path):
-        for topic, partitions in nested.items():
-            if not topic.startswith("@"):
-                for number, offset in partitions.items():
-                    read.setdefault(TopicPartition(topic, int(number)), []).append(int(offset))
-    return {partition: min(offsets) for partition, offsets in read.items()}
+    return read_by_all(map(topic_offsets, _sources(path)))

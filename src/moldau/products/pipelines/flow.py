@@ -7,20 +7,29 @@ row of `source`: the query counts it for each batch, and `dead_letters` keeps it
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.page import PipelinePage, PipelineSource
-from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes
+from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes, TargetQuery
 from moldau.products.pipelines.targets.topic import quoted
-from moldau.spark import expression
+from moldau.spark import expression, spark_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moldau.spark import DataFrame, SparkSession, StreamingQuery
 
+logger = logging.getLogger("moldau.pipelines")
+
 MAX_OFFSETS_PER_TRIGGER = 1_000_000
 """So that the first run over a full topic shows progress, and a killed driver repeats at most this much."""
+
+WRITE_ATTEMPTS = 3
+"""Of one batch, where a task or an executor was lost; after that the pipeline ends with the reason."""
+
+_MAY_PASS = ("BatchAbortedError", "ExecutorLostFailure", "FetchFailed", "Python worker exited unexpectedly")
+"""What the report of such a loss has in it."""
 
 SOURCE_VIEW = "source"
 
@@ -83,11 +92,19 @@ def start_query(
     writer = result.writeStream.queryName(page.name).outputMode(page.sink.mode)
     writer = writer.option("checkpointLocation", str(page.checkpoint))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
-    write = page.sink.writer(page.name, checkpoint_id, page.bootstrap_servers, times_of(page))
+    query = TargetQuery(page.name, page.checkpoint, checkpoint_id, page.group, page.bootstrap_servers, times_of(page))
+    write = page.sink.writer(query)
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
-        may_start_batch()
-        write(batch, batch_id)
+        for attempt in range(1, WRITE_ATTEMPTS + 1):
+            may_start_batch()
+            try:
+                write(batch, batch_id)
+                return
+            except spark_error() as error:
+                if attempt == WRITE_ATTEMPTS or not any(reason in str(error) for reason in _MAY_PASS):
+                    raise
+                logger.warning("batch %d of pipeline %s is written anew: %s", batch_id, page.name, error)
 
     return writer.foreachBatch(write_batch).start()
 

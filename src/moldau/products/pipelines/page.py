@@ -17,6 +17,7 @@
       topic: orders-per-minute                      # or `path`: a directory of Parquet files
       key: user                                     # the column that becomes the record's key
       mode: append                                  # append | update
+      delivery: exactly_once                        # topics only: exactly_once | at_least_once
     checkpoint: checkpoints/orders-per-minute       # default: checkpoints/<name>
     group: moldau.orders-per-minute                 # default: moldau.<name>; where progress and lag show
     first_contact_timeout: 10 seconds               # how long a cluster is tried that has never answered

@@ -2,8 +2,8 @@
 ends cleanly.
 
 Every turn reads in Spark's checkpoint which batch is finished, keeps its dead letters, and commits its source offsets
-to the pipeline's group. The group is therefore never ahead of the sink, and a killed driver's last batch is published
-by the next one.
+to the pipeline's group, unless the sink has done so in the batch's transaction. The group is therefore never ahead of
+the sink, and a killed driver's last batch is published by the next one.
 
 A stop (SIGINT, SIGTERM) waits for the batch that is being written and begins no other: nothing is cut in two. A kill
 loses nothing either: the batch that was running is run again. A broker that is lost is tried for `retry_timeout`; the
@@ -51,8 +51,11 @@ class StoppedOnPurpose(Exception):
     """Ends the query before a batch that shall not begin any more."""
 
 
-def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | None = None) -> PipelineState:
+def run_pipeline(
+    page: PipelinePage, *, once: bool = False, console: Console | None = None, metrics_port: int | None = None
+) -> PipelineState:
     """Runs until a signal stops it, or with `once` until what is there now is processed; gives the last state.
+    `metrics_port`: where `/metrics` of 127.0.0.1 is served meanwhile.
 
     Raises PreflightError, LeaseError, CheckpointError, ParquetTargetError, FlowError, GroupError, SparkStartError,
     PipelineFailedError. Call it from the main thread: it takes SIGINT and SIGTERM while it runs.
@@ -77,11 +80,12 @@ def run_pipeline(page: PipelinePage, *, once: bool = False, console: Console | N
 
             try:
                 result = make_result(spark, page)
-                query = start_query(
-                    result, page, once=once, checkpoint_id=checkpoint_id, may_start_batch=may_start_batch
-                )
-                watch = _Watch(spark, page, query, group)
-                return _until_the_end(watch, stop, display)
+                with _metrics(spark, metrics_port):
+                    query = start_query(
+                        result, page, once=once, checkpoint_id=checkpoint_id, may_start_batch=may_start_batch
+                    )
+                    watch = _Watch(spark, page, query, group)
+                    return _until_the_end(watch, stop, display)
             except spark_error() as error:
                 raise PipelineFailedError(what_failed(str(error))) from error
             except ConnectionError as error:
@@ -168,9 +172,27 @@ class _Watch:
         if done is not None and self._dead_letters is not None:
             done = self._dead_letters.catch_up(done, self._counter, is_last=is_last)
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
-            self._group.commit(done.offsets)
+            if not self._page.sink.commits_offsets:
+                self._group.commit(done.offsets)
             self._published = done
         return lag(bounds, done.offsets if done else {})
+
+
+@contextmanager
+def _metrics(spark: SparkSession, port: int | None) -> Iterator[None]:
+    """Serves `/metrics` of the session's queries, if a port is given. Raises PipelineFailedError for one that is
+    taken."""
+    if port is None:
+        yield
+        return
+    from moldau.spark import watch
+
+    try:
+        watching = watch(spark, metrics_port=port)
+    except (OSError, OverflowError) as error:
+        raise PipelineFailedError(f"127.0.0.1:{port} cannot serve /metrics: {error}") from error
+    with watching:
+        yield
 
 
 @contextmanager

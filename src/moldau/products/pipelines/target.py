@@ -40,6 +40,18 @@ class SourceTimes(msgspec.Struct, frozen=True):
 DEFAULT_TIMES = SourceTimes()
 
 
+class TargetQuery(msgspec.Struct, frozen=True):
+    """Whose rows a target takes. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where
+    the pipeline shows how far it is."""
+
+    pipeline: str
+    checkpoint: Path
+    checkpoint_id: str
+    group: str
+    bootstrap_servers: str
+    times: SourceTimes = DEFAULT_TIMES
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """`topic`: the one that must be there before Spark starts."""
 
@@ -71,8 +83,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """What is written of the result of the page's SQL. Raises FlowError."""
         return result
 
+    @property
+    def commits_offsets(self) -> bool:
+        """Whether the writer itself commits a batch's source offsets to the group."""
+        return False
+
     @abstractmethod
-    def writer(
-        self, pipeline: str, checkpoint_id: str, bootstrap_servers: str, times: SourceTimes
-    ) -> Callable[[DataFrame, int], None]:
+    def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
         """Writes the batch of a number: when it returns, the batch is safe. Raises MoldauError."""

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from moldau.products.console.core.charts import draw, round_up
 from moldau.products.console.core.history import MAX_SAMPLES, History, Series
-from moldau.products.console.core.shown import MAX_SHOWN_BYTES, show_bytes, show_count, show_rate, show_size, visible
+from moldau.products.console.core.shown import (
+    MAX_SHOWN_BYTES,
+    show_bytes,
+    show_count,
+    show_duration,
+    show_rate,
+    show_size,
+    visible,
+)
 
 
 @given(st.binary(max_size=6_000))
@@ -52,6 +60,8 @@ def test_numbers_for_people() -> None:
         "1.5 KiB",
         "250 MiB",
     ]
+    durations = [show_duration(seconds) for seconds in (None, 0, 59, 60, 185, 7_800, 273_600)]
+    assert durations == ["–", "0 s", "59 s", "1 min", "3 min 5 s", "2 h 10 min", "3 d 4 h"]
     assert [show_rate(rate) for rate in (None, 0.0, 0.4, 12.3, 12_345.0)] == ["–", "0", "0.4", "12", "12.3k"]
     assert show_count(1_234_567) == "1,234,567"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
@@ -74,3 +75,29 @@ def test_a_broker_that_was_restarted_is_asked_again_over_a_new_connection(broker
     assert orders(page).records == 6
     broker.restart()
     assert orders(page).records == 6
+
+
+def test_open_transactions_are_shown_the_oldest_first_until_they_end(broker: Cluster, page: PageCluster) -> None:
+    broker.create_topic("paid", partitions=2)
+    producers = []
+    for name in ("first", "second"):
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name, "transaction.timeout.ms": 600_000}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for partition in (0, 1):
+            producer.produce("paid", b"x", partition=partition)
+        producer.flush()
+        producers.append(producer)
+    shown = page.open_transactions()
+    assert shown.count == 2
+    assert [(row.transactional_id, row.state, row.timeout_s) for row in shown.rows] == [
+        ("first", "Ongoing", 600),
+        ("second", "Ongoing", 600),
+    ]
+    assert [(row.topics, row.partitions) for row in shown.rows] == [(("paid",), 2)] * 2
+    assert shown.oldest_s == shown.rows[0].age_s
+    for producer in producers:
+        producer.abort_transaction(30)
+    assert page.open_transactions().rows == ()

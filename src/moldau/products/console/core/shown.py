@@ -124,6 +124,17 @@ def show_count(count: float | None) -> str:
     return "–" if count is None else f"{count:,.0f}"
 
 
+def show_duration(seconds: int | None) -> str:
+    """`45 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`; a dash for what is not known."""
+    if seconds is None:
+        return "–"
+    for size, unit, smaller, smaller_unit in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // smaller
+            return f"{seconds // size} {unit} {rest} {smaller_unit}" if rest else f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
 def show_rate(rate: float | None) -> str:
     """A second: `12.3k`."""
     if rate is None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from moldau.errors import MoldauError
 from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import SourceTimes, Target
+from moldau.products.pipelines.target import Target, TargetQuery
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -42,6 +42,8 @@ class FilesTarget(Target, frozen=True, kw_only=True):
             sink.refuse("mode", "update cannot go to files, which only grow; use append, or a topic")
         if sink.has("key"):
             sink.refuse("key", "is for topics; files have no keys")
+        if sink.has("delivery"):
+            sink.refuse("delivery", "is for topics; files get each batch exactly once")
         return cls(mode=mode, path=sink.local_path("path", directory))
 
     def describe(self) -> tuple[str, str]:
@@ -50,10 +52,8 @@ class FilesTarget(Target, frozen=True, kw_only=True):
     def check(self) -> None:
         check_target(self.path)
 
-    def writer(
-        self, pipeline: str, checkpoint_id: str, bootstrap_servers: str, times: SourceTimes
-    ) -> Callable[[DataFrame, int], None]:
-        return ParquetTarget(self.path, pipeline, checkpoint_id).write
+    def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        return ParquetTarget(self.path, query.pipeline, query.checkpoint_id).write
 
 
 class ParquetTarget:

@@ -2,16 +2,22 @@
 
 A result with a column `value` of text or bytes, and at most `key` beside it, goes as it is; any other row becomes one
 JSON object. `sink.key` names the column that becomes the record's key, as text.
+
+By default each batch is one transaction, in which its source offsets are committed to the pipeline's group too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes, Target
+from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes, Target, TargetQuery
+from moldau.spark import by_target_partition
+
+ORIGIN_TYPES = {"_topic": "string", "_partition": "int", "_offset": "bigint"}
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame
@@ -19,35 +25,65 @@ if TYPE_CHECKING:
 
 class TopicTarget(Target, frozen=True, kw_only=True):
     NAMED_BY = "topic"
-    KEYS = (*Target.KEYS, "key")
+    KEYS = (*Target.KEYS, "key", "delivery")
 
     key: str | None
+    delivery: str = EXACTLY_ONCE
 
     @classmethod
     def parse(cls, sink: Section, directory: Path) -> TopicTarget:
         mode = cls.parse_mode(sink)
-        return cls(mode=mode, topic=sink.topic("topic"), key=sink.text("key", default="") or None)
+        delivery = sink.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), default=EXACTLY_ONCE)
+        return cls(mode=mode, topic=sink.topic("topic"), key=sink.text("key", default="") or None, delivery=delivery)
 
     def describe(self) -> tuple[str, str]:
-        return f"topic {self.topic}", "at least once: a batch that a crash cuts short is written again"
+        if self.delivery == AT_LEAST_ONCE:
+            return f"topic {self.topic}", "at least once: a batch that a crash cuts short is written again"
+        return f"topic {self.topic}", "exactly once: one transaction for each batch"
 
     def rows_of(self, result: DataFrame) -> DataFrame:
         return to_records(result, self.key)
 
-    def writer(
-        self, pipeline: str, checkpoint_id: str, bootstrap_servers: str, times: SourceTimes
-    ) -> Callable[[DataFrame, int], None]:
-        return lambda batch, _: write_to_topic(batch, bootstrap_servers, str(self.topic), times)
+    @property
+    def commits_offsets(self) -> bool:
+        return self.delivery == EXACTLY_ONCE
+
+    def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        servers, topic = query.bootstrap_servers, str(self.topic)
+        if self.delivery == AT_LEAST_ONCE:
+            return lambda batch, _: write_to_topic(batch, servers, topic, query.times)
+        options = {
+            "kafka.transactional.id": f"{query.pipeline}.{topic}",
+            "kafka.group.id": query.group,
+            "checkpointLocation": str(query.checkpoint),
+        }
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            rows = by_target_partition(
+                batch,
+                servers,
+                topic,
+                first_contact_timeout_ms=query.times.first_contact_timeout_ms,
+                retry_timeout_ms=query.times.retry_timeout_ms,
+            )
+            _save(rows, servers, topic, query.times, {**options, "batchId": str(batch_id)})
+
+        return write
 
 
 def write_to_topic(batch: DataFrame, bootstrap_servers: str, topic: str, times: SourceTimes = DEFAULT_TIMES) -> None:
-    """Writes a batch of records (columns `value` and perhaps `key`); when it returns, all are acknowledged."""
-    to = batch.write.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers).option("topic", topic)
-    to.options(**times.options()).mode("append").save()
+    """Writes a batch of records (columns `value` and perhaps `key`), at least once; all are acknowledged then."""
+    _save(batch, bootstrap_servers, topic, times, {"delivery": AT_LEAST_ONCE})
+
+
+def _save(rows: DataFrame, bootstrap_servers: str, topic: str, times: SourceTimes, options: Mapping[str, str]) -> None:
+    to = rows.write.format("moldau").option("kafka.bootstrap.servers", bootstrap_servers).option("topic", topic)
+    to.options(**times.options()).options(**options).mode("append").save()
 
 
 def to_records(result: DataFrame, key: str | None = None) -> DataFrame:
-    """The columns `value` and, if there is one, `key`. Raises FlowError if there is no column `key` names."""
+    """The columns `value` and, if there is one, `key`; and where the result has them, those by which the sink's errors
+    name the input record. Raises FlowError if there is no column `key` names."""
     columns = result.columns
     if key is not None and key not in columns:
         raise FlowError(f"sink.key names the column {key!r}, but the SQL gives {', '.join(columns)}")
@@ -56,11 +92,13 @@ def to_records(result: DataFrame, key: str | None = None) -> DataFrame:
     value = "value" if goes_as_it_is else "to_json(struct(*)) as value"
     if key is None and goes_as_it_is and "key" in columns:
         key = "key"
+    given = [name for name, kind in ORIGIN_TYPES.items() if types.get(name) == kind]
+    origins = given if len(given) == len(ORIGIN_TYPES) else []
     if key is None:
-        return result.selectExpr(value)
+        return result.selectExpr(value, *origins)
     column = quoted(key)
     as_text = column if types[key] in ("string", "binary") else f"cast({column} as string)"
-    return result.selectExpr(f"{as_text} as key", value)
+    return result.selectExpr(f"{as_text} as key", value, *origins)
 
 
 def quoted(name: str) -> str:

@@ -1,0 +1,72 @@
+"""What a streaming query's checkpoint says to a sink: which query it is, and where a batch ends in its source topics.
+
+Spark writes `metadata` when a query is made, and `offsets/N` before batch N runs. Format of the latter (OffsetSeqLog):
+a version line, a line of JSON about the batch, then one line for each source. A source that is no topic writes
+something else than offsets by partition, and is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from moldau.errors import MoldauError
+from moldau.spark.offsets import read_by_all, topic_offsets
+from moldau.types import TopicPartition
+
+VERSION_LINE = "v1"
+
+
+class CheckpointUnreadableError(MoldauError):
+    """A file of the checkpoint is not there, or is not what Spark writes; the message names it."""
+
+
+def query_id(checkpoint: str) -> str:
+    """The id of the query that this checkpoint belongs to. Raises CheckpointUnreadableError."""
+    text = _read(checkpoint, "metadata")
+    try:
+        return str(json.loads(text)["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointUnreadableError(f"{checkpoint}/metadata names no query: {error}") from error
+
+
+def batch_end(checkpoint: str, batch_id: int) -> dict[TopicPartition, int]:
+    """The offsets behind the last record of a batch, of every source that is a topic. A topic that the query reads
+    twice stands there twice: what both have read counts. Raises CheckpointUnreadableError."""
+    name = f"offsets/{batch_id}"
+    lines = _read(checkpoint, name).splitlines()
+    if not lines or lines[0] != VERSION_LINE:
+        raise CheckpointUnreadableError(f"{checkpoint}/{name}: the version is not {VERSION_LINE}")
+    return read_by_all(map(_offsets, lines[2:]))
+
+
+def _offsets(line: str) -> dict[TopicPartition, int]:
+    try:
+        nested = json.loads(line)
+    except ValueError:
+        return {}
+    if not isinstance(nested, Mapping):
+        return {}
+    for topic, partitions in nested.items():
+        if topic.startswith("@"):
+            continue  # the source's own notes: see moldau.spark.offsets
+        if not isinstance(partitions, Mapping):
+            return {}
+        if not all(number.isdecimal() and type(offset) is int for number, offset in partitions.items()):
+            return {}
+    return topic_offsets(nested)
+
+
+def _read(checkpoint: str, name: str) -> str:
+    try:
+        if not urlsplit(checkpoint).scheme:
+            return (Path(checkpoint) / name).read_text("utf-8")
+        from pyarrow import fs
+
+        files, path = fs.FileSystem.from_uri(checkpoint)
+        with files.open_input_stream(f"{path.rstrip('/')}/{name}") as stream:
+            return str(stream.read().decode("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointUnreadableError(f"{checkpoint}/{name} cannot be read: {error}") from error

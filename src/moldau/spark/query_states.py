@@ -1,0 +1,200 @@
+"""What is known of the streaming queries of a session: made from Spark's own progress reports, shown to people as a
+table and to Prometheus as text. No pyspark here: reports come as Spark's JSON.
+
+`offsets behind the latest`: of each partition, how far the end of the last batch is from the latest offset that the
+source saw when that batch was planned. Spark's own Kafka connector reports their least, most and mean as metrics of
+the source (minOffsetsBehindLatest and so on); a Python source cannot, so they are computed here, for both connectors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from moldau.shell.node.metrics.exposition import Metric, Samples, labels_text
+from moldau.types import TopicPartition
+
+MOST_QUERIES = 100
+"""Queries that have ended make room first."""
+
+_TABLE = (
+    Metric("moldau_spark_query_running", "gauge", ("query",), "1 while the query runs, 0 after its end", ""),
+    Metric("moldau_spark_query_batches_total", "counter", ("query",), "Micro-batches finished", ""),
+    Metric("moldau_spark_query_records_total", "counter", ("query",), "Records read by finished micro-batches", ""),
+    Metric("moldau_spark_query_input_records_per_second", "gauge", ("query",), "Rate at which records arrived", ""),
+    Metric("moldau_spark_query_processed_records_per_second", "gauge", ("query",), "Rate of processing", ""),
+    Metric("moldau_spark_query_batch_seconds", "gauge", ("query",), "Time that the last micro-batch took", ""),
+    Metric(
+        "moldau_spark_query_end_offset", "gauge", ("query", "topic", "partition"), "End of the last micro-batch", ""
+    ),
+    Metric("moldau_spark_query_latest_offset", "gauge", ("query", "topic", "partition"), "Latest offset seen", ""),
+    Metric(
+        "moldau_spark_query_offsets_behind_latest",
+        "gauge",
+        ("query", "topic", "partition"),
+        "Latest less end offset",
+        "",
+    ),
+)
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """Of one partition: the end of the last batch, and the latest offset that was seen then."""
+
+    end: int
+    latest: int
+
+    @property
+    def behind(self) -> int:
+        return max(0, self.latest - self.end)
+
+
+class QueryState(msgspec.Struct, frozen=True):
+    """One query. Rates in records a second, as Spark reports them; `error`: the first line of what ended the query."""
+
+    name: str
+    is_running: bool = True
+    error: str | None = None
+    batch_id: int = -1
+    batches: int = 0
+    records: int = 0
+    input_rate: float = 0.0
+    processed_rate: float = 0.0
+    batch_ms: int = 0
+    partitions: dict[TopicPartition, Bounds] = {}
+
+    @property
+    def behind(self) -> int:
+        """Offsets behind the latest, of all partitions together."""
+        return sum(bounds.behind for bounds in self.partitions.values())
+
+    @property
+    def most_behind(self) -> tuple[TopicPartition, int] | None:
+        """The partition that is furthest behind, None where all are read to their latest offset."""
+        partition = max(self.partitions, key=lambda one: self.partitions[one].behind, default=None)
+        if partition is None or not self.partitions[partition].behind:
+            return None
+        return partition, self.partitions[partition].behind
+
+    def after(self, progress: Mapping[str, Any]) -> QueryState:
+        """The state after one of Spark's reports (StreamingQueryProgress as JSON)."""
+        is_batch = progress["batchId"] > self.batch_id and "addBatch" in progress.get("durationMs", {})
+        partitions = dict(self.partitions)
+        for source in progress.get("sources", ()):
+            partitions.update(_bounds(source, partitions))
+        rows = progress.get("numInputRows", 0)
+        return msgspec.structs.replace(
+            self,
+            batch_id=progress["batchId"] if is_batch else self.batch_id,
+            batches=self.batches + is_batch,
+            records=self.records + (rows if is_batch else 0),
+            input_rate=float(progress.get("inputRowsPerSecond") or 0.0),
+            processed_rate=float(progress.get("processedRowsPerSecond") or 0.0),
+            batch_ms=int(progress.get("batchDuration") or 0) if is_batch else self.batch_ms,
+            partitions=partitions,
+        )
+
+
+class QueryStates:
+    """All queries by their run's id. For all threads: Spark reports in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._states: dict[str, QueryState] = {}
+
+    def started(self, run_id: str, name: str | None) -> None:
+        with self._lock:
+            self._states[run_id] = QueryState(name or run_id[:8])
+            ended = [one for one, state in self._states.items() if not state.is_running]
+            for one in [*ended, *self._states][: max(0, len(self._states) - MOST_QUERIES)]:
+                self._states.pop(one, None)
+
+    def progressed(self, run_id: str, progress: Mapping[str, Any]) -> None:
+        with self._lock:
+            state = self._states.get(run_id) or QueryState(progress.get("name") or run_id[:8])
+            self._states[run_id] = state.after(progress)
+
+    def ended(self, run_id: str, error: str | None) -> None:
+        with self._lock:
+            if run_id in self._states:
+                first = error.strip().partition("\n")[0] if error else None
+                self._states[run_id] = msgspec.structs.replace(self._states[run_id], is_running=False, error=first)
+
+    def all(self) -> list[QueryState]:
+        """In the order in which they started. Of a query that was started again, the newest run."""
+        with self._lock:
+            return list({state.name: state for state in self._states.values()}.values())
+
+
+def metrics_page(states: list[QueryState]) -> bytes:
+    """Prometheus' text format."""
+    out = Samples(_TABLE)
+    for state in states:
+        labels = labels_text(query=state.name)
+        out.add("moldau_spark_query_running", int(state.is_running), labels)
+        out.add("moldau_spark_query_batches_total", state.batches, labels)
+        out.add("moldau_spark_query_records_total", state.records, labels)
+        out.add("moldau_spark_query_input_records_per_second", state.input_rate, labels)
+        out.add("moldau_spark_query_processed_records_per_second", state.processed_rate, labels)
+        out.add("moldau_spark_query_batch_seconds", state.batch_ms / 1_000, labels)
+        for one, bounds in sorted(state.partitions.items()):
+            labels = labels_text(query=state.name, topic=one.topic, partition=one.partition)
+            out.add("moldau_spark_query_end_offset", bounds.end, labels)
+            out.add("moldau_spark_query_latest_offset", bounds.latest, labels)
+            out.add("moldau_spark_query_offsets_behind_latest", bounds.behind, labels)
+    return out.render()
+
+
+def states_table(states: list[QueryState]) -> Table:
+    """For people, one row for each query."""
+    table = Table(title="streaming queries")
+    for name in ("query", "state", "batches", "records", "in/s", "processed/s", "last batch", "behind", "most behind"):
+        table.add_column(name, justify="left" if name in ("query", "state", "most behind") else "right")
+    for state in states:
+        worst = state.most_behind
+        table.add_row(
+            Text(state.name),
+            Text("running" if state.is_running else state.error or "ended", style="red" if state.error else ""),
+            f"{state.batches:,}",
+            f"{state.records:,}",
+            f"{state.input_rate:,.0f}",
+            f"{state.processed_rate:,.0f}",
+            f"{state.batch_ms:,} ms",
+            f"{state.behind:,}",
+            Text("" if worst is None else f"{worst[0]}: {worst[1]:,}"),
+        )
+    return table
+
+
+def state_line(state: QueryState) -> str:
+    """The same for a log."""
+    return (
+        f"{state.name}: {'running' if state.is_running else 'ended'}, batch {state.batches:,}, read {state.records:,} "
+        f"records, {state.input_rate:,.0f}/s in, {state.processed_rate:,.0f}/s processed, last batch "
+        f"{state.batch_ms:,} ms, behind {state.behind:,}" + (f"; {state.error}" if state.error else "")
+    )
+
+
+def _bounds(source: Mapping[str, Any], before: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Bounds]:
+    """Nothing for a source whose offsets are not those of topics. A report without latest offsets says nothing new of
+    them."""
+    end, latest = _offsets(source.get("endOffset")), _offsets(source.get("latestOffset"))
+    seen = {one: bounds.latest for one, bounds in before.items()} | latest
+    return {one: Bounds(end[one], seen.get(one, end[one])) for one in end}
+
+
+def _offsets(nested: object) -> dict[TopicPartition, int]:
+    if not isinstance(nested, dict):
+        return {}
+    return {
+        TopicPartition(topic, int(number)): offset
+        for topic, partitions in nested.items()
+        if not topic.startswith("@") and isinstance(partitions, dict)
+        for number, offset in partitions.items()
+        if number.isdecimal() and isinstance(offset, int)
+    }

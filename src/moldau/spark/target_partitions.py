@@ -1,0 +1,96 @@
+"""Rows brought to the task that writes their target partition, so that no two tasks of a transaction write to one.
+
+A Python sink cannot ask Spark for a distribution of its rows: a helper before the sink does. Which partition a record
+belongs to is Kafka's own choice (murmur2 of the key), which Spark cannot compute: a step over Arrow columns adds it as
+the column `partition`, and `repartitionById` brings equal numbers to one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.columnar.encode import binary_column
+from moldau.columnar.partitioner import partitions_of_keys
+from moldau.shell.io.tcp import TCP
+from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PARTITION = "partition"
+
+
+def by_target_partition(
+    frame: DataFrame,
+    bootstrap_servers: str,
+    topic: str,
+    *,
+    first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS,
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+) -> DataFrame:
+    """The rows of `frame`, which are to be written to `topic`, so distributed that each target partition has one task.
+
+    For batches and for streams. A result with keys gets a column `partition`, where Kafka's default partitioner would
+    send each row; a partition that a row names already stays. Rows without a key and without a partition are not moved:
+    there are only as many tasks as target partitions afterwards, and the sink gives each task its own.
+
+    The number of partitions is that of now: after it has been raised, a running stream goes on with the old number.
+    Raises KafkaError where the topic or the cluster is not there.
+    """
+    with ClusterClient(
+        TCP,
+        bootstrap_servers,
+        client_id=DEFAULT_CLIENT_ID,
+        first_contact_timeout_ms=first_contact_timeout_ms,
+        retry_timeout_ms=retry_timeout_ms,
+    ) as client:
+        count = len(client.topic_to_write(topic).partitions)
+    return spread(frame, count)
+
+
+def spread(frame: DataFrame, partition_count: int) -> DataFrame:
+    """As `by_target_partition`, of a topic of so many partitions."""
+    types = dict(frame.dtypes)
+    if "topic" in types:
+        raise OptionError("the rows have a column 'topic': give each topic's rows to by_target_partition on their own")
+    if partition_count == 1 or ("key" not in types and PARTITION not in types):
+        return frame.coalesce(partition_count)
+    if "key" in types:
+        columns = [f"{name} {kind}" for name, kind in types.items() if name != PARTITION]
+        frame = frame.mapInArrow(_Partitions(partition_count), ", ".join([*columns, f"{PARTITION} int"]))
+    tasks = min(partition_count, frame.sparkSession.sparkContext.defaultParallelism)
+    return frame.repartitionById(tasks, PARTITION)
+
+
+class _Partitions(msgspec.Struct, frozen=True):
+    """Adds the column `partition` to Arrow batches, in a task.
+
+    It depends on the row alone: Spark runs a task again whose output was lost with an executor, perhaps in other
+    batches and beside tasks that have read the first output already. Where a row has no key, its value decides.
+    """
+
+    partition_count: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(self._add, batches)
+
+    def _add(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        partitions = partitions_of_keys(binary_column(batch, "key"), self.partition_count)
+        keyless = np.flatnonzero(partitions < 0)
+        if keyless.size:
+            values = binary_column(batch, "value").take(pa.array(keyless)).to_pylist()
+            partitions[keyless] = [crc32(value or b"") % self.partition_count for value in values]
+        column = pa.array(partitions, pa.int32())
+        if PARTITION in batch.schema.names:
+            column = pc.coalesce(batch.column(PARTITION).cast(pa.int32()), column)
+        others = [name for name in batch.schema.names if name != PARTITION]
+        return pa.RecordBatch.from_arrays([*(batch.column(name) for name in others), column], [*others, PARTITION])

@@ -1,0 +1,311 @@
+"""One transaction for each micro-batch, or for each batch write: how it begins, what its tasks report, how it ends.
+
+The driver takes a producer id and epoch before the tasks start, which fences a driver before it and aborts what that
+one left open. Every task writes with this one producer, to partitions that no other task of the batch writes to, and
+reports which partitions these were. The driver commits where every task is accounted for and was the only attempt; else
+it aborts. A task that is not accounted for may still write: what it writes before the end of the transaction is aborted
+with it, and after the end its epoch is an old one, which the broker refuses. Between EndTxn and the markers a record of
+a stray task could join a commit (KIP-890), so the driver never commits with a task unaccounted for.
+
+The offsets behind the batch in its source topics are committed in the same transaction, in a consumer group, and beside
+each the query and the number of the batch. A batch that the group already has is not written again, however often Spark
+runs it. Where no source is a topic, a target partition carries this note.
+
+The transaction begins where the writer leaves the driver: `streamWriter` is called again for the commit of each batch.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+from pyspark.sql.datasource import WriterCommitMessage
+
+from moldau.client.blocking.cluster import ClusterClient
+from moldau.client.blocking.offsets import committed_offsets
+from moldau.client.blocking.transactions import (
+    begin_producer,
+    commit_offsets_in_transaction,
+    end_transaction,
+    transaction_max_timeout_ms,
+)
+from moldau.client.protocol.transactions import GroupMember, TransactionalProducer
+from moldau.columnar.writer import Written
+from moldau.errors import KafkaError, MoldauError
+from moldau.shell.io.tcp import TCP
+from moldau.spark.checkpoint_offsets import batch_end, query_id
+from moldau.spark.options import DEFAULT_CLIENT_ID, OptionError, SinkOptions
+from moldau.types import TopicPartition
+
+logger = logging.getLogger("moldau.spark")
+
+_FENCED = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING")
+_TWO_WRITERS = ("OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER")
+
+
+class SinkError(MoldauError):
+    """What was to be written cannot be, and cannot be by trying again; the transaction is aborted."""
+
+
+class BatchAbortedError(MoldauError):
+    """A task failed or was lost, and the transaction is aborted: the same batch may be written anew."""
+
+
+@dataclass(frozen=True)
+class SinkTransaction:
+    """What the tasks and the commit know of an open transaction. `committed`: by query, the newest batch that the group
+    has. `began_ms`: of the driver's wall clock."""
+
+    producer: TransactionalProducer
+    group_id: str
+    timeout_ms: int
+    began_ms: int
+    query: str | None = None
+    committed: dict[str, int] = field(default_factory=dict)
+
+    def has(self, query: str | None, batch_id: int | None) -> bool:
+        """Whether this batch is committed already."""
+        return query is not None and batch_id is not None and self.committed.get(query, -1) >= batch_id
+
+
+@dataclass(frozen=True)
+class TaskReport(WriterCommitMessage):
+    """What a task of a transaction tells the driver. `error`: why nothing of the batch may count, as a sentence; a task
+    that reports it has not failed in Spark's eyes, so it is not run again in vain."""
+
+    transaction: SinkTransaction
+    stage_id: int
+    partition_id: int
+    attempt: int
+    query: str | None
+    batch_id: int | None
+    written: dict[TopicPartition, Written] = field(default_factory=dict)
+    is_skipped: bool = False
+    error: str | None = None
+
+
+# --- the driver: before the tasks ---
+
+
+def begin_transaction(options: SinkOptions, *, is_streaming: bool) -> SinkTransaction:
+    """Takes a producer for the next batch of a stream, or for a batch write.
+
+    Raises OptionError where a stream does not say which one it is, CheckpointUnreadableError, and KafkaError.
+    """
+    query = None if options.checkpoint_location is None else query_id(options.checkpoint_location)
+    transactional_id = options.transactional_id
+    has_batches = is_streaming or options.batch_id is not None
+    if transactional_id is None and not has_batches:
+        transactional_id = f"moldau-write-{uuid.uuid4()}"
+    if transactional_id is None and query is not None:
+        transactional_id = f"moldau-{query}"
+    if transactional_id is None:
+        raise OptionError(
+            "exactly once needs the checkpoint or a transactional id of the query: set the option checkpointLocation "
+            "(the setting spark.sql.streaming.checkpointLocation does not reach the sink) or kafka.transactional.id, "
+            "or set delivery to at_least_once"
+        )
+    group_id = options.group_id or transactional_id
+    with _client(options) as client:
+        timeout_ms = options.transaction_timeout_ms or transaction_max_timeout_ms(client, transactional_id)
+        began_ms = _wall_ms()
+        producer = begin_producer(client, transactional_id, timeout_ms)
+        # only now: no earlier driver can commit any more
+        committed = _committed_batches(client, group_id) if has_batches else {}
+    return SinkTransaction(producer, group_id, timeout_ms, began_ms, query, committed)
+
+
+def _committed_batches(client: ClusterClient, group_id: str) -> dict[str, int]:
+    """The newest batch of each query that left a note in the group."""
+    newest: dict[str, int] = {}
+    for position in committed_offsets(client, group_id, require_stable=True).values():
+        try:
+            note = json.loads(position.metadata)
+            query, batch_id = str(note["query"]), int(note["batch"])
+        except (ValueError, KeyError, TypeError):
+            continue  # committed by somebody else: no note of ours
+        newest[query] = max(batch_id, newest.get(query, -1))
+    return newest
+
+
+# --- the driver: after the tasks ---
+
+
+def commit_transaction(
+    options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None
+) -> None:
+    """Commits where all tasks are accounted for. Raises SinkError or BatchAbortedError where nothing may be committed,
+    and KafkaError; the caller then aborts. `batch_id`: None for a batch write on its own."""
+    reports = _accounted_for(messages)
+    if not reports or all(report.is_skipped for report in reports):
+        return
+    first = reports[0]
+    transaction = first.transaction
+    written = {partition: at for report in reports for partition, at in report.written.items()}
+    try:
+        with _client(options, had_contact=True) as client:
+            offsets = _positions(options, batch_id, written)
+            if offsets or written:
+                _commit(client, transaction, offsets, first.query, batch_id)
+    except KafkaError as error:
+        raise SinkError(why_it_ended(transaction, error)) from error
+
+
+def abort_transaction(
+    options: SinkOptions, messages: Sequence[WriterCommitMessage | None], transaction: SinkTransaction | None
+) -> None:
+    """Nothing of the batch counts. Never raises: the reason for the abort is to be shown. `transaction`: where the
+    caller knows it; a stream's commit process does not, and learns it from the reports.
+
+    Without both, a new producer of the transactional id aborts what is open. That is not done where it is known which
+    transaction is meant: it would fence a driver that has taken over.
+    """
+    known = [message.transaction for message in messages if isinstance(message, TaskReport)]
+    transaction = transaction or (known[0] if known else None)
+    try:
+        if transaction is None:
+            begin_transaction(options, is_streaming=True)
+            return
+        with _client(options, had_contact=True) as client:
+            end_transaction(client, transaction.producer, committed=False)
+    except MoldauError as error:
+        # nothing was written, or the transaction is aborted already: by the driver that fenced this one, or by its time
+        logger.info("the transaction was not aborted here: %s", error)
+
+
+def _accounted_for(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+    """The reports of all tasks. Raises SinkError, BatchAbortedError."""
+    reports = [message for message in messages if isinstance(message, TaskReport)]
+    owners: dict[TopicPartition, int] = {}
+    for report in reports:
+        for partition in report.written:
+            if owners.setdefault(partition, report.partition_id) != report.partition_id:
+                raise SinkError(shared_partition(partition))
+    for report in reports:
+        if report.error is not None:
+            raise SinkError(report.error)
+    if len(reports) < len(messages):
+        raise BatchAbortedError(f"{len(messages) - len(reports)} of {len(messages)} tasks gave no report")
+    for report in reports:
+        if report.attempt > 0:
+            raise BatchAbortedError(
+                f"task {report.partition_id} ran again (attempt {report.attempt}); an earlier attempt may still write"
+            )
+    if len({(report.stage_id, report.transaction.producer, report.is_skipped) for report in reports}) > 1:
+        raise BatchAbortedError("the tasks are of several stages or transactions")
+    return reports
+
+
+def _commit(
+    client: ClusterClient,
+    transaction: SinkTransaction,
+    offsets: Mapping[TopicPartition, int],
+    query: str | None,
+    batch_id: int | None,
+) -> None:
+    """Ends the transaction. `offsets` go into its group with the note that `_committed_batches` finds."""
+    note = json.dumps({"query": query, "batch": batch_id})
+    commit_offsets_in_transaction(client, transaction.producer, GroupMember(transaction.group_id), offsets, note)
+    end_transaction(client, transaction.producer, committed=True)
+
+
+def _end_of_one(written: Mapping[TopicPartition, Written]) -> dict[TopicPartition, int]:
+    """One partition that was written to, where no source is a topic: the note needs a place."""
+    if not written:
+        return {}
+    first = min(written)
+    return {first: written[first].end_offset}
+
+
+def _positions(
+    options: SinkOptions, batch_id: int | None, written: dict[TopicPartition, Written]
+) -> dict[TopicPartition, int]:
+    """What the group gets: where the batch ends in its source topics; else the end of a partition that it wrote to."""
+    if batch_id is None:
+        return {}
+    ends = {} if options.checkpoint_location is None else batch_end(options.checkpoint_location, batch_id)
+    return ends or _end_of_one(written)
+
+
+# --- a batch write in ranges ---
+
+
+@dataclass(frozen=True)
+class RangeWritten(WriterCommitMessage):
+    """What a task reports that has committed its own range, or found it committed."""
+
+    records: int
+
+
+def write_range(
+    options: SinkOptions, number: int, write: Callable[[SinkTransaction], Mapping[TopicPartition, Written]]
+) -> RangeWritten:
+    """One range of a batch write with a `write_id`, in a transaction of its own, called in its task. A range that is
+    committed under this id is not written again; another attempt at it fences this one. Raises SinkError."""
+    write_id = str(options.write_id)
+    own = replace(options, transactional_id=f"moldau-write-{write_id}-{number}")
+    transaction = begin_transaction(own, is_streaming=True)
+    if transaction.has(write_id, number):
+        return RangeWritten(0)
+    try:
+        written = write(transaction)
+        if written:
+            with _client(options, had_contact=True) as client:
+                _commit(client, transaction, _end_of_one(written), write_id, number)
+    except BaseException as error:
+        abort_transaction(own, (), transaction)
+        if isinstance(error, KafkaError):
+            raise SinkError(why_it_ended(transaction, error)) from error
+        raise
+    return RangeWritten(sum(at.record_count for at in written.values()))
+
+
+# --- errors as sentences ---
+
+
+def shared_partition(partition: TopicPartition | str) -> str:
+    return (
+        f"two tasks wrote to {partition}, and a transaction takes each partition from one task: write the rows of "
+        "moldau.spark.by_target_partition(df, bootstrap_servers, topic), or set delivery to at_least_once"
+    )
+
+
+def why_it_ended(transaction: SinkTransaction, error: KafkaError) -> str:
+    """What an error of a write or of the commit means for the whole batch."""
+    producer = transaction.producer
+    if error.name in _TWO_WRITERS:
+        return f"{shared_partition('one partition')} ({error})"
+    if error.name not in _FENCED:
+        return str(error)
+    open_ms = _wall_ms() - transaction.began_ms
+    if open_ms >= transaction.timeout_ms:
+        return (
+            f"the batch took {open_ms / 1_000:.0f} s, and its transaction may be open for "
+            f"{transaction.timeout_ms / 1_000:.0f} s (kafka.transaction.timeout.ms, at most the broker's "
+            "transaction.max.timeout.ms): write less in one batch; or, in a batch write, set write_id for a "
+            "transaction of each task, or set delivery to at_least_once"
+        )
+    return (
+        f"another driver has taken over the transactional id {producer.transactional_id!r}, so this one may not go on "
+        f"({error})"
+    )
+
+
+def _client(options: SinkOptions, *, had_contact: bool = False) -> ClusterClient:
+    return ClusterClient(
+        TCP,
+        options.bootstrap_servers,
+        client_id=DEFAULT_CLIENT_ID,
+        first_contact_timeout_ms=options.first_contact_timeout_ms,
+        retry_timeout_ms=options.retry_timeout_ms,
+        had_contact=had_contact,
+    )
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

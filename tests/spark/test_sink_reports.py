@@ -1,0 +1,92 @@
+"""Which reports of the tasks let a batch be committed; and what a checkpoint says to the sink. No session runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from moldau.client.protocol.transactions import TransactionalProducer
+from moldau.columnar.writer import Written
+from moldau.errors import kafka_error
+from moldau.spark.checkpoint_offsets import CheckpointUnreadableError, batch_end, query_id
+from moldau.spark.options import OptionError, SinkOptions
+from moldau.spark.source import TopicDataSource
+from moldau.spark.transactions import (
+    BatchAbortedError,
+    SinkError,
+    SinkTransaction,
+    TaskReport,
+    commit_transaction,
+    why_it_ended,
+)
+from moldau.types import TopicPartition
+
+NOWHERE = SinkOptions("127.0.0.1:1", first_contact_timeout_ms=1, retry_timeout_ms=1)
+TRANSACTION = SinkTransaction(TransactionalProducer("job", 1, 0), "job", 60_000, began_ms=0, query="q")
+ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def report(task: int, *partitions: TopicPartition) -> TaskReport:
+    written = dict.fromkeys(partitions, Written(0, 1, 1))
+    return TaskReport(TRANSACTION, stage_id=3, partition_id=task, attempt=0, query="q", batch_id=5, written=written)
+
+
+@pytest.mark.parametrize(
+    ("messages", "kind", "reason"),
+    [
+        ([report(0, ONE), None], BatchAbortedError, "1 of 2 tasks gave no report"),
+        ([report(0, ONE), replace(report(1), attempt=1)], BatchAbortedError, r"task 1 ran again \(attempt 1\)"),
+        ([report(0, ONE), replace(report(1, TWO), stage_id=4)], BatchAbortedError, "of several stages"),
+        ([report(0, ONE), replace(report(1), is_skipped=True)], BatchAbortedError, "of several stages"),
+        ([report(0, ONE), report(1, TWO, ONE)], SinkError, r"two tasks wrote to t-0.*by_target_partition\(df"),
+        ([replace(report(0), error="too large"), None], SinkError, "^too large$"),
+    ],
+)
+def test_a_batch_with_a_task_unaccounted_for_is_not_committed(messages, kind, reason):
+    with pytest.raises(kind, match=reason):
+        commit_transaction(NOWHERE, messages, 5)
+
+
+def test_a_batch_that_every_task_skipped_needs_no_commit():
+    commit_transaction(NOWHERE, [replace(report(task), is_skipped=True) for task in range(2)], 5)
+    commit_transaction(NOWHERE, [], 5)
+
+
+def test_a_batch_is_skipped_where_the_group_has_it_of_the_same_query():
+    known = replace(TRANSACTION, committed={"q": 5})
+    assert [known.has("q", batch) for batch in (4, 5, 6, None)] == [True, True, False, False]
+    assert not known.has("another", 5)
+
+
+def test_a_transaction_that_was_open_too_long_is_told_from_one_that_was_fenced():
+    fenced = kafka_error("INVALID_PRODUCER_EPOCH", "write to t-0: refused")
+    assert "set write_id for a transaction of each task, or set delivery" in why_it_ended(TRANSACTION, fenced)
+    newer = replace(TRANSACTION, began_ms=2**62)
+    assert "another driver has taken over the transactional id 'job'" in why_it_ended(newer, fenced)
+
+
+def test_speculation_is_refused_unless_records_may_be_doubled():
+    speculative = type("Speculative", (TopicDataSource,), {"is_speculative": True})
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}
+    with pytest.raises(OptionError, match=r"^spark\.speculation is true"):
+        speculative(options).streamWriter(None, False)
+    assert speculative({**options, "delivery": "at_least_once"})._sink_options().delivery == "at_least_once"
+
+
+def test_the_end_of_a_batch_is_read_of_every_source_that_is_a_topic(tmp_path):
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "metadata").write_text('{"id":"abc"}\n')
+    ours = {"t": {"0": 7, "1": 4}, "@topic_ids": {"t": "x"}}
+    lines = ["v1", "{}", json.dumps(ours), json.dumps({"t": {"0": 6}, "u": {"0": 1}}), '{"logOffset":3}', "12", "-"]
+    (tmp_path / "offsets" / "5").write_text("\n".join(lines))
+    expected = {ONE: 6, TWO: 4, TopicPartition("u", 0): 1}
+    for location in (str(tmp_path), tmp_path.as_uri()):
+        assert query_id(location) == "abc"
+        assert batch_end(location, 5) == expected
+        with pytest.raises(CheckpointUnreadableError, match="offsets/6"):
+            batch_end(location, 6)
+    (tmp_path / "offsets" / "5").write_text("v9\n{}")
+    with pytest.raises(CheckpointUnreadableError, match="the version is not v1"):
+        batch_end(str(tmp_path), 5)

@@ -1,0 +1,47 @@
+"""A program that runs beside a test, says how far it is, and is killed."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+
+class TalkingProcess:
+    """A program, and the lines that it writes."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self.output: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.output.append(line)
+            self._lines.put(line.strip())
+        self._lines.put(None)
+
+    def wait_for(self, is_it: Callable[[str], bool], end_s: float) -> bool:
+        """Whether such a line came before the process ended."""
+        while True:
+            line = self._lines.get(timeout=max(0.0, end_s - time.monotonic()))
+            if line is None or is_it(line):
+                return line is not None
+
+    def live_on(self, seconds: float) -> None:
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
+        self._reader.join(60)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
