@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.exactly_once.campaign import Campaign, Plan
+from tests.exactly_once.copiers import librdkafka
 
 
 @pytest.mark.slow
@@ -17,8 +18,8 @@ def test_a_copy_through_kills_has_every_record_once(tmp_path: Path, is_member: b
         copier_kills=4,
         broker_kills=2,
         seed=20_26,
+        kind=librdkafka(is_member=is_member),
         after_commit_s=(0.05, 0.6),
-        is_member=is_member,
         broker_arguments=("--set", "log.segment.bytes=1048576"),
     )
     campaign = Campaign(plan, str(tmp_path / "data"))

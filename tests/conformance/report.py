@@ -37,6 +37,9 @@ FEATURES = {
     "test_a_deleted_group_starts_from_the_beginning": "delete group",
     "test_an_offset_is_found_by_time": "offset by time",
     "test_a_deleted_topic_is_gone": "delete topic",
+    "test_a_committed_transaction_is_read_and_an_aborted_one_is_not": "transactions",
+    "test_positions_count_once_their_transaction_is_committed": "offsets in a transaction",
+    "test_a_later_producer_of_a_transactional_id_fences_the_one_before": "fencing",
 }
 
 

@@ -1,6 +1,6 @@
 """`make exactly-once`: a transactional copy through kills of copier and broker; every record must be there once.
 
-python -m tests.exactly_once [--records 100000] [--copier-kills 50] [--broker-kills 10] [--member] [--seed N]
+python -m tests.exactly_once [--records 100000] [--copier-kills 50] [--broker-kills 10] [--member] [--java] [--seed N]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from tests.exactly_once.campaign import Campaign, Plan
+from tests.exactly_once.copiers import java, librdkafka
 
 
 def main() -> int:
@@ -21,8 +22,10 @@ def main() -> int:
     parser.add_argument("--broker-kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--member", action="store_true", help="the copier is a member of its group")
+    parser.add_argument("--java", action="store_true", help="the copier is Kafka's TransactionalMessageCopier")
     options = parser.parse_args()
-    plan = Plan(options.records, options.copier_kills, options.broker_kills, options.seed, is_member=options.member)
+    kind = java(is_member=options.member) if options.java else librdkafka(is_member=options.member)
+    plan = Plan(options.records, options.copier_kills, options.broker_kills, options.seed, kind)
     print(f"seed {options.seed}", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="moldau-exactly-once-") as folder:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import queue
 import random
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable
 
 import msgspec
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.core.config.listeners import Endpoint
 from moldau.testing.ports import HeldPorts
-from tests.exactly_once.copier import AT_END, COMMITTED
+from tests.exactly_once.copiers import CopierKind
+from tests.exactly_once.judge import read_committed
 from tests.support.running_broker import RunningBroker
+from tests.support.talking_process import TalkingProcess
 
 SOURCE, TARGET = "source", "target"
-PARTITIONS = 3
 PATIENCE_S = 120.0
 """A copier that says nothing for so long has failed."""
 
@@ -32,50 +30,9 @@ class Plan(msgspec.Struct, frozen=True):
     copier_kills: int
     broker_kills: int
     seed: int
+    kind: CopierKind
     after_commit_s: tuple[float, float] = (0.2, 3.0)
-    is_member: bool = False
     broker_arguments: tuple[str, ...] = ()
-
-
-class CopierProcess:
-    """A copier, and what it says."""
-
-    def __init__(self, address: str, group: str, *, is_member: bool) -> None:
-        command = [sys.executable, "-m", "tests.exactly_once.copier", address, SOURCE, TARGET, group]
-        self._process = subprocess.Popen(
-            command + ["--member"] * is_member, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self.output: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.output.append(line)
-            self._lines.put(line.strip())
-        self._lines.put(None)
-
-    def wait_for(self, word: str, end_s: float) -> bool:
-        """Whether a line that begins with `word` came before the process ended."""
-        while True:
-            line = self._lines.get(timeout=max(0.0, end_s - time.monotonic()))
-            if line is None or line.startswith(word):
-                return line is not None
-
-    def live_on(self, seconds: float) -> None:
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(60)
-        self._reader.join(60)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
 
 class Campaign:
@@ -112,7 +69,9 @@ class Campaign:
 
     def make_topics(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.broker.address})
-        for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (SOURCE, TARGET)]).values():
+        for future in admin.create_topics(
+            [NewTopic(name, self.plan.kind.partitions, 1) for name in (SOURCE, TARGET)]
+        ).values():
             future.result(timeout=30)
 
     def feed(self, end: int) -> None:
@@ -121,7 +80,7 @@ class Campaign:
         for number in range(self.fed, end):
             while True:
                 try:
-                    producer.produce(SOURCE, b"%d" % number, partition=number % PARTITIONS)
+                    producer.produce(SOURCE, b"%d" % number, partition=number % self.plan.kind.partitions)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -135,7 +94,7 @@ class Campaign:
         copier = self.copier()
         seconds = self.choices.uniform(*self.plan.after_commit_s)
         try:
-            if not copier.wait_for(COMMITTED, time.monotonic() + PATIENCE_S):
+            if not copier.wait_for(self.plan.kind.has_committed, time.monotonic() + PATIENCE_S):
                 self.copier_deaths += 1
                 return
             if is_broker_killed:
@@ -148,8 +107,8 @@ class Campaign:
         finally:
             copier.kill()
 
-    def copier(self) -> CopierProcess:
-        return CopierProcess(self.broker.address, "copiers", is_member=self.plan.is_member)
+    def copier(self) -> TalkingProcess:
+        return TalkingProcess(self.plan.kind.command(self.broker.address, SOURCE, TARGET, "copiers"))
 
     def finish(self) -> None:
         """The last copier lives until it has come to the end."""
@@ -157,7 +116,7 @@ class Campaign:
         for _ in range(5):
             copier = self.copier()
             try:
-                if copier.wait_for(AT_END, time.monotonic() + PATIENCE_S):
+                if copier.wait_for(self.plan.kind.is_at_end, time.monotonic() + PATIENCE_S):
                     return
                 self.copier_deaths += 1
             except queue.Empty:
@@ -167,10 +126,12 @@ class Campaign:
         raise AssertionError(f"copiers die: {copier.output[-5:]}")
 
     def judge(self) -> list[str]:
-        found = self.read_committed()
+        found: dict[int, list[int]] = {partition: [] for partition in range(self.plan.kind.partitions)}
+        for message in read_committed(self.broker.address, TARGET, self.plan.kind.partitions):
+            found[message.partition()].append(int(message.value()))
         faults = []
-        for partition in range(PARTITIONS):
-            wanted = list(range(partition, self.plan.records, PARTITIONS))
+        for partition in range(self.plan.kind.partitions):
+            wanted = list(range(partition, self.plan.records, self.plan.kind.partitions))
             if found[partition] != wanted:
                 numbers = set(found[partition])
                 missing = [number for number in wanted if number not in numbers]
@@ -179,28 +140,3 @@ class Campaign:
                     f"{len(found[partition]) - len(numbers)} twice, missing {missing[:5]}"
                 )
         return faults
-
-    def read_committed(self) -> dict[int, list[int]]:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.broker.address,
-                "group.id": "judge",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "enable.auto.commit": False,
-            }
-        )
-        consumer.assign([TopicPartition(TARGET, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
-        found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
-        left = set(found)
-        while left:
-            messages = consumer.consume(10_000, timeout=30)
-            assert messages, "the target cannot be read to its end"
-            for message in messages:
-                if message.error() is None:
-                    found[message.partition()].append(int(message.value()))
-                else:
-                    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                    left.discard(message.partition())
-        consumer.close()
-        return found

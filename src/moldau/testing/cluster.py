@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
 import msgspec
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = hides
 
 T = TypeVar("T")
+Isolation = Literal["read_committed", "read_uncommitted"]
 DEFAULT_WAIT_S = 10.0
 POLL_S = 0.005
 SETTLE_LOOKS = 2_000
@@ -413,31 +414,28 @@ class Cluster:
             )
         )
 
-    def records(self, topic: str, *, partition: int | None = None) -> Iterator[Record]:
-        """All committed records of a topic that are there now, without a client: partition by partition, by offset.
+    def records(
+        self, topic: str, *, partition: int | None = None, isolation: Isolation = "read_committed"
+    ) -> Iterator[Record]:
+        """All records of a topic that are there now, without a client: partition by partition, by offset.
 
-        Raises UNKNOWN_TOPIC_OR_PARTITION, at the call.
+        `isolation`: what a consumer with that `isolation.level` may read. `read_committed` leaves out the records of
+        aborted transactions, and everything from the first record of an open transaction on; `read_uncommitted` gives
+        them too. Markers are no records. Raises UNKNOWN_TOPIC_OR_PARTITION, and ValueError for another isolation, at
+        the call.
         """
-        from moldau.testing.inside import topic_sizes
+        from moldau.testing.inside import iterate_records, topic_sizes
 
-        sizes = self._ask(lambda broker: topic_sizes(broker, topic))
+        if isolation not in get_args(Isolation):
+            raise ValueError(f"isolation={isolation!r}: the values are 'read_committed' and 'read_uncommitted'")
+        is_stable = isolation == "read_committed"
+        sizes = self._ask(lambda broker: topic_sizes(broker, topic, is_stable=is_stable))
         if partition is not None and partition not in sizes:
             from moldau.errors import kafka_error
 
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"topic {topic!r} has no partition {partition}")
-        return self._iterate(topic, {index: sizes[index] for index in sizes if partition in (None, index)})
-
-    def _iterate(self, topic: str, sizes: dict[int, tuple[int, int]]) -> Iterator[Record]:
-        from moldau.testing.inside import decode_slice, read_slice
-
-        for index, (offset, end) in sizes.items():
-            while offset < end:
-                start = offset
-                data = self._ask(lambda broker: read_slice(broker, topic, index, start, end))  # noqa: B023
-                if not data:
-                    break
-                records, offset = decode_slice(topic, index, data, offset)
-                yield from records
+        chosen = {index: sizes[index] for index in sizes if partition in (None, index)}
+        return iterate_records(self._ask, topic, chosen, is_stable=is_stable)
 
     def record_counts(self, topic: str) -> dict[int, int]:
         """By partition: how many offsets the log spans (on a compacted topic some of them have no record)."""

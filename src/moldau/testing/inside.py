@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from moldau.core.replication.partition import Partition
     from moldau.shell.broker.role import Broker
 
+Ask = Callable[[Callable[["Broker"], Coroutine[Any, Any, Any]]], Any]
 SLICE_BYTES = 1 << 20
 CREATE_TIMEOUT_MS = 30_000
 MAX_COLD_READS = 8
@@ -133,8 +134,21 @@ async def read_slice(broker: Broker, topic: str, index: int, offset: int, end_of
     return bytes(read.records or b"")
 
 
-def decode_slice(topic: str, index: int, data: bytes, offset: int) -> tuple[list[Record], int]:
-    """The records of these batches from `offset` on, without control records, and the offset behind the last batch."""
+async def aborted_ranges(
+    broker: Broker, topic: str, index: int, offset: int, end_offset: int
+) -> dict[int, list[tuple[int, int]]]:
+    """By producer id the (first, last) offsets of its aborted transactions, the last one that of the marker."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for aborted in broker.partitions.find(topic, index).aborted_transactions(offset, end_offset):
+        found.setdefault(aborted.producer_id, []).append((aborted.first_offset, aborted.last_offset))
+    return found
+
+
+def decode_slice(
+    topic: str, index: int, data: bytes, offset: int, aborted: Mapping[int, Sequence[tuple[int, int]]]
+) -> tuple[list[Record], int]:
+    """The records of these batches from `offset` on, without control records and without those of `aborted` (see
+    aborted_ranges), and the offset behind the last batch."""
     records: list[Record] = []
     position, next_offset = 0, offset
     while position < len(data):
@@ -144,6 +158,10 @@ def decode_slice(topic: str, index: int, data: bytes, offset: int) -> tuple[list
         next_offset = header.next_offset
         if header.is_control:
             continue
+        if header.is_transactional:
+            ranges = aborted.get(header.producer_id, ())
+            if any(first <= header.base_offset <= last for first, last in ranges):
+                continue
         records += [
             Record(topic, index, record.offset, record.timestamp, record.key, record.value, list(record.headers))
             for record in read_records(batch[: header.size])
@@ -152,10 +170,28 @@ def decode_slice(topic: str, index: int, data: bytes, offset: int) -> tuple[list
     return records, next_offset
 
 
-async def topic_sizes(broker: Broker, topic: str) -> dict[int, tuple[int, int]]:
-    """By partition: the first offset, and the end of what is committed."""
+def iterate_records(ask: Ask, topic: str, sizes: Mapping[int, tuple[int, int]], *, is_stable: bool) -> Iterator[Record]:
+    """The records within `sizes`, which `topic_sizes` gave. `ask` runs a coroutine on the broker's loop."""
+    for index, (offset, end) in sizes.items():
+        aborted: dict[int, list[tuple[int, int]]] = {}
+        if is_stable:
+            aborted = ask(lambda broker: aborted_ranges(broker, topic, index, offset, end))  # noqa: B023
+        while offset < end:
+            start = offset
+            data = ask(lambda broker: read_slice(broker, topic, index, start, end))  # noqa: B023
+            if not data:
+                break
+            records, offset = decode_slice(topic, index, data, offset, aborted)
+            yield from records
+
+
+async def topic_sizes(broker: Broker, topic: str, *, is_stable: bool = False) -> dict[int, tuple[int, int]]:
+    """By partition: the first offset, and the high watermark, or with `is_stable` the last stable offset."""
     return {
-        partition.topic_partition.partition: (partition.log.log_start_offset, int(partition.high_watermark))
+        partition.topic_partition.partition: (
+            partition.log.log_start_offset,
+            int(partition.last_stable_offset if is_stable else partition.high_watermark),
+        )
         for partition in hosted_partitions(broker, topic)
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.conformance.clients.aio import AioKafka
 from tests.conformance.clients.confluent import ConfluentKafka
 from tests.conformance.clients.driven import DrivenClient, FranzGo, JavaClient, KafkaJs
-from tests.conformance.clients.interface import Client, ClientError, Received
+from tests.conformance.clients.interface import Client, ClientError, Position, Received
 from tests.conformance.clients.kcat import Kcat
 from tests.conformance.clients.pure_python import KafkaPython
 
@@ -15,4 +15,4 @@ FOREIGN_CLIENTS: dict[str, type[DrivenClient]] = {kind.name: kind for kind in (K
 
 ALL_CLIENTS = CLIENTS | FOREIGN_CLIENTS
 
-__all__ = ["ALL_CLIENTS", "CLIENTS", "FOREIGN_CLIENTS", "Client", "ClientError", "Received"]
+__all__ = ["ALL_CLIENTS", "CLIENTS", "FOREIGN_CLIENTS", "Client", "ClientError", "Position", "Received"]

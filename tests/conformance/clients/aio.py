@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
-from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, Received
+from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Position, Received
 
 
 class AioKafka(Client):
@@ -84,6 +85,57 @@ class AioKafka(Client):
 
     async def _take(self, consumer, count: int) -> list:
         return [await asyncio.wait_for(consumer.getone(), TIMEOUT_S) for _ in range(count)]
+
+    async def _transactional(self, name: str):
+        from aiokafka import AIOKafkaProducer
+
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap_servers, client_id=self.name, transactional_id=name
+        )
+        await producer.start()
+        return producer
+
+    def transact(
+        self, name: str, topic: str, values: Sequence[str], *, is_commit: bool, position: Position | None = None
+    ) -> None:
+        async def run() -> None:
+            from aiokafka import TopicPartition
+
+            producer = await self._transactional(name)
+            try:
+                await producer.begin_transaction()
+                for value in values:
+                    await producer.send_and_wait(topic, value.encode(), partition=0)
+                if position is not None:
+                    place = TopicPartition(position.topic, 0)
+                    await producer.send_offsets_to_transaction({place: position.offset}, position.group)
+                if is_commit:
+                    await producer.commit_transaction()
+                else:
+                    await producer.abort_transaction()
+            finally:
+                await producer.stop()
+
+        asyncio.run(asyncio.wait_for(run(), TIMEOUT_S))
+
+    def fence(self, name: str, topic: str) -> None:
+        async def run() -> None:
+            from aiokafka.errors import KafkaError
+
+            first = await self._transactional(name)
+            second = await self._transactional(name)
+            try:
+                await first.begin_transaction()
+                await first.send_and_wait(topic, b"old", partition=0)
+                await first.commit_transaction()
+            except KafkaError as error:
+                raise ClientError(repr(error)) from error
+            finally:
+                for producer in (second, first):
+                    with suppress(KafkaError):
+                        await producer.stop()
+
+        asyncio.run(asyncio.wait_for(run(), TIMEOUT_S))
 
     def administer(self, operation: str, **values: Any) -> Any:
         async def run() -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Received
+from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Position, Received
 
 
 class ConfluentKafka(Client):
@@ -91,6 +91,47 @@ class ConfluentKafka(Client):
             assert message.error() is None, message.error()
             messages.append(message)
         return messages
+
+    def _transactional(self, name: str):
+        from confluent_kafka import Producer
+
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap_servers, "client.id": self.name, "transactional.id": name}
+        )
+        producer.init_transactions(TIMEOUT_S)
+        return producer
+
+    def transact(
+        self, name: str, topic: str, values: Sequence[str], *, is_commit: bool, position: Position | None = None
+    ) -> None:
+        from confluent_kafka import TopicPartition
+
+        producer = self._transactional(name)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value=value, partition=0)
+        assert producer.flush(TIMEOUT_S) == 0
+        if position is not None:
+            consumer = self._consumer(position.group)
+            place = TopicPartition(position.topic, 0, position.offset)
+            producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), TIMEOUT_S)
+            consumer.close()
+        if is_commit:
+            producer.commit_transaction(TIMEOUT_S)
+        else:
+            producer.abort_transaction(TIMEOUT_S)
+
+    def fence(self, name: str, topic: str) -> None:
+        from confluent_kafka import KafkaException
+
+        first = self._transactional(name)
+        self._transactional(name)
+        try:
+            first.begin_transaction()
+            first.produce(topic, value="old", partition=0)
+            first.commit_transaction(TIMEOUT_S)
+        except KafkaException as error:
+            raise ClientError(str(error)) from error
 
     def administer(self, operation: str, **values: Any) -> Any:
         from confluent_kafka.admin import AdminClient

@@ -20,7 +20,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Member, Received, parse_json
+from tests.conformance.clients.interface import (
+    OPERATIONS,
+    TIMEOUT_S,
+    Client,
+    ClientError,
+    Member,
+    Position,
+    Received,
+    parse_json,
+)
 
 HERE = Path(__file__).parent
 BUILD_TIMEOUT_S = 300.0
@@ -122,6 +131,17 @@ class DrivenClient(Client):
     def read_and_commit(self, topic: str, group: str, count: int) -> list[bytes | None]:
         rows = self._driver.ask("read_and_commit", topic=topic, group=group, count=count)
         return [decoded(row["value"]) for row in rows]
+
+    def transact(
+        self, name: str, topic: str, values: Sequence[str], *, is_commit: bool, position: Position | None = None
+    ) -> None:
+        told = {"name": name, "topic": topic, "values": list(values), "commit": is_commit}
+        if position is not None:
+            told |= {"group": position.group, "source": position.topic, "offset": position.offset}
+        self._driver.ask("transact", **told)
+
+    def fence(self, name: str, topic: str) -> None:
+        self._driver.ask("fence", name=name, topic=topic)
 
     def member(self, topic: str, group: str) -> Member:
         return Member([*self.command(), self.bootstrap_servers, "member", topic, group], parse_json)

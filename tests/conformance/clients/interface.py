@@ -121,6 +121,14 @@ OPERATIONS = frozenset(
 )
 
 
+class Position(NamedTuple):
+    """How far a group has read partition 0 of a topic."""
+
+    group: str
+    topic: str
+    offset: int
+
+
 class Client(ABC):
     """One client library against one cluster."""
 
@@ -128,6 +136,7 @@ class Client(ABC):
     has_null_headers = True
     operations: frozenset[str] = frozenset()
     """What `administer` does with this client."""
+    has_transactions = True
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -143,6 +152,17 @@ class Client(ABC):
     @abstractmethod
     def read_and_commit(self, topic: str, group: str, count: int) -> list[bytes | None]:
         """As the only member of `group`: the next `count` values, then a commit, then it leaves."""
+
+    def transact(
+        self, name: str, topic: str, values: Sequence[str], *, is_commit: bool, position: Position | None = None
+    ) -> None:
+        """One transaction of the transactional id `name`: writes to partition 0, and the position, then ends it."""
+        raise NotImplementedError
+
+    def fence(self, name: str, topic: str) -> None:
+        """Two producers with one transactional id: the second begins after the first, then the first writes "old" and
+        commits. Raises ClientError where the first one is refused."""
+        raise NotImplementedError
 
     @classmethod
     @abstractmethod

@@ -15,6 +15,7 @@ from tests.conformance.clients.member import HEARTBEAT_MS, SESSION_TIMEOUT_MS
 
 class Kcat(Client):
     name = "kcat"
+    has_transactions = False
 
     @classmethod
     def missing(cls) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, Received
+from tests.conformance.clients.interface import OPERATIONS, TIMEOUT_S, Client, ClientError, Position, Received
 
 
 class KafkaPython(Client):
@@ -80,6 +80,46 @@ class KafkaPython(Client):
             for records in polled.values():
                 taken += records
         return taken
+
+    def _transactional(self, name: str):
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap_servers, client_id=self.name, transactional_id=name)
+        producer.init_transactions()
+        return producer
+
+    def transact(
+        self, name: str, topic: str, values: Sequence[str], *, is_commit: bool, position: Position | None = None
+    ) -> None:
+        from kafka import OffsetAndMetadata, TopicPartition
+        from kafka.structs import ConsumerGroupMetadata
+
+        producer = self._transactional(name)
+        producer.begin_transaction()
+        for value in values:
+            producer.send(topic, value=value.encode(), partition=0).get(TIMEOUT_S)
+        if position is not None:
+            place = {TopicPartition(position.topic, 0): OffsetAndMetadata(position.offset, "", -1)}
+            producer.send_offsets_to_transaction(place, ConsumerGroupMetadata(position.group, -1, "", None))
+        if is_commit:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+        producer.close()
+
+    def fence(self, name: str, topic: str) -> None:
+        from kafka.errors import KafkaError
+
+        first, second = self._transactional(name), self._transactional(name)
+        try:
+            first.begin_transaction()
+            first.send(topic, value=b"old", partition=0).get(TIMEOUT_S)
+            first.commit_transaction()
+        except KafkaError as error:
+            raise ClientError(repr(error)) from error
+        finally:
+            second.close()
+            first.close(timeout=1)
 
     def administer(self, operation: str, **values: Any) -> Any:
         from kafka import KafkaAdminClient

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from moldau.testing import Cluster
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def cluster(shared: Cluster) -> Iterator[Cluster]:
-    yield shared
-    shared.faults.clear()
-    shared.faults.forget()
 
 
 def make_producer(cluster: Cluster, **settings: object) -> Producer:

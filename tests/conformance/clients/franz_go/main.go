@@ -37,6 +37,9 @@ type request struct {
 	Value     string   `json:"value"`
 	Offset    int64    `json:"offset"`
 	Timestamp int64    `json:"timestamp"`
+	Values    []string `json:"values"`
+	Commit    bool     `json:"commit"`
+	Source    string   `json:"source"`
 }
 
 var seeds []string
@@ -144,8 +147,23 @@ func readAndCommit(ctx context.Context, asked request) ([]record, error) {
 	return found, consumer.CommitUncommittedOffsets(ctx)
 }
 
-func writeInTransaction(ctx context.Context, asked request) error {
-	writer, err := client(kgo.TransactionalID(asked.Name))
+func produceAll(ctx context.Context, writer *kgo.Client, topic string, values ...string) error {
+	var records []*kgo.Record
+	for _, value := range values {
+		records = append(records, &kgo.Record{Topic: topic, Partition: 0, Value: []byte(value)})
+	}
+	return writer.ProduceSync(ctx, records...).FirstErr()
+}
+
+func transactional(name string) (*kgo.Client, error) {
+	return client(kgo.TransactionalID(name), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+}
+
+func transact(ctx context.Context, asked request) error {
+	if asked.Group != "" {
+		return transactAsMember(ctx, asked)
+	}
+	writer, err := transactional(asked.Name)
 	if err != nil {
 		return err
 	}
@@ -153,11 +171,69 @@ func writeInTransaction(ctx context.Context, asked request) error {
 	if err := writer.BeginTransaction(); err != nil {
 		return err
 	}
-	record := &kgo.Record{Topic: asked.Topic, Value: []byte("in a transaction")}
-	if err := writer.ProduceSync(ctx, record).FirstErr(); err != nil {
+	if err := produceAll(ctx, writer, asked.Topic, asked.Values...); err != nil {
 		return err
 	}
-	return writer.EndTransaction(ctx, kgo.TryCommit)
+	return writer.EndTransaction(ctx, kgo.TransactionEndTry(asked.Commit))
+}
+
+// The position is where a member of the group has come to: franz-go sends no other one.
+func transactAsMember(ctx context.Context, asked request) error {
+	options := append(groupOptions(asked.Source, asked.Group),
+		kgo.SeedBrokers(seeds...), kgo.ClientID("franz-go"), kgo.TransactionalID(asked.Name),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequireStableFetchOffsets())
+	session, err := kgo.NewGroupTransactSession(options...)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	if err := session.Begin(); err != nil {
+		return err
+	}
+	for read := 0; read < int(asked.Offset); {
+		fetches := session.PollRecords(ctx, int(asked.Offset)-read)
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		read += fetches.NumRecords()
+	}
+	if err := produceAll(ctx, session.Client(), asked.Topic, asked.Values...); err != nil {
+		return err
+	}
+	_, err = session.End(ctx, kgo.TransactionEndTry(asked.Commit))
+	return err
+}
+
+func fence(ctx context.Context, asked request) error {
+	first, err := transactional(asked.Name)
+	if err != nil {
+		return err
+	}
+	defer first.Close()
+	if err := first.BeginTransaction(); err != nil {
+		return err
+	}
+	if err := produceAll(ctx, first, asked.Topic, "before"); err != nil {
+		return err
+	}
+	second, err := transactional(asked.Name)
+	if err != nil {
+		return err
+	}
+	defer second.Close()
+	if err := second.BeginTransaction(); err != nil {
+		return err
+	}
+	if err := produceAll(ctx, second, asked.Topic, "aborted"); err != nil {
+		return err
+	}
+	if err := second.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		return err
+	}
+	if err := produceAll(ctx, first, asked.Topic, "old"); err != nil {
+		return err
+	}
+	return first.EndTransaction(ctx, kgo.TryCommit)
 }
 
 func administer(ctx context.Context, asked request) (any, error) {
@@ -246,8 +322,10 @@ func answer(asked request) (any, error) {
 		return read(ctx, asked)
 	case "read_and_commit":
 		return readAndCommit(ctx, asked)
-	case "write_in_transaction":
-		return nil, writeInTransaction(ctx, asked)
+	case "transact":
+		return nil, transact(ctx, asked)
+	case "fence":
+		return nil, fence(ctx, asked)
 	}
 	return administer(ctx, asked)
 }

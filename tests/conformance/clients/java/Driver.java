@@ -26,9 +26,11 @@ import org.apache.kafka.clients.admin.ListGroupsOptions;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -83,8 +85,11 @@ public class Driver {
                 return read(asked, topic);
             case "read_and_commit":
                 return readAndCommit(asked, topic);
-            case "write_in_transaction":
-                writeInTransaction(topic, asked.get("name").asText());
+            case "transact":
+                transact(asked, topic);
+                return JSON.nullNode();
+            case "fence":
+                fence(topic, asked.get("name").asText());
                 return JSON.nullNode();
             case "read_by_consumer_protocol":
                 return readByConsumerProtocol(asked, topic);
@@ -116,14 +121,39 @@ public class Driver {
         }
     }
 
-    static void writeInTransaction(String topic, String name) throws Exception {
+    static KafkaProducer<byte[], byte[]> transactional(String name) {
         Map<String, Object> settings = Map.of(
                 "bootstrap.servers", bootstrap, "client.id", "java", "transactional.id", name);
-        try (var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
-            producer.initTransactions();
+        var producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
+        producer.initTransactions();
+        return producer;
+    }
+
+    static void transact(JsonNode asked, String topic) throws Exception {
+        try (var producer = transactional(asked.get("name").asText())) {
             producer.beginTransaction();
-            producer.send(new ProducerRecord<>(topic, "in a transaction".getBytes())).get();
-            producer.commitTransaction();
+            for (JsonNode value : asked.get("values")) {
+                producer.send(new ProducerRecord<>(topic, 0, null, value.asText().getBytes())).get();
+            }
+            if (asked.has("group")) {
+                var place = new TopicPartition(asked.get("source").asText(), 0);
+                producer.sendOffsetsToTransaction(
+                        Map.of(place, new OffsetAndMetadata(asked.get("offset").asLong())),
+                        new ConsumerGroupMetadata(asked.get("group").asText()));
+            }
+            if (asked.get("commit").asBoolean()) {
+                producer.commitTransaction();
+            } else {
+                producer.abortTransaction();
+            }
+        }
+    }
+
+    static void fence(String topic, String name) throws Exception {
+        try (var first = transactional(name); var second = transactional(name)) {
+            first.beginTransaction();
+            first.send(new ProducerRecord<>(topic, 0, null, "old".getBytes())).get();
+            first.commitTransaction();
         }
     }
 

@@ -74,6 +74,12 @@ async function collect(topic, group, count, partition, commit) {
   return records.map((m) => ({ key: encoded(m.key), value: encoded(m.value), headers: fromHeaders(m.headers) }));
 }
 
+async function transactional(transactionalId) {
+  const writer = kafka.producer({ transactionalId, idempotent: true, maxInFlightRequests: 1, retry: { retries: 5 } });
+  await writer.connect();
+  return writer;
+}
+
 const operations = {
   async produce({ topic, partition, codec, records }) {
     if (!producer) {
@@ -87,15 +93,32 @@ const operations = {
   },
   read: ({ topic, partition, count, group }) => collect(topic, group, count, partition, false),
   read_and_commit: ({ topic, group, count }) => collect(topic, group, count, null, true),
-  async write_in_transaction({ topic, name }) {
-    const writer = kafka.producer({ transactionalId: name, idempotent: true, maxInFlightRequests: 1 });
-    await writer.connect();
+  async transact({ topic, name, values, commit, group, source, offset }) {
+    const writer = await transactional(name);
     try {
       const transaction = await writer.transaction();
-      await transaction.send({ topic, messages: [{ value: "in a transaction" }] });
-      await transaction.commit();
+      await transaction.send({ topic, messages: values.map((value) => ({ value, partition: 0 })) });
+      if (group) {
+        const partitions = [{ partition: 0, offset: String(offset) }];
+        await transaction.sendOffsets({ consumerGroupId: group, topics: [{ topic: source, partitions }] });
+      }
+      await (commit ? transaction.commit() : transaction.abort());
     } finally {
       await writer.disconnect();
+    }
+  },
+  async fence({ topic, name }) {
+    const first = await transactional(name);
+    // kafkajs asks for its producer id when a transaction begins
+    const transaction = await first.transaction();
+    const second = await transactional(name);
+    await (await second.transaction()).abort();
+    try {
+      await transaction.send({ topic, messages: [{ value: "old", partition: 0 }] });
+      await transaction.commit();
+    } finally {
+      await first.disconnect();
+      await second.disconnect();
     }
   },
   async add_partitions({ topic, total }) {

@@ -1,0 +1,74 @@
+"""The programs that copy: what starts them, and what their lines mean."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from benchmarks.peers import CACHE, fetch_kafka
+from tests.exactly_once.copier import AT_END, COMMITTED
+
+TRANSACTION_SIZE = 20
+JAVA_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
+
+
+class CopierKind(msgspec.Struct, frozen=True):
+    """`command`: from the broker's address, the source, the target and the group. The other two: what a line says."""
+
+    partitions: int
+    command: Callable[[str, str, str, str], list[str]]
+    has_committed: Callable[[str], bool]
+    is_at_end: Callable[[str], bool]
+
+
+def librdkafka(*, is_member: bool) -> CopierKind:
+    def command(address: str, source: str, target: str, group: str) -> list[str]:
+        names = [address, source, target, group]
+        return [sys.executable, "-m", "tests.exactly_once.copier", *names, *["--member"] * is_member]
+
+    return CopierKind(3, command, lambda line: line.startswith(COMMITTED), lambda line: line.startswith(AT_END))
+
+
+def java(*, is_member: bool) -> CopierKind:
+    """Kafka's TransactionalMessageCopier, whose session time-out is 10 s. One that is no member of a group copies one
+    partition; each ends by itself once it has copied what was there at its start."""
+    libraries = fetch_kafka(CACHE)
+
+    def command(address: str, source: str, target: str, group: str) -> list[str]:
+        options = {
+            "--broker-list": address,
+            "--input-topic": source,
+            "--output-topic": target,
+            "--consumer-group": group,
+            "--transactional-id": f"copy-{group}",
+            "--transaction-size": str(TRANSACTION_SIZE),
+            # it asks for its position before it fences the copier before it, and so waits for this time-out
+            "--transaction-timeout": "5000",
+            "--input-partition": "0",
+        }
+        words = [word for option in options.items() for word in option]
+        member = ["--group-mode", "--use-group-metadata"] if is_member else []
+        return ["java", "-Xmx128m", "-cp", f"{libraries}/*", JAVA_COPIER, *words, *member]
+
+    return CopierKind(3 if is_member else 1, command, _has_java_committed, _is_java_at_end)
+
+
+def _said(line: str) -> dict[str, Any]:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _has_java_committed(line: str) -> bool:
+    return int(_said(line).get("totalProcessed", 0)) > 0
+
+
+def _is_java_at_end(line: str) -> bool:
+    said = _said(line)
+    return said.get("stage") == "ShutdownComplete" and int(said.get("remaining", 1)) == 0

@@ -1,0 +1,129 @@
+"""A Spark driver that copies a topic to its end, and kills itself at a named point: `python -m
+tests.exactly_once.spark_driver`.
+
+The killing wraps the sink's own functions here, in the class of a data source that Spark carries to its Python
+processes: driver, JVM and the process itself are killed with -9 at once. A line is printed for each batch that Spark
+has noted as finished, and one when the whole source is copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import moldau.columnar.writer as columnar_writer
+from moldau.columnar.writer import TopicWriter
+from moldau.spark import by_target_partition, open_session, transactions
+from moldau.spark.sink import TopicStreamWriter
+from moldau.spark.source import TopicDataSource
+
+POINTS = (
+    "before the first produce",
+    "after the first produce",
+    "before EndTxn",
+    "after EndTxn",
+    "before Spark's commit log",
+    "after Spark's commit log",
+)
+BATCH, AT_END, JVM = "batch", "at the end", "jvm"
+
+
+class Killer:
+    """Where this life ends: `point` in the batch `batch_id`."""
+
+    def __init__(self, point: str | None, batch_id: int, processes: tuple[int, ...]) -> None:
+        self.point, self.batch_id, self.processes = point, batch_id, processes
+
+    def reach(self, point: str, batch_id: int) -> None:
+        if point == self.point and batch_id >= self.batch_id:
+            for process in (*self.processes, os.getpid()):
+                os.kill(process, signal.SIGKILL)
+
+
+class MortalWriter(TopicStreamWriter):
+    """The sink's writer, in the planning, writing and committing processes of Spark."""
+
+    killer: Killer
+
+    def write(self, iterator: Any) -> Any:
+        from pyspark import TaskContext
+
+        batch_id = int(TaskContext.get().getLocalProperty("streaming.sql.batchId"))
+        send = TopicWriter._send_request
+
+        def send_and_die(writer: TopicWriter, *arguments: Any) -> None:
+            self.killer.reach(POINTS[0], batch_id)
+            send(writer, *arguments)
+            self.killer.reach(POINTS[1], batch_id)
+
+        columnar_writer.TopicWriter._send_request = send_and_die  # type: ignore[method-assign]
+        try:
+            return super().write(iterator)
+        finally:
+            columnar_writer.TopicWriter._send_request = send  # type: ignore[method-assign]
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        end = transactions.end_transaction
+
+        def end_and_die(*arguments: Any, **more: Any) -> Any:
+            self.killer.reach(POINTS[2], batchId)
+            ended = end(*arguments, **more)
+            self.killer.reach(POINTS[3], batchId)
+            return ended
+
+        transactions.end_transaction = end_and_die
+        try:
+            super().commit(messages, batchId)
+        finally:
+            transactions.end_transaction = end
+        self.killer.reach(POINTS[4], batchId)
+
+
+class MortalDataSource(TopicDataSource):
+    killer: Killer
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
+        writer = MortalWriter(self._sink_options(), schema)
+        writer.killer = self.killer
+        return writer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("--bootstrap-server", "--source", "--target", "--checkpoint"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--point", choices=POINTS)
+    parser.add_argument("--batch", type=int, default=0, help="the first one in which the point counts")
+    parser.add_argument("--records-per-batch", type=int, default=1_000)
+    parser.add_argument("--setting", action="append", default=[], help="of Spark: name=value")
+    arguments = parser.parse_args()
+    settings = dict(setting.split("=", 1) for setting in arguments.setting)
+    spark = open_session("mortal", settings, cores=2)
+    jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    print(JVM, jvm, flush=True)
+    killer = Killer(arguments.point, arguments.batch, (os.getpid(), jvm))
+    spark.dataSource.register(type("MortalDataSource", (MortalDataSource,), {"killer": killer, "parallelism": 2}))
+    stream = spark.readStream.format("moldau").option("kafka.bootstrap.servers", arguments.bootstrap_server)
+    stream = stream.option("subscribe", arguments.source).option("startingOffsets", "earliest")
+    frame = stream.option("maxOffsetsPerTrigger", str(arguments.records_per_batch)).load().select("key", "value")
+    rows = by_target_partition(frame, arguments.bootstrap_server, arguments.target)
+    writer = rows.writeStream.format("moldau").option("kafka.bootstrap.servers", arguments.bootstrap_server)
+    writer = writer.option("topic", arguments.target).option("checkpointLocation", arguments.checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    commits = Path(arguments.checkpoint) / "commits"
+    noted = -1
+    while not query.awaitTermination(0.05):
+        finished = [int(path.name) for path in commits.glob("[0-9]*")]
+        if finished and max(finished) > noted:
+            noted = max(finished)
+            print(BATCH, noted, flush=True)
+            killer.reach(POINTS[5], noted)
+    print(AT_END, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
