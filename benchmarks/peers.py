@@ -17,9 +17,10 @@ from pathlib import Path
 KAFKA_VERSION = "4.3.1"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>moldau</groupId><artifactId>peers</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
+{dependencies}
 </dependencies></project>"""
+DEPENDENCY = """<dependency><groupId>org.apache.kafka</groupId><artifactId>{name}</artifactId>
+<version>{version}</version></dependency>"""
 START_TIMEOUT_S = 60
 CACHE = Path(os.environ.get("MOLDAU_BENCH_CACHE", Path.home() / ".cache" / "moldau-bench"))
 
@@ -39,10 +40,16 @@ def fetch_kafka(cache: Path) -> Path:
     given = os.environ.get("MOLDAU_KAFKA_LIBS")
     if given:
         return Path(given)
-    libraries = cache / f"kafka-{KAFKA_VERSION}"
-    if not (libraries / f"kafka-tools-{KAFKA_VERSION}.jar").exists():
+    return fetch_jars(cache, "kafka", ("kafka_2.13", "kafka-tools"))
+
+
+def fetch_jars(cache: Path, folder: str, artifacts: tuple[str, ...]) -> Path:
+    """The folder with these artifacts of Apache Kafka and all that they need, fetched once. Raises as `fetch_kafka`."""
+    libraries = cache / f"{folder}-{KAFKA_VERSION}"
+    if not (libraries / f"{artifacts[-1]}-{KAFKA_VERSION}.jar").exists():
         cache.mkdir(parents=True, exist_ok=True)
-        (cache / "pom.xml").write_text(POM.format(version=KAFKA_VERSION))
+        dependencies = "".join(DEPENDENCY.format(name=name, version=KAFKA_VERSION) for name in artifacts)
+        (cache / "pom.xml").write_text(POM.format(dependencies=dependencies))
         command = ["mvn", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
         try:
             subprocess.run(command, cwd=cache, check=True)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loaders import canned, columns, latency, one_record, produce, python_start
+from benchmarks.loaders import canned, columns, latency, one_record, produce, python_start, spark, transactions
 from benchmarks.micro import compaction, many_topics, producer_ids, recovery
 from benchmarks.peers import CACHE, ApacheKafka, Moldau, Peer, PeerError, fetch_kafka
 from benchmarks.workload import Workload, read_workload
@@ -29,9 +29,12 @@ from benchmarks.workload import Workload, read_workload
 Figures = dict[str, float]
 # The order of the rows: what warms a broker up comes first, memory last.
 ORDER = ["produce-100b", "produce-1k", "produce-plain-100b", "produce-lz4-1k"]
+ORDER += ["transactions-100b", "transactions-1k", "transactions-one-record"]
 ORDER += ["latency-100", "latency-1000", "latency-3000", "latency-10000"]
 ORDER += ["one-record-1", "one-record-50", "one-record-500", "one-record-8-in-flight"]
-ORDER += ["canned", "memory", "start", "arrow-100b", "spark-100b", "spark-1k"]
+ORDER += ["canned", "memory", "start", "arrow-100b"]
+ORDER += [f"spark-{name}" for name in ("100b", "1k", "aggregate", "copy", "copy-at-least-once")]
+ORDER += ["spark-micro-batch", "spark-micro-batch-aggregate"]
 ORDER += ["python-start", "recovery", "compaction", "many-topics", "producer-ids"]
 WARM_UP_RECORDS = 1_500_000
 GIB = 1 << 30
@@ -119,6 +122,17 @@ def run_canned(bench: Bench, workload: Workload, peer: Peer) -> Figures:
     return canned.measure(peer, bench.shared_topic(peer), requests=workload.requests)
 
 
+def run_transactions(bench: Bench, workload: Workload, peer: Peer) -> Figures:
+    return transactions.measure(
+        peer,
+        bench.new_topic(peer),
+        transactions=workload.transactions,
+        interval_ms=workload.interval_ms,
+        value_bytes=workload.value_bytes,
+        settings=workload.settings,
+    )
+
+
 def start(bench: Bench, workload: Workload, peer: Peer) -> Figures:
     """A second process of the same kind, from launch to the first acknowledged record."""
     name = f"start-{peer.name}-{bench.topics}"
@@ -142,6 +156,7 @@ KINDS: dict[str, Callable[[Bench, Workload, Peer], Figures]] = {
     "latency": run_latency,
     "one_record": run_one_record,
     "canned": run_canned,
+    "transactions": run_transactions,
     "memory": lambda bench, workload, peer: {"pss_mib": peer.pss_mib()},
     "start": start,
 }
@@ -157,15 +172,20 @@ def run_beside_peers(bench: Bench, workload: Workload) -> dict[str, list[Figures
 
 
 def run_readers(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
-    """Clients instead of brokers: the same topic of one broker, read by each in turn."""
-    peer = bench.peers[-1]
+    """Clients instead of brokers: the same topic of one broker, read by each in turn; for queries of Spark Moldau's, or
+    the one that the workload names."""
+    peer = bench.peer(workload.broker) if workload.broker else bench.peers[-1]
     records, readers = workload.records, workload.readers
     topic = bench.new_topic(peer, workload.partitions)
     produce.produce(peer, topic, records=records, value_bytes=workload.value_bytes, settings={"acks": "all"})
     seen: dict[str, list[Figures]] = {reader: [] for reader in readers}
     for number in range(bench.rounds):
         for reader in readers if number % 2 == 0 else readers[::-1]:
-            figures = columns.measure(peer, topic, reader=reader, records=records, cache=bench.cache)
+            if workload.kind == "readers":
+                figures = columns.measure(peer, topic, reader=reader, records=records)
+            else:
+                target = bench.new_topic(peer, workload.partitions)
+                figures = spark.measure(peer, topic, target, reader=reader, records=records, cache=bench.cache)
             seen[reader].append(figures)
             say(f"  round {number + 1} {reader}: {short(figures)}")
     return seen
@@ -210,7 +230,7 @@ def run_alone(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
 
 def run(bench: Bench, workload: Workload) -> dict[str, list[Figures]]:
     """The figures of each round, by who ran it; the first is ours. Raises PeerError where a peer cannot be had."""
-    if workload.kind == "readers":
+    if workload.kind in ("readers", "spark"):
         return run_readers(bench, workload)
     return run_beside_peers(bench, workload) if workload.needs_peers else run_alone(bench, workload)
 

@@ -25,9 +25,11 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "latency",
         "one_record",
         "canned",
+        "transactions",
         "memory",
         "start",
         "readers",
+        "spark",
         "python_start",
         "recovery",
         "compaction",
@@ -44,6 +46,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the producer."""
     readers: tuple[str, ...] = ()
     """Ours first, its peer second."""
+    broker: str = ""
+    """Whose topic they read; by default that of the last peer."""
     rate: int = 0
     """Records a second."""
     warm_up: int = 0
@@ -52,6 +56,9 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     in_flight: int = 1
     """Requests that a connection sends before it waits."""
     requests: int = 0
+    transactions: int = 0
+    interval_ms: int = 0
+    """How long a transaction takes records; 0: one record."""
     rounds: int = 0
     """Of a kind that has no peer."""
     targets: dict[str, dict[Rule, float]] = {}

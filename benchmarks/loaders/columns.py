@@ -1,4 +1,4 @@
-"""Reading a topic into Arrow: our columns beside confluent-kafka, and through Spark beside Spark's own connector.
+"""Reading a topic into Arrow: our columns beside confluent-kafka.
 
 Each reader runs in an interpreter of its own: `python -m benchmarks.loaders.columns READER BOOTSTRAP TOPIC RECORDS`
 prints records/s.
@@ -6,14 +6,12 @@ prints records/s.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from benchmarks.peers import Peer, PeerError
-from benchmarks.spark_peer import ROOT, fetch_connector, spark_python
+from benchmarks.spark_peer import ROOT
 
 
 def with_columnar(bootstrap_servers: str, topic: str, records: int) -> float:
@@ -61,31 +59,6 @@ def with_confluent_kafka(bootstrap_servers: str, topic: str, records: int) -> fl
     return rate
 
 
-def with_spark(bootstrap_servers: str, topic: str, records: int, source: str) -> float:
-    """Topic to nowhere (`noop`) on local[2], after one run that warms the JVM and the workers."""
-    from moldau.spark import open_session
-
-    settings: dict[str, str] = {}
-    if source == "kafka":
-        settings["spark.jars"] = os.environ["MOLDAU_SPARK_KAFKA_JARS"]
-    session = open_session("moldau-bench", settings, cores=2)
-    begin = 0.0
-    for _ in range(2):
-        begin = time.perf_counter()
-        frame = (
-            session.read.format(source)
-            .option("kafka.bootstrap.servers", bootstrap_servers)
-            .option("subscribe", topic)
-            .load()
-        )
-        frame.write.format("noop").mode("overwrite").save()
-    rate = records / (time.perf_counter() - begin)
-    if frame.count() != records:
-        raise SystemExit(f"{source} read another number of rows than {records}")
-    session.stop()
-    return rate
-
-
 def _rate(rows: int, records: int, begin: float) -> float:
     if rows != records:
         raise SystemExit(f"read {rows} of {records} records")
@@ -95,19 +68,13 @@ def _rate(rows: int, records: int, begin: float) -> float:
 READERS = {
     "columnar": with_columnar,
     "confluent-kafka": with_confluent_kafka,
-    "spark-moldau": lambda servers, topic, records: with_spark(servers, topic, records, "moldau"),
-    "spark-kafka": lambda servers, topic, records: with_spark(servers, topic, records, "kafka"),
 }
 
 
-def measure(peer: Peer, topic: str, *, reader: str, records: int, cache: Path) -> dict[str, float]:
+def measure(peer: Peer, topic: str, *, reader: str, records: int) -> dict[str, float]:
     """Runs one reader in a fresh interpreter; gives {"rate": records/s}."""
-    is_spark = reader.startswith("spark-")
-    python = spark_python(cache) if is_spark else sys.executable
-    jars = fetch_connector(cache) if is_spark else ""
-    command = [python, "-m", "benchmarks.loaders.columns", reader, peer.bootstrap_servers, topic, str(records)]
-    environment = {**os.environ, "MOLDAU_SPARK_KAFKA_JARS": jars}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+    command = [sys.executable, "-m", "benchmarks.loaders.columns", reader, peer.bootstrap_servers, topic, str(records)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode:
         raise PeerError(f"{reader} failed: {done.stderr.strip().splitlines()[-1:]}")
     return {"rate": float(done.stdout.split()[-1])}
