@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds planted sim-coverage lint ci oracle clients differential bench-against exactly-once torture dist clean
+.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java torture dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -16,8 +16,10 @@ help:
 	@echo "make bench     beside Apache Kafka, in one run (needs Java 17 and Maven)"
 	@echo "make bench-against REV=COMMIT   an older commit beside this one, in one run"
 	@echo "make exactly-once            transactional copies through kills of copier and broker (seed printed)"
+	@echo "make exactly-once-java       the same with Kafka's own copier and with Kafka Streams (Java)"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
+	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
 	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
 	@echo "make sim-coverage   which lines of core and shell a hundred seeds of the simulator run"
 	@echo "make differential [SEQ=2000]   random request sequences to Moldau and Apache Kafka, compared (Java)"
@@ -61,7 +63,8 @@ slow-spark: .venv/.test
 	$(BIN)/pytest -m "slow and not java and not foreign" tests/spark tests/products
 
 slow-seeds: .venv/.test
-	$(BIN)/python -m moldau.simulation --seeds 1..200 --jobs $(JOBS)
+	$(BIN)/python -m moldau.simulation --seeds 1..300 --jobs $(JOBS) --transaction-events 20
+	$(BIN)/python -m moldau.simulation.late_end_txn --seeds 1..300 --jobs $(JOBS)
 
 lint: .venv/.lint
 	$(BIN)/ruff check .
@@ -93,6 +96,12 @@ exactly-once: .venv/.test
 	$(BIN)/python -m tests.exactly_once $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.exactly_once --member $(if $(SEED),--seed $(SEED))
 
+# The same with Kafka's own copier, and a word count of Kafka Streams (Java, Maven).
+exactly-once-java: .venv/.test
+	$(BIN)/python -m tests.exactly_once --java $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.exactly_once --java --member $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.exactly_once.streams $(if $(SEED),--seed $(SEED))
+
 torture: .venv/.test
 	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
 
@@ -104,6 +113,11 @@ TO ?= 2000
 seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds $(FROM)..$(TO) --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.replication --seeds $(FROM)..$(TO) --jobs $(JOBS)
+
+# An EndTxn that arrives late, in both protocols of transactions, and nothing else.
+LATE := 1..10000
+late-end-txn: .venv/.test
+	$(BIN)/python -m moldau.simulation.late_end_txn --seeds $(LATE) --jobs $(JOBS)
 
 # The first seed that finds each planted bug without one: AGAIN=--again for all of them.
 planted: .venv/.test
