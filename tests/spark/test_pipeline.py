@@ -27,6 +27,8 @@ from moldau.products.pipelines.runner import run_pipeline
 from moldau.testing import Cluster
 
 KILLS = 5
+LIFE_S = 240
+"""A bound for a driver that hangs, far above what one needs."""
 COMMAND = "import sys; from moldau.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -319,9 +321,11 @@ class Driver:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            env={**os.environ, "PYTHONFAULTHANDLER": "1"},
         )
         self.lines: list[str] = []
-        self._watchdog = threading.Timer(240, self.process.kill)
+        # of one that does not end, the stacks of its threads come as lines
+        self._watchdog = threading.Timer(LIFE_S, self.process.send_signal, (signal.SIGABRT,))
         self._watchdog.start()
 
     def read(self) -> Iterator[str]:
@@ -409,15 +413,15 @@ def test_a_second_driver_is_refused_and_a_clean_stop_repeats_nothing(identity_pa
     first = Driver(page)
     first.wait_for("lag 0,")
     second = Driver(page)
-    assert second.end() == 1
+    assert second.end() == 1, "".join(second.lines)
     assert f"process {first.process.pid} runs a pipeline" in "".join(second.lines)
     first.process.send_signal(signal.SIGINT)
-    assert first.end() == 0
+    assert first.end() == 0, "".join(first.lines)
     third = Driver(page)
     produce(source, [(None, b"1000")])
     third.wait_for("read 1 records")
     third.process.send_signal(signal.SIGTERM)
-    assert third.end() == 0
+    assert third.end() == 0, "".join(third.lines)
     assert sorted(int(value) for _, value in read_back(target)) == list(range(1_001))
 
 

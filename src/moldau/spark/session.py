@@ -147,6 +147,8 @@ def _all_settings(cores: int | None, settings: Mapping[str, str] | None) -> dict
         # drivers on one checkpoint, is the lease's work (moldau.products.pipelines.lease).
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
+        # a stop of a query has a bound too; without it, Spark waits for ever for a query that does not end
+        "spark.sql.streaming.stopTimeout": "120s",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG4J_FILE.as_uri()}",
         **(settings or {}),
     }

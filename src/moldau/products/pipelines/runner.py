@@ -51,6 +51,24 @@ class StoppedOnPurpose(Exception):
     """Ends the query before a batch that shall not begin any more."""
 
 
+class StopRequest:
+    """What a signal asks for. The handler runs in the main thread, between any two of its steps: `threading.Event.set`
+    would wait for ever there, if the main thread holds the event's lock just then. So the handler sets a plain flag."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._never = threading.Event()
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """A handler of signals."""
+        self.is_asked = True
+
+    def wait(self, seconds: float) -> bool:
+        """Whether a stop was asked for, after `seconds`."""
+        self._never.wait(seconds)
+        return self.is_asked
+
+
 def run_pipeline(
     page: PipelinePage, *, once: bool = False, console: Console | None = None, metrics_port: int | None = None
 ) -> PipelineState:
@@ -62,7 +80,7 @@ def run_pipeline(
     """
     from moldau.spark import open_session, spark_error
 
-    stop = threading.Event()
+    stop = StopRequest()
     page.sink.check()
     check_cluster(page)
     log = page.checkpoint / DRIVER_LOG
@@ -75,7 +93,7 @@ def run_pipeline(
         try:
 
             def may_start_batch() -> None:
-                if stop.is_set():
+                if stop.is_asked:
                     raise StoppedOnPurpose
 
             try:
@@ -94,7 +112,7 @@ def run_pipeline(
             group.close()
 
 
-def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDisplay) -> PipelineState:
+def _until_the_end(watch: _Watch, stop: StopRequest, display: ProgressDisplay) -> PipelineState:
     try:
         while watch.query.isActive and not stop.wait(TURN_SECONDS):
             display.show(watch.look("running"))
@@ -102,16 +120,16 @@ def _until_the_end(watch: _Watch, stop: threading.Event, display: ProgressDispla
         # the caller may run the pipeline again after the error, and the lease ends with this run
         watch.query.stop()
         raise
-    if stop.is_set():
+    if stop.is_asked:
         state = watch.look("stopping")
         display.show(state, force=True)
         if state.trouble is None:
             _wait_for_the_batch(watch.query)
         watch.query.stop()
     error = watch.query.exception()
-    if error is not None and not stop.is_set():
+    if error is not None and not stop.is_asked:
         raise PipelineFailedError(what_failed(str(error)))
-    state = watch.look("stopped" if stop.is_set() else "finished", is_last=True)
+    state = watch.look("stopped" if stop.is_asked else "finished", is_last=True)
     display.show(state, force=True)
     return state
 
@@ -196,13 +214,9 @@ def _metrics(spark: SparkSession, port: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM set `stop`; what they did before is put back."""
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+def _signals(stop: StopRequest) -> Iterator[None]:
+    """SIGINT and SIGTERM ask for the stop; what they did before is put back."""
+    before = {number: signal.signal(number, stop.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
