@@ -123,14 +123,17 @@ def run_canned(bench: Bench, workload: Workload, peer: Peer) -> Figures:
 
 
 def run_transactions(bench: Bench, workload: Workload, peer: Peer) -> Figures:
-    return transactions.measure(
+    topic = bench.new_topic(peer)
+    figures = transactions.measure(
         peer,
-        bench.new_topic(peer),
+        topic,
         transactions=workload.transactions,
         interval_ms=workload.interval_ms,
         value_bytes=workload.value_bytes,
         settings=workload.settings,
     )
+    produce.delete_topic(peer, topic)
+    return figures
 
 
 def start(bench: Bench, workload: Workload, peer: Peer) -> Figures:

@@ -13,12 +13,22 @@ from benchmarks.peers import Peer, PeerError
 
 GB = 1e9
 CHUNK = 10_000
+FILE_DELETE_DELAY_S = 1
 
 
 def create_topic(peer: Peer, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers})
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+    config = {"file.delete.delay.ms": str(1000 * FILE_DELETE_DELAY_S)}
+    for future in admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
         future.result(timeout=30)
+
+
+def delete_topic(peer: Peer, topic: str) -> None:
+    """Its files go a little later: what is written to the disk meanwhile would slow the next measurement down."""
+    admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers})
+    for future in admin.delete_topics([topic]).values():
+        future.result(timeout=30)
+    time.sleep(2 * FILE_DELETE_DELAY_S)
 
 
 def produce(peer: Peer, topic: str, *, records: int, value_bytes: int, settings: dict[str, object]) -> dict[str, float]:
