@@ -1,0 +1,74 @@
+"""What the committed offset of a group may be, with commits that overlap and commits whose outcome is unknown."""
+
+from __future__ import annotations
+
+import msgspec
+
+NEVER = 1 << 62
+
+
+class Attempt(msgspec.Struct):
+    """One commit of one partition: lines of its begin and its end. One with an unknown outcome never ends, because it
+    may still take effect."""
+
+    offset: int
+    begin: int
+    end: int = NEVER
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Asked at `line`. `settled_by`: of the commits acknowledged by then the one that began last."""
+
+    line: int
+    settled_by: Attempt | None
+
+
+class CommittedOffset:
+    """The commits of one group for one partition.
+
+    A commit cannot be what a question finds if it had ended before another began that was acknowledged before the
+    question was asked. All others can, and so can those with an unknown outcome.
+    """
+
+    def __init__(self) -> None:
+        self._attempts: list[Attempt] = []
+        self._settled: Attempt | None = None
+        """Of the acknowledged commits the one that began last."""
+        self._open_questions = 0
+        self.highest = -1
+        """Of all that were ever tried."""
+
+    def begin(self, offset: int, line: int) -> Attempt:
+        attempt = Attempt(offset, line)
+        self._attempts.append(attempt)
+        self.highest = max(self.highest, offset)
+        return attempt
+
+    def done(self, attempt: Attempt, line: int) -> None:
+        attempt.end = line
+        if self._settled is None or attempt.begin > self._settled.begin:
+            self._settled = attempt
+        if not self._open_questions:
+            self._attempts = self._possible(self._settled)
+
+    def failed(self, attempt: Attempt) -> None:
+        self._attempts = [other for other in self._attempts if other is not attempt]
+
+    def ask(self, line: int) -> Question:
+        self._open_questions += 1
+        return Question(line, self._settled)
+
+    def drop(self) -> None:
+        """There will be no answer to one of the questions."""
+        self._open_questions -= 1
+
+    def answer(self, question: Question, offset: int) -> Attempt | None:
+        """The acknowledged commit that proves `offset` to be older than all that the group may have; else None."""
+        self._open_questions -= 1
+        settled = question.settled_by
+        if settled is None or offset >= settled.offset:
+            return None
+        return None if any(one.offset <= offset for one in self._possible(settled)) else settled
+
+    def _possible(self, settled: Attempt) -> list[Attempt]:
+        return [one for one in self._attempts if one is settled or one.end >= settled.begin]

@@ -1,0 +1,86 @@
+"""Whether a topic is a copy of another one: each record once, and in order for each partition."""
+
+from __future__ import annotations
+
+from array import array
+
+import msgspec
+
+from moldau.testing.history.evidence import Evidence
+from moldau.testing.history.findings import Kind, Report
+from moldau.testing.history.logs import NOTHING, Outcome, PartitionLog, Slot
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """`target` is to hold the committed records of `source`. What readers of committed records saw of it counts.
+
+    Where a reader has reached the ends of the target, nothing may be missing; else nothing may be missing below the
+    last record that was copied of each partition.
+    """
+
+    source: str
+    target: str
+
+
+def judge_copy(evidence: Evidence, copy: Copy, report: Report) -> None:
+    source, target = evidence.topics.get(copy.source), evidence.topics.get(copy.target)
+    if source is None or target is None:
+        return
+    sends = evidence.sends
+    counts = array("i", [0]) * len(sends)
+    furthest: dict[int, int] = {}
+    for log in target.partitions.values():
+        last: dict[int, tuple[int, Slot]] = {}
+        for slot in log.slots():
+            if not slot.committed_line:
+                continue
+            name = sends.names[slot.send]
+            where = f"{name} at {log} offset {slot.offset}"
+            original = source.names.get(name)
+            if original is None or _does_not_count(evidence, original):
+                report.add(Kind.BROKEN_COPY, f"{where} is no copy of a record of {copy.source}", slot.line)
+                continue
+            counts[original] += 1
+            if counts[original] > max(1, sends.places[original]):
+                report.add(Kind.BROKEN_COPY, f"{where} was copied before", sends.begins[original], slot.line)
+                continue
+            partition, offset = sends.partitions[original], sends.offsets[original]
+            before, earlier = last.setdefault(partition, (offset, slot))
+            if offset < before:
+                sentence = f"{where} stands behind {sends.names[earlier.send]}, which comes after it in {copy.source}"
+                report.add(Kind.BROKEN_COPY, sentence, earlier.line, slot.line)
+            else:
+                last[partition] = offset, slot
+            furthest[partition] = max(furthest.get(partition, NOTHING), offset)
+    is_whole = bool(target.partitions) and all(log.ends for log in target.partitions.values())
+    for log in source.partitions.values():
+        end = None if is_whole else furthest.get(log.partition, NOTHING)
+        _judge_missing(evidence, log, counts, end, copy, report)
+
+
+def _does_not_count(evidence: Evidence, row: int) -> bool:
+    """Every send of the record failed, or was aborted."""
+    sends = evidence.sends
+    for one in sends.all_of(row):
+        transaction = evidence.transaction_of(one)
+        is_aborted = transaction is not None and transaction.is_aborted
+        if sends.outcomes[one] != Outcome.FAILED and not is_aborted:
+            return False
+    return True
+
+
+def _judge_missing(
+    evidence: Evidence, log: PartitionLog, counts: array[int], end: int | None, copy: Copy, report: Report
+) -> None:
+    sends = evidence.sends
+    for slot in log.slots():
+        if counts[slot.send] or (end is not None and slot.offset > end):
+            continue
+        row = sends.writer(slot.send, log.partition, slot.offset)
+        transaction = evidence.transaction_of(row)
+        is_there = slot.committed_line or (
+            sends.outcomes[row] == Outcome.DONE and (transaction is None or transaction.is_committed)
+        )
+        if is_there and not _does_not_count(evidence, row):
+            sentence = f"{sends.names[row]} at {log} offset {slot.offset} is missing in {copy.target}"
+            report.add(Kind.BROKEN_COPY, sentence, sends.begins[row], sends.ends[row], slot.line)

@@ -1,0 +1,56 @@
+"""A history as a file of JSON lines, which several processes may append to while others read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from moldau.errors import MoldauError
+from moldau.testing.history.events import Event
+
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_encoder = msgspec.json.Encoder()
+
+
+class HistoryError(MoldauError, ValueError):
+    """A line that belongs to no history; the message names file and line."""
+
+    __module__ = "moldau.testing.history"
+
+
+class HistoryFile:
+    """The events of a file, read anew by each iteration.
+
+    A last line without its end is passed over: the process that wrote it was killed. Any other line that cannot be
+    read raises HistoryError.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def __iter__(self) -> Iterator[Event]:
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield _decoder.decode(line)
+                except msgspec.MsgspecError as error:
+                    raise HistoryError(f"{self.path}:{number}: {error}") from None
+
+
+class Appender:
+    """Appends lines. Each is one write of the operating system: it is whole or absent after a kill -9 of its writer,
+    and the lines of several writers of one machine do not mix."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def append(self, event: Event) -> None:
+        os.write(self._descriptor, _encoder.encode(event) + b"\n")
+
+    def close(self) -> None:
+        os.close(self._descriptor)

@@ -1,0 +1,122 @@
+"""What a history proves against a cluster."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from moldau.testing.history.events import Event, Fault, Poll
+
+KEPT = 20
+"""Findings of a kind that are told with their proof; all are counted."""
+SHOWN_RECORDS = 6
+"""Of one poll, in a printed finding."""
+
+
+class Kind(enum.StrEnum):
+    LOST_WRITE = "lost write"
+    """An acknowledged record is absent where somebody read past it, or behind the end of its log."""
+    DUPLICATE = "duplicate"
+    """A record stands at more offsets than it was sent, and its producers are idempotent."""
+    REORDERING = "reordering"
+    """A record was acknowledged below one that was sent, by an idempotent producer, or acknowledged before it."""
+    INCONSISTENT_OFFSET = "inconsistent offset"
+    """Two records were seen or acknowledged at one offset."""
+    ABORTED_READ = "aborted read"
+    """A record was read whose send failed for certain, or whose transaction was aborted."""
+    PRECOMMITTED_READ = "precommitted read"
+    """A reader of committed records got one whose transaction nobody had begun to commit."""
+    UNSENT_READ = "unsent read"
+    """A record was read that nobody had begun to send, in a topic whose sends are recorded."""
+    SKIPPED_POLL = "skipped poll"
+    """A consumer passed over a record that others read at that place."""
+    NON_MONOTONIC_POLL = "non-monotonic poll"
+    """A consumer got an offset that is not above the one before it, and nothing had set it back."""
+    COMMITTED_OFFSET_BACK = "committed offset went back"
+    """A group's committed offset, or where a member resumed, is older than every commit that may be the last."""
+    WRITE_CYCLE = "write cycle"
+    """Transactions wrote before one another in a circle (G0)."""
+    CIRCULAR_FLOW = "circular information flow"
+    """Transactions read from one another in a circle (G1c)."""
+    BROKEN_COPY = "broken copy"
+    """A topic does not hold each record of another one once, in order for each partition."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """`lines`: the numbers of those that prove it, from 1."""
+
+    kind: Kind
+    sentence: str
+    lines: tuple[int, ...]
+
+
+class Report:
+    """What the rules have found so far: the first of each kind, and how many there are."""
+
+    def __init__(self) -> None:
+        self.kept: list[Found] = []
+        self.counts: Counter[Kind] = Counter()
+
+    def add(self, kind: Kind, sentence: str, *lines: int) -> None:
+        """`lines` may have 0, for a line that is not there, and one line twice."""
+        self.counts[kind] += 1
+        if self.counts[kind] <= KEPT:
+            self.kept.append(Found(kind, sentence, tuple(sorted({*lines} - {0}))))
+
+
+class Step(msgspec.Struct, frozen=True):
+    line: int
+    event: Event
+
+    def __str__(self) -> str:
+        return (
+            f"line {self.line:>7}  {self.event.at_ms / 1000:.3f} s  {self.event.process:<12}  {described(self.event)}"
+        )
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """`proof`: what was done and seen, in the order of time."""
+
+    kind: Kind
+    sentence: str
+    proof: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.kind}: {self.sentence}", *(f"    {step}" for step in self.proof)])
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """`findings`: the first of each kind; `counts`: of all. `judged`: how much there was to judge."""
+
+    findings: tuple[Finding, ...]
+    counts: dict[Kind, int]
+    judged: dict[str, int]
+
+    def __str__(self) -> str:
+        seen = ", ".join(f"{count:,} {name}" for name, count in self.judged.items())
+        if not self.findings:
+            return f"nothing is wrong: {seen}"
+        wrong = ", ".join(f"{kind}: {count:,}" for kind, count in self.counts.items())
+        return "\n".join([*map(str, self.findings), f"{wrong}; judged were {seen}"])
+
+
+def described(event: Event) -> str:
+    """An event in words, without its process and time."""
+    if isinstance(event, Fault):
+        return event.text
+    if isinstance(event, Poll):
+        return "poll " + "; ".join(f"{where}: {_shortened(records)}" for where, records in event.records.items())
+    fields = msgspec.to_builtins(event)
+    words = [f"{name} {value}" for name, value in fields.items() if name not in ("event", "process", "at_ms")]
+    return " ".join([fields["event"], ", ".join(words)]).rstrip()
+
+
+def _shortened(records: Iterable[tuple[int, str]]) -> str:
+    words = [f"{offset} {name}" for offset, name in records]
+    if len(words) > SHOWN_RECORDS:
+        half = SHOWN_RECORDS // 2
+        words = [*words[:half], f"... {len(words) - SHOWN_RECORDS} more ...", *words[-half:]]
+    return ", ".join(words)

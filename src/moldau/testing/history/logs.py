@@ -1,0 +1,217 @@
+"""What a history tells of the partitions: which record stands where, who sent it, and which ways readers took.
+
+Everything is kept in columns, some fifty bytes for each record beside its name, so that millions of records are judged
+in bounded memory.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import msgspec
+
+NOTHING = -1
+CHUNK_BITS = 12
+CHUNK = 1 << CHUNK_BITS
+
+
+class Outcome(enum.IntEnum):
+    UNKNOWN = 0
+    DONE = 1
+    FAILED = 2
+    FOREIGN = 3
+    """Nobody recorded that the record was sent."""
+
+
+class Transaction(msgspec.Struct):
+    """`commit_line`: where its producer began to commit it, 0 before. `read_from`: by transaction whose records it
+    read the line of the poll."""
+
+    process: str
+    number: int
+    begin_line: int
+    outcome: Outcome = Outcome.UNKNOWN
+    commit_line: int = 0
+    end_line: int = 0
+    is_proven: bool = False
+    """Its outcome is unknown, but a reader of committed records has seen one of its."""
+    read_from: dict[int, int] = {}
+
+    @property
+    def is_committed(self) -> bool:
+        return self.outcome is Outcome.DONE or self.is_proven
+
+    @property
+    def is_aborted(self) -> bool:
+        return self.outcome is Outcome.FAILED
+
+    def __str__(self) -> str:
+        return f"transaction {self.number} of {self.process}"
+
+
+class Sends:
+    """One row for each send, in the order of their begins; also for records that nobody is known to have sent."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.topics: list[Topic] = []
+        self.partitions, self.offsets = array("i"), array("q")
+        """Where it was acknowledged, or else first read."""
+        self.begins, self.ends = array("I"), array("I")
+        """Lines."""
+        self.outcomes, self.idempotent, self.tombstones = array("b"), array("b"), array("b")
+        self.transactions, self.lives, self.keys = array("i"), array("i"), array("i")
+        self.same = array("i")
+        """The next send of a record of the same name in the same topic."""
+        self.places, self.seen = array("i"), array("b")
+        """Of the first send of a name: at how many offsets it stands, and whether anybody read it."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def add(self, topic: Topic, name: str, line: int, outcome: Outcome = Outcome.UNKNOWN) -> int:
+        """A row of no producer; gives its index."""
+        row = len(self.names)
+        first = topic.names.setdefault(name, row)
+        if first != row:
+            name = self.names[first]
+            while self.same[first] != NOTHING:
+                first = self.same[first]
+            self.same[first] = row
+        self.names.append(name)
+        self.topics.append(topic)
+        self.begins.append(line)
+        self.outcomes.append(outcome)
+        for column in (self.ends, self.idempotent, self.tombstones, self.places, self.seen):
+            column.append(0)
+        for column in (self.partitions, self.offsets, self.transactions, self.lives, self.keys, self.same):
+            column.append(NOTHING)
+        return row
+
+    def writer(self, first: int, partition: int, offset: int) -> int:
+        """Of the rows of a name the one that wrote what stands at that place: the one that was acknowledged there, else
+        one of unknown outcome, else the first."""
+        if self.same[first] == NOTHING:
+            return first
+        rows = self.all_of(first)
+        for row in rows:
+            if self.outcomes[row] == Outcome.DONE and (self.partitions[row], self.offsets[row]) == (partition, offset):
+                return row
+        return next((row for row in rows if self.outcomes[row] == Outcome.UNKNOWN), first)
+
+    def all_of(self, first: int) -> list[int]:
+        """The rows of a name, from its first on."""
+        rows = [first]
+        while self.same[rows[-1]] != NOTHING:
+            rows.append(self.same[rows[-1]])
+        return rows
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A reader came from below `start` straight to `end`: lines of the reads around it, 0 for none."""
+
+    start: int
+    end: int
+    is_committed: bool
+    line_before: int
+    line: int
+    reader: str
+
+
+class End(msgspec.Struct, frozen=True):
+    """A reader that started at `start_line` found the end of the log at `offset`."""
+
+    offset: int
+    start_line: int
+    line: int
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """`send`: the first row of the record's name. Lines of the first reads, by a reader of committed records and by
+    another one; 0 for none."""
+
+    offset: int
+    send: int
+    committed_line: int
+    raw_line: int
+
+    @property
+    def line(self) -> int:
+        return self.committed_line or self.raw_line
+
+
+class PartitionLog:
+    """What is known of one partition."""
+
+    def __init__(self, topic: Topic, partition: int) -> None:
+        self.topic, self.partition = topic, partition
+        self._chunks: dict[int, tuple[array[int], array[int], array[int]]] = {}
+        self.gaps: list[Gap] = []
+        self.ends: list[End] = []
+        self._acknowledged_lines, self._acknowledged_offsets = array("I"), array("q")
+
+    def __str__(self) -> str:
+        return f"{self.topic.name}-{self.partition}"
+
+    def chunk(self, offset: int) -> tuple[array[int], array[int], array[int]]:
+        """Sends, lines of committed reads and lines of other reads of the offsets around `offset`."""
+        chunk = self._chunks.get(offset >> CHUNK_BITS)
+        if chunk is None:
+            chunk = array("i", [NOTHING]) * CHUNK, array("I", [0]) * CHUNK, array("I", [0]) * CHUNK
+            self._chunks[offset >> CHUNK_BITS] = chunk
+        return chunk
+
+    def slot(self, offset: int) -> Slot:
+        sends, committed, raw = self.chunk(offset)
+        index = offset & CHUNK - 1
+        return Slot(offset, sends[index], committed[index], raw[index])
+
+    def slots(self) -> Iterator[Slot]:
+        """Every offset at which a record is known to stand, in their order."""
+        for number in sorted(self._chunks):
+            sends, committed, raw = self._chunks[number]
+            for index, send in enumerate(sends):
+                if send != NOTHING:
+                    yield Slot(number * CHUNK + index, send, committed[index], raw[index])
+
+    def highest_acknowledged(self, line: int) -> int:
+        """The highest offset that had been acknowledged at that line, or -1."""
+        index = bisect_right(self._acknowledged_lines, line)
+        return self._acknowledged_offsets[index - 1] if index else NOTHING
+
+    def acknowledged(self, offset: int, line: int) -> None:
+        if not self._acknowledged_offsets or offset > self._acknowledged_offsets[-1]:
+            self._acknowledged_lines.append(line)
+            self._acknowledged_offsets.append(offset)
+
+
+class Topic:
+    """One life of a topic: another one begins where it is created anew."""
+
+    def __init__(self, name: str, before: Topic | None = None) -> None:
+        self.name, self.before = name, before
+        self.names: dict[str, int] = {}
+        """By name its first send."""
+        self.partitions: dict[int, PartitionLog] = {}
+        self.has_sends = False
+        self._keys: dict[str, int] = {}
+
+    def key_number(self, key: str) -> int:
+        """The same for the same key."""
+        return self._keys.setdefault(key, len(self._keys))
+
+    def log(self, partition: int) -> PartitionLog:
+        log = self.partitions.get(partition)
+        if log is None:
+            log = self.partitions[partition] = PartitionLog(self, partition)
+        return log
+
+    def of(self, name: str) -> Topic | None:
+        """This life or the one before it in which a record of that name was sent or read."""
+        topic: Topic | None = self
+        while topic is not None and name not in topic.names:
+            topic = topic.before
+        return topic

@@ -1,0 +1,25 @@
+"""Names of records: what tells one from another in a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+
+Naming = Callable[[bytes | str | None, bytes | str | None], str]
+"""From key and value. Records that differ need names that differ; a copy of a record has its name."""
+
+MAX_NAME = 64
+SHOWN_OF_LONG = 24
+
+
+def name_of(key: bytes | str | None, value: bytes | str | None) -> str:
+    """The value as text; a long one by its beginning and a digest, a tombstone by its key."""
+    return f"null of {text_of(key or b'')}" if value is None else text_of(value)
+
+
+def text_of(data: bytes | str) -> str:
+    """Bytes that are no text are written as escapes."""
+    raw = data.encode() if isinstance(data, str) else data
+    if len(raw) <= MAX_NAME:
+        return raw.decode(errors="backslashreplace")
+    return f"{raw[:SHOWN_OF_LONG].decode(errors='backslashreplace')}...{blake2b(raw, digest_size=8).hexdigest()}"

@@ -1,0 +1,73 @@
+"""The way of one consumer through its partitions: what it passed over, and where it went back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.testing.history.committed_offsets import CommittedOffset, Question
+from moldau.testing.history.findings import Kind, Report
+from moldau.testing.history.logs import End, Gap, PartitionLog
+
+
+class Resumption(msgspec.Struct, frozen=True):
+    """A rebalance gave the partition to a member: its first record shows what the group had committed."""
+
+    committed: CommittedOffset
+    question: Question
+
+
+class Position(msgspec.Struct):
+    """`next_offset` is None where nobody knows where the consumer starts. `line`: of what told it."""
+
+    log: PartitionLog
+    next_offset: int | None
+    line: int
+    resumption: Resumption | None = None
+
+
+class Reader:
+    """One life of a consumer, which began at `line`."""
+
+    def __init__(self, name: str, group: str | None, line: int, *, is_committed: bool) -> None:
+        self.name, self.group, self.line, self.is_committed = name, group, line, is_committed
+        self.positions: dict[str, Position] = {}
+
+    def place(self, where: str, log: PartitionLog, offset: int | None, line: int) -> Position:
+        """The consumer goes to `offset`."""
+        position = self.positions[where] = Position(log, offset, line)
+        return position
+
+    def read(self, position: Position, offset: int, name: str, line: int, report: Report) -> None:
+        """It got a record that is not the next one of the partition."""
+        log, expected = position.log, position.next_offset
+        if position.resumption is not None:
+            self._resume(position, offset, line, report)
+        elif expected is not None and offset < expected:
+            how = "in one poll" if position.line == line else "between two polls"
+            sentence = f"{self.name} got offset {offset} of {log} ({name}) when {expected} or later was to come, {how}"
+            report.add(Kind.NON_MONOTONIC_POLL, sentence, position.line, line)
+        elif expected is not None:
+            log.gaps.append(Gap(expected, offset, self.is_committed, position.line, line, self.name))
+        position.next_offset, position.line = offset + 1, line
+
+    def _resume(self, position: Position, offset: int, line: int, report: Report) -> None:
+        resumption, position.resumption = position.resumption, None
+        if resumption is None:
+            return
+        committed = resumption.committed
+        overtaken = committed.answer(resumption.question, offset)
+        if overtaken is not None:
+            sentence = f"{self.name} resumed {position.log} at {offset}, but {overtaken.offset} was committed"
+            lines = overtaken.begin, overtaken.end, resumption.question.line, line
+            report.add(Kind.COMMITTED_OFFSET_BACK, sentence, *lines)
+        elif -1 < committed.highest < offset:
+            gap = Gap(committed.highest, offset, self.is_committed, resumption.question.line, line, self.name)
+            position.log.gaps.append(gap)
+
+    def end_reached(self, position: Position, offset: int, line: int) -> None:
+        """Nothing is left between the position and the end of the log at `offset`."""
+        log = position.log
+        log.ends.append(End(offset, self.line, line))
+        if position.next_offset is not None and position.next_offset < offset:
+            log.gaps.append(Gap(position.next_offset, offset, self.is_committed, position.line, line, self.name))
+            position.next_offset, position.line = offset, line

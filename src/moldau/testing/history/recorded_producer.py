@@ -1,0 +1,134 @@
+"""A producer of confluent-kafka that records; else it is as it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from moldau.testing.history import events
+from moldau.testing.history.naming import text_of
+from moldau.testing.history.session import Session, now_ms, offsets_of
+
+OnDelivery = Callable[[KafkaError | None, Message], None]
+
+
+class RecordedProducer(Producer):  # type: ignore[misc]
+    """A send is written down under the same lock as it is handed over, so that the order of the lines is the order of
+    the sends, also where threads share the producer."""
+
+    def __init__(self, session: Session, settings: Mapping[str, Any], process: str) -> None:
+        config = dict(settings)
+        self._on_delivery: OnDelivery | None = config.pop("on_delivery", None)
+        super().__init__(config)
+        self._session, self._process = session, process
+        self._lock = threading.Lock()
+        self._transaction = 0
+        self._is_open = False
+        is_idempotent = "transactional.id" in config or str(config.get("enable.idempotence")).lower() == "true"
+        session.write(events.ProducerStarts(process=process, idempotent=is_idempotent, at_ms=now_ms()))
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        partition: int = -1,
+        on_delivery: OnDelivery | None = None,
+        *more: Any,
+        callback: OnDelivery | None = None,
+        **named: Any,
+    ) -> None:
+        operation = self._session.next_operation()
+        send = events.Send(
+            process=self._process,
+            operation=operation,
+            topic=topic,
+            record=self._session.naming(key, value),
+            key=None if key is None else text_of(key),
+            partition=partition if partition >= 0 else None,
+            transaction=self._transaction if self._is_open else None,
+            tombstone=value is None,
+            at_ms=now_ms(),
+        )
+        delivered = self._delivered(operation, on_delivery or callback or self._on_delivery)
+        with self._lock:
+            self._session.write(send)
+            try:
+                super().produce(topic, value, key, partition, delivered, *more, **named)
+            except (BufferError, KafkaException, TypeError, ValueError) as error:
+                # it was not taken: nothing of it is ever sent
+                self._session.write(
+                    events.Failed(process=self._process, operation=operation, error=str(error), at_ms=now_ms())
+                )
+                raise
+
+    def _delivered(self, operation: int, told: OnDelivery | None) -> OnDelivery:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self._session.write(
+                    events.Sent(
+                        process=self._process,
+                        operation=operation,
+                        partition=message.partition(),
+                        offset=message.offset(),
+                        at_ms=now_ms(),
+                    )
+                )
+            else:
+                self._session.write_error(self._process, operation, error)
+            if told is not None:
+                told(error, message)
+
+        return delivered
+
+    def begin_transaction(self) -> None:
+        super().begin_transaction()
+        self._transaction, self._is_open = self._transaction + 1, True
+        self._session.write(
+            events.TransactionBegins(process=self._process, transaction=self._transaction, at_ms=now_ms())
+        )
+
+    def send_offsets_to_transaction(self, positions: Sequence[TopicPartition], group: bytes, *more: Any) -> None:
+        name = self._session.groups.get(group)
+        if name is not None:  # else the consumer is not recorded
+            self._session.write(
+                events.TransactionOffsets(
+                    process=self._process,
+                    transaction=self._transaction,
+                    group=name,
+                    positions=offsets_of(positions),
+                    at_ms=now_ms(),
+                )
+            )
+        super().send_offsets_to_transaction(positions, group, *more)
+
+    def commit_transaction(self, *more: Any) -> None:
+        self._end(lambda: super(RecordedProducer, self).commit_transaction(*more), is_commit=True)
+
+    def abort_transaction(self, *more: Any) -> None:
+        self._end(lambda: super(RecordedProducer, self).abort_transaction(*more), is_commit=False)
+
+    def _end(self, act: Callable[[], None], *, is_commit: bool) -> None:
+        """An end that raises may take place all the same."""
+        operation = self._session.next_operation()
+        self._session.write(
+            events.TransactionEnds(
+                process=self._process,
+                operation=operation,
+                transaction=self._transaction,
+                commit=is_commit,
+                at_ms=now_ms(),
+            )
+        )
+        try:
+            act()
+        except KafkaException as error:
+            self._session.write(
+                events.Unknown(process=self._process, operation=operation, error=str(error), at_ms=now_ms())
+            )
+            raise
+        self._is_open = False
+        self._session.write_done(self._process, operation)

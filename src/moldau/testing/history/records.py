@@ -1,0 +1,197 @@
+"""The rules of single records: lost, twice, out of order, read although they do not count, passed over."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection
+
+from moldau.testing.history.evidence import Evidence
+from moldau.testing.history.findings import Kind, Report
+from moldau.testing.history.logs import NOTHING, Gap, Outcome, PartitionLog, Slot
+
+RowsByLog = dict[PartitionLog, list[int]]
+
+
+def judge_records(evidence: Evidence, report: Report, compacted: Collection[str], explained: Collection[int]) -> None:
+    """`explained`: lines of polls that read from transactions too early, and are told as parts of a circle."""
+    _judge_duplicates(evidence, report)
+    _judge_order(evidence, report)
+    for log in evidence.logs():
+        _judge_reads(evidence, log, report, explained)
+        survivors = Survivors(evidence, log) if log.topic.name in compacted else None
+        _judge_skips(evidence, log, report, survivors)
+        if log.gaps or log.ends:
+            _judge_losses(evidence, log, report, survivors)
+
+
+class Survivors:
+    """Of a compacted partition: which records the cleaner must leave."""
+
+    def __init__(self, evidence: Evidence, log: PartitionLog) -> None:
+        self._sends, self._log = evidence.sends, log
+        self._newest: dict[int, int] = {}
+        for slot in log.slots():
+            key = self._sends.keys[self._sends.writer(slot.send, log.partition, slot.offset)]
+            self._newest[key] = slot.offset
+
+    def may_be_gone(self, row: int, offset: int) -> bool:
+        """A newer record has its key, it is a tombstone, or nobody knows its key."""
+        key = self._sends.keys[row]
+        return key == NOTHING or self._newest[key] > offset or bool(self._sends.tombstones[row])
+
+
+def _judge_duplicates(evidence: Evidence, report: Report) -> None:
+    sends = evidence.sends
+    suspects = {
+        first: sends.all_of(first)
+        for first, places in enumerate(sends.places)
+        if places > 1 and sends.outcomes[first] != Outcome.FOREIGN
+    }
+    doubled = {
+        first: (list[str](), list[int]())
+        for first, rows in suspects.items()
+        if sends.places[first] > len(rows) and all(sends.idempotent[row] for row in rows)
+    }
+    for log in evidence.logs() if doubled else ():
+        for slot in log.slots():
+            if slot.send in doubled:
+                places, lines = doubled[slot.send]
+                places.append(f"{log} offset {slot.offset}")
+                lines.append(slot.line)
+    for first, (places, lines) in doubled.items():
+        rows = suspects[first]
+        known = [line for row in rows for line in (sends.begins[row], sends.ends[row])]
+        how_often = "once" if len(rows) == 1 else f"{len(rows)} times"
+        sentence = f"{sends.names[first]} was sent {how_often} and is at {' and at '.join(places)}"
+        report.add(Kind.DUPLICATE, sentence, *known, *lines)
+
+
+def _judge_order(evidence: Evidence, report: Report) -> None:
+    """Of one idempotent producer: what it sent later to a partition stands later."""
+    sends = evidence.sends
+    last: dict[tuple[int, PartitionLog], int] = {}
+    for row in range(len(sends)):
+        if not sends.idempotent[row] or sends.outcomes[row] != Outcome.DONE or sends.offsets[row] < 0:
+            continue
+        log = sends.topics[row].log(sends.partitions[row])
+        key = sends.lives[row], log
+        before = last.setdefault(key, row)
+        if sends.offsets[row] < sends.offsets[before]:
+            sentence = f"{sends.names[before]} was sent before {sends.names[row]}, but they are at "
+            sentence += f"{log} offsets {sends.offsets[before]} and {sends.offsets[row]}"
+            lines = sends.begins[before], sends.ends[before], sends.begins[row], sends.ends[row]
+            report.add(Kind.REORDERING, sentence, *lines)
+        else:
+            last[key] = row
+
+
+def _judge_reads(evidence: Evidence, log: PartitionLog, report: Report, explained: Collection[int]) -> None:
+    """Whether what was read counts."""
+    sends = evidence.sends
+    for slot in log.slots():
+        if not slot.line:
+            continue
+        row = sends.writer(slot.send, log.partition, slot.offset)
+        where, outcome = f"{sends.names[row]} at {log} offset {slot.offset}", sends.outcomes[row]
+        known = sends.begins[row], sends.ends[row]
+        transaction = evidence.transaction_of(row)
+        if outcome == Outcome.FOREIGN:
+            if log.topic.has_sends:
+                report.add(Kind.UNSENT_READ, f"{where} was read, but nobody had sent it", slot.line)
+        elif outcome == Outcome.FAILED:
+            report.add(Kind.ABORTED_READ, f"{where} was read, but its send had failed", *known, slot.line)
+        elif transaction is None or not slot.committed_line:
+            continue
+        elif transaction.is_aborted:
+            sentence = f"{where} was read, but {transaction} was aborted"
+            report.add(Kind.ABORTED_READ, sentence, *known, transaction.end_line, slot.committed_line)
+        elif not 0 < transaction.commit_line < slot.committed_line and slot.committed_line not in explained:
+            sentence = f"{where} was read before {transaction} was to be committed"
+            report.add(Kind.PRECOMMITTED_READ, sentence, *known, slot.committed_line, transaction.commit_line)
+
+
+def _judge_skips(evidence: Evidence, log: PartitionLog, report: Report, survivors: Survivors | None) -> None:
+    if not log.gaps:
+        return
+    for_committed, for_raw = array("q"), array("q")
+    for slot in log.slots():
+        if slot.raw_line or slot.committed_line:
+            for_raw.append(slot.offset)
+            if _is_committed(evidence, log, slot):
+                for_committed.append(slot.offset)
+    for gap in log.gaps:
+        seen = for_committed if gap.is_committed else for_raw
+        missed = [
+            slot
+            for offset in seen[bisect_left(seen, gap.start) : bisect_left(seen, gap.end)]
+            if not _is_excused(evidence, slot := log.slot(offset), log, survivors)
+        ]
+        if missed:
+            how = "in one poll" if gap.line == gap.line_before else "between two polls"
+            first = f"{evidence.sends.names[missed[0].send]} at {log} offset {missed[0].offset}"
+            sentence = f"{gap.reader} passed over {len(missed)} records that others read, {first} the first, {how}"
+            report.add(Kind.SKIPPED_POLL, sentence, missed[0].line, gap.line_before, gap.line)
+
+
+def _is_committed(evidence: Evidence, log: PartitionLog, slot: Slot) -> bool:
+    """Whether every reader of committed records that comes by must see what stands there."""
+    row = evidence.sends.writer(slot.send, log.partition, slot.offset)
+    transaction = evidence.transaction_of(row)
+    if transaction is None:
+        return evidence.sends.outcomes[row] not in (Outcome.FAILED, Outcome.FOREIGN) or slot.committed_line > 0
+    return transaction.is_committed
+
+
+def _is_excused(evidence: Evidence, slot: Slot, log: PartitionLog, survivors: Survivors | None) -> bool:
+    if survivors is None:
+        return False
+    return survivors.may_be_gone(evidence.sends.writer(slot.send, log.partition, slot.offset), slot.offset)
+
+
+def _judge_losses(evidence: Evidence, log: PartitionLog, report: Report, survivors: Survivors | None) -> None:
+    """An acknowledged record that nobody read, where a reader came past, or behind the end of the log."""
+    sends = evidence.sends
+    ways = Ways(log.gaps)
+    for slot in log.slots():
+        if slot.line:
+            continue
+        rows = sends.all_of(slot.send)
+        row = sends.writer(slot.send, log.partition, slot.offset)
+        transaction = evidence.transaction_of(row)
+        is_found_elsewhere = len(rows) == 1 and sends.seen[slot.send]
+        if is_found_elsewhere or sends.outcomes[row] != Outcome.DONE:
+            continue
+        if (transaction is not None and not transaction.is_committed) or (
+            survivors is not None and survivors.may_be_gone(row, slot.offset)
+        ):
+            continue
+        promised = sends.ends[row] if transaction is None else transaction.end_line or transaction.commit_line
+        name = f"{sends.names[row]} was acknowledged at {log} offset {slot.offset}"
+        gap = ways.past(slot.offset)
+        lines = sends.begins[row], sends.ends[row], promised
+        if gap is not None:
+            sentence = f"{name}; nobody read it, and {gap.reader} came past"
+            report.add(Kind.LOST_WRITE, sentence, *lines, gap.line_before, gap.line)
+            continue
+        for end in log.ends:
+            if end.offset <= slot.offset and promised < end.start_line:
+                report.add(Kind.LOST_WRITE, f"{name}; the log ends at {end.offset}", *lines, end.line)
+                break
+
+
+class Ways:
+    """The stretches that readers passed without a record."""
+
+    def __init__(self, gaps: list[Gap]) -> None:
+        self._starts, self._furthest = array("q"), list[Gap]()
+        for gap in sorted(gaps, key=lambda gap: gap.start):
+            self._starts.append(gap.start)
+            is_further = not self._furthest or gap.end > self._furthest[-1].end
+            self._furthest.append(gap if is_further else self._furthest[-1])
+
+    def past(self, offset: int) -> Gap | None:
+        """One that has the offset in it."""
+        index = bisect_right(self._starts, offset)
+        gap = self._furthest[index - 1] if index else None
+        return gap if gap is not None and gap.end > offset else None
