@@ -6,10 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.core.config.listeners import Endpoint
+from moldau.testing import history
 from moldau.testing.ports import HeldPorts
 from tests.support.running_broker import RunningBroker
 
@@ -18,19 +18,15 @@ PARTITIONS = 2
 KILLS = 30
 
 
-def produce_until_killed(
-    broker: RunningBroker, kill_after: int, first: int, acknowledged: dict[tuple[int, int], bytes]
-) -> int:
+def produce_until_killed(broker: RunningBroker, recorder: history.Recorder, kill_after: int, first: int) -> int:
     """Writes records without a pause, kills the broker after `kill_after` acknowledgements; gives the next number."""
     seen = 0
 
-    def delivered(error: object, message) -> None:
+    def delivered(error: object, message: object) -> None:
         nonlocal seen
-        if error is None:
-            seen += 1
-            acknowledged[(message.partition(), message.offset())] = message.value()
+        seen += error is None
 
-    producer = Producer(
+    producer = recorder.producer(
         {
             "bootstrap.servers": broker.address,
             "enable.idempotence": True,
@@ -57,34 +53,6 @@ def produce_until_killed(
     return number
 
 
-def read_everything(address: str) -> dict[tuple[int, int], bytes]:
-    """All records of the topic; asserts that offsets are contiguous. librdkafka checks each CRC."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "check.crcs": True,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
-    found: dict[tuple[int, int], bytes] = {}
-    next_offset = dict.fromkeys(range(PARTITIONS), 0)
-    open_partitions = set(range(PARTITIONS))
-    while open_partitions:
-        for message in consumer.consume(10_000, timeout=30):
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                open_partitions.discard(message.partition())
-                continue
-            assert message.offset() == next_offset[message.partition()]
-            next_offset[message.partition()] += 1
-            found[(message.partition(), message.offset())] = message.value()
-    consumer.close()
-    return found
-
-
 @pytest.mark.slow
 def test_no_acknowledged_record_is_lost_in_thirty_kills(tmp_path: Path) -> None:
     choices = random.Random(20_26)
@@ -97,15 +65,19 @@ def test_no_acknowledged_record_is_lost_in_thirty_kills(tmp_path: Path) -> None:
     broker = RunningBroker(*arguments).wait_until_ready()
     admin = AdminClient({"bootstrap.servers": broker.address})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(timeout=30)
-    acknowledged: dict[tuple[int, int], bytes] = {}
-    number = 0
-    for _ in range(KILLS):
-        number = produce_until_killed(broker, choices.randrange(1, 8_000), number, acknowledged)
-        broker = RunningBroker(*arguments).wait_until_ready()
-    found = read_everything(broker.address)
+    with history.record(tmp_path / "history.jsonl") as recorder:
+        number = 0
+        for _ in range(KILLS):
+            number = produce_until_killed(broker, recorder, choices.randrange(1, 8_000), number)
+            recorder.fault("kill -9 of the broker")
+            broker = RunningBroker(*arguments).wait_until_ready()
+        reader = {"bootstrap.servers": broker.address, "check.crcs": True}
+        next_offset = dict.fromkeys(range(PARTITIONS), 0)
+        for message in recorder.read_to_end(reader, [TOPIC]):
+            assert message.offset() == next_offset[message.partition()]
+            next_offset[message.partition()] += 1
     assert broker.stop() == 0
     ports.release()
-    lost = [where for where, value in acknowledged.items() if found.get(where) != value]
-    assert not lost, f"{len(lost)} of {len(acknowledged)} acknowledged records are missing or changed: {lost[:5]}"
-    values = list(found.values())
-    assert len(values) == len(set(values)), "an idempotent producer's record is there twice"
+    verdict = history.judge(history.HistoryFile(tmp_path / "history.jsonl"))
+    assert not verdict.findings, str(verdict)
+    assert verdict.judged["records acknowledged"] > KILLS

@@ -6,15 +6,15 @@ import queue
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.core.config.listeners import Endpoint
+from moldau.testing import history
 from moldau.testing.ports import HeldPorts
 from tests.exactly_once.copiers import CopierKind
-from tests.exactly_once.judge import read_committed
 from tests.support.running_broker import RunningBroker
 from tests.support.talking_process import TalkingProcess
 
@@ -36,7 +36,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Campaign:
-    """`say` gets a line of progress now and then."""
+    """`say` gets a line of progress now and then. The history of what was fed and copied lies beside the data."""
 
     def __init__(self, plan: Plan, data_directory: str, say: Callable[[str], None] = lambda line: None) -> None:
         self.plan = plan
@@ -50,6 +50,8 @@ class Campaign:
         self.broker = RunningBroker(*self.arguments).wait_until_ready()
         self.copier_deaths = 0
         self.fed = 0
+        self.history = Path(data_directory).with_name("history.jsonl")
+        self.recorder = history.record(self.history)
 
     def run(self) -> list[str]:
         """What is wrong with the copy; nothing if every record is there once, in order."""
@@ -64,6 +66,7 @@ class Campaign:
             self.finish()
             return self.judge()
         finally:
+            self.recorder.close()
             self.broker.stop()
             self.ports.release()
 
@@ -76,7 +79,8 @@ class Campaign:
 
     def feed(self, end: int) -> None:
         """The source gets the records up to number `end`."""
-        producer = Producer({"bootstrap.servers": self.broker.address, "linger.ms": 20, "enable.idempotence": True})
+        settings = {"bootstrap.servers": self.broker.address, "linger.ms": 20, "enable.idempotence": True}
+        producer = self.recorder.producer(settings)
         for number in range(self.fed, end):
             while True:
                 try:
@@ -126,17 +130,8 @@ class Campaign:
         raise AssertionError(f"copiers die: {copier.output[-5:]}")
 
     def judge(self) -> list[str]:
-        found: dict[int, list[int]] = {partition: [] for partition in range(self.plan.kind.partitions)}
-        for message in read_committed(self.broker.address, TARGET, self.plan.kind.partitions):
-            found[message.partition()].append(int(message.value()))
-        faults = []
-        for partition in range(self.plan.kind.partitions):
-            wanted = list(range(partition, self.plan.records, self.plan.kind.partitions))
-            if found[partition] != wanted:
-                numbers = set(found[partition])
-                missing = [number for number in wanted if number not in numbers]
-                faults.append(
-                    f"partition {partition}: {len(found[partition])} of {len(wanted)} records, "
-                    f"{len(found[partition]) - len(numbers)} twice, missing {missing[:5]}"
-                )
-        return faults
+        for _ in self.recorder.read_to_end({"bootstrap.servers": self.broker.address}, [SOURCE, TARGET]):
+            pass
+        verdict = history.judge(history.HistoryFile(self.history), copies=[history.Copy(SOURCE, TARGET)])
+        assert verdict.judged["records acknowledged"] == self.plan.records
+        return [str(finding) for finding in verdict.findings]

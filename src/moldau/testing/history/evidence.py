@@ -68,6 +68,8 @@ class Evidence:
         self.sends = Sends()
         self.topics: dict[str, Topic] = {}
         self.all_topics: list[Topic] = []
+        self.recorded_topics: set[Topic] = set()
+        """Those with a recorded send."""
         self.transactions: list[Transaction] = []
         self.report = Report()
         self.reads = self.commits = 0
@@ -124,9 +126,8 @@ class Evidence:
         for log in self.logs() if self.transactions else ():
             for slot in log.slots():
                 transaction = self.transaction_of(self.sends.writer(slot.send, log.partition, slot.offset))
-                if transaction is not None and transaction.outcome is Outcome.UNKNOWN:
-                    is_after = 0 < transaction.commit_line < slot.committed_line
-                    transaction.is_proven = transaction.is_proven or is_after
+                if transaction is not None:
+                    transaction.see(slot.committed_line)
 
     # -- lives
 
@@ -174,7 +175,8 @@ class Evidence:
             process.life = self._lives
         topic, sends = self._topic(event.topic), self.sends
         row = sends.add(topic, event.record, line)
-        topic.has_sends = process.is_producer = True
+        process.is_producer = True
+        self.recorded_topics.add(topic)
         sends.lives[row], sends.idempotent[row] = process.life, process.is_idempotent
         sends.tombstones[row] = event.tombstone
         if event.key is not None:
@@ -250,11 +252,10 @@ class Evidence:
 
     def _transaction_ends(self, process: Process, event: events.TransactionEnds, line: int) -> None:
         transaction = self.transactions[self._transaction(process, event.transaction, line)]
-        transaction.read_from |= process.read_since
+        transaction.begin_end(line, process.read_since, is_commit=event.commit)
         process.read_since = {}
         parts: list[tuple[CommittedOffset, Attempt]] = []
         if event.commit:
-            transaction.commit_line = transaction.commit_line or line
             for offsets in process.offsets.pop(event.transaction, []):
                 parts += self._attempt(offsets.group, offsets.positions, line).parts
         process.open[event.operation] = Ending(transaction, event.commit, Attempts(tuple(parts)))
@@ -306,8 +307,7 @@ class Evidence:
             case Attempts() as attempts:
                 attempts.done(line)
             case Ending(transaction=transaction, is_commit=is_commit, attempts=attempts):
-                transaction.outcome = Outcome.DONE if is_commit else Outcome.FAILED
-                transaction.end_line = line
+                transaction.end(line, is_commit=is_commit)
                 attempts.done(line)
             case _:
                 return
@@ -319,7 +319,7 @@ class Evidence:
             case Attempts() as attempts:
                 attempts.failed()
             case Ending(transaction=transaction, is_commit=True, attempts=attempts):
-                transaction.commit_line = 0
+                transaction.refuse_commit()
                 attempts.failed()
             case _:
                 return
@@ -337,10 +337,11 @@ class Evidence:
         reader = process.reader
         for where, offset in event.positions.items():
             is_known = offset is not None and offset >= 0
-            position = reader.place(where, self._log(where), offset if is_known else None, line)
+            resumption = None
             if offset is None and reader.group is not None:
                 committed = self._committed_offset(reader.group, where)
-                position.resumption = Resumption(committed, committed.ask(line))
+                resumption = Resumption(committed, committed.ask(line))
+            reader.place(where, self._log(where), offset if is_known else None, line, resumption)
 
     def _revoked(self, process: Process, event: events.Revoked, line: int) -> None:
         for where in event.partitions:
@@ -357,10 +358,7 @@ class Evidence:
                 first = log.topic.names.get(name)
                 if first is None or position is None or position.log is not log:
                     log, position, first = self._find(reader, where, name, line)
-                if position.next_offset == offset and position.resumption is None:
-                    position.next_offset, position.line = offset + 1, line
-                else:
-                    reader.read(position, offset, name, line, self.report)
+                reader.read(position, offset, name, line, self.report)
                 if self._stand(log, offset, first, line):
                     sends.seen[first] = 1
                 column = log.chunk(offset)[1 if reader.is_committed else 2]

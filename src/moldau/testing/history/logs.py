@@ -40,6 +40,22 @@ class Transaction(msgspec.Struct):
     """Its outcome is unknown, but a reader of committed records has seen one of its."""
     read_from: dict[int, int] = {}
 
+    def begin_end(self, line: int, read_from: dict[int, int], *, is_commit: bool) -> None:
+        self.read_from |= read_from
+        if is_commit:
+            self.commit_line = self.commit_line or line
+
+    def refuse_commit(self) -> None:
+        """For certain it was not committed."""
+        self.commit_line = 0
+
+    def end(self, line: int, *, is_commit: bool) -> None:
+        self.outcome, self.end_line = Outcome.DONE if is_commit else Outcome.FAILED, line
+
+    def see(self, line: int) -> None:
+        """A reader of committed records got one of its."""
+        self.is_proven = self.is_proven or (self.outcome is Outcome.UNKNOWN and 0 < self.commit_line < line)
+
     @property
     def is_committed(self) -> bool:
         return self.outcome is Outcome.DONE or self.is_proven
@@ -93,14 +109,15 @@ class Sends:
 
     def writer(self, first: int, partition: int, offset: int) -> int:
         """Of the rows of a name the one that wrote what stands at that place: the one that was acknowledged there, else
-        one of unknown outcome, else the first."""
+        one of unknown outcome, else one that did not fail."""
         if self.same[first] == NOTHING:
             return first
         rows = self.all_of(first)
         for row in rows:
             if self.outcomes[row] == Outcome.DONE and (self.partitions[row], self.offsets[row]) == (partition, offset):
                 return row
-        return next((row for row in rows if self.outcomes[row] == Outcome.UNKNOWN), first)
+        order = (Outcome.UNKNOWN, Outcome.DONE, Outcome.FOREIGN, Outcome.FAILED)
+        return min(rows, key=lambda row: order.index(Outcome(self.outcomes[row])))
 
     def all_of(self, first: int) -> list[int]:
         """The rows of a name, from its first on."""
@@ -196,7 +213,6 @@ class Topic:
         self.names: dict[str, int] = {}
         """By name its first send."""
         self.partitions: dict[int, PartitionLog] = {}
-        self.has_sends = False
         self._keys: dict[str, int] = {}
 
     def key_number(self, key: str) -> int:

@@ -32,13 +32,15 @@ class Reader:
         self.name, self.group, self.line, self.is_committed = name, group, line, is_committed
         self.positions: dict[str, Position] = {}
 
-    def place(self, where: str, log: PartitionLog, offset: int | None, line: int) -> Position:
+    def place(
+        self, where: str, log: PartitionLog, offset: int | None, line: int, resumption: Resumption | None = None
+    ) -> Position:
         """The consumer goes to `offset`."""
-        position = self.positions[where] = Position(log, offset, line)
+        position = self.positions[where] = Position(log, offset, line, resumption)
         return position
 
     def read(self, position: Position, offset: int, name: str, line: int, report: Report) -> None:
-        """It got a record that is not the next one of the partition."""
+        """It got a record."""
         log, expected = position.log, position.next_offset
         if position.resumption is not None:
             self._resume(position, offset, line, report)
@@ -46,7 +48,7 @@ class Reader:
             how = "in one poll" if position.line == line else "between two polls"
             sentence = f"{self.name} got offset {offset} of {log} ({name}) when {expected} or later was to come, {how}"
             report.add(Kind.NON_MONOTONIC_POLL, sentence, position.line, line)
-        elif expected is not None:
+        elif expected is not None and offset > expected:
             log.gaps.append(Gap(expected, offset, self.is_committed, position.line, line, self.name))
         position.next_offset, position.line = offset + 1, line
 

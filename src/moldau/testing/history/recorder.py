@@ -43,6 +43,10 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Its clients must be done: what they see afterwards cannot be recorded."""
         self._lines.close()
 
     def producer(self, settings: Mapping[str, Any], process: str | None = None) -> RecordedProducer:

@@ -44,7 +44,7 @@ class Survivors:
 def _judge_duplicates(evidence: Evidence, report: Report) -> None:
     sends = evidence.sends
     suspects = {
-        first: sends.all_of(first)
+        first: _written(evidence, first)
         for first, places in enumerate(sends.places)
         if places > 1 and sends.outcomes[first] != Outcome.FOREIGN
     }
@@ -65,6 +65,11 @@ def _judge_duplicates(evidence: Evidence, report: Report) -> None:
         how_often = "once" if len(rows) == 1 else f"{len(rows)} times"
         sentence = f"{sends.names[first]} was sent {how_often} and is at {' and at '.join(places)}"
         report.add(Kind.DUPLICATE, sentence, *known, *lines)
+
+
+def _written(evidence: Evidence, first: int) -> list[int]:
+    """The sends of a name that may have written it."""
+    return [row for row in evidence.sends.all_of(first) if evidence.sends.outcomes[row] != Outcome.FAILED]
 
 
 def _judge_order(evidence: Evidence, report: Report) -> None:
@@ -96,8 +101,8 @@ def _judge_reads(evidence: Evidence, log: PartitionLog, report: Report, explaine
         where, outcome = f"{sends.names[row]} at {log} offset {slot.offset}", sends.outcomes[row]
         known = sends.begins[row], sends.ends[row]
         transaction = evidence.transaction_of(row)
-        if outcome == Outcome.FOREIGN:
-            if log.topic.has_sends:
+        if outcome == Outcome.FOREIGN or sends.begins[row] > slot.line:
+            if log.topic in evidence.recorded_topics:
                 report.add(Kind.UNSENT_READ, f"{where} was read, but nobody had sent it", slot.line)
         elif outcome == Outcome.FAILED:
             report.add(Kind.ABORTED_READ, f"{where} was read, but its send had failed", *known, slot.line)
@@ -156,12 +161,12 @@ def _judge_losses(evidence: Evidence, log: PartitionLog, report: Report, survivo
     for slot in log.slots():
         if slot.line:
             continue
-        rows = sends.all_of(slot.send)
         row = sends.writer(slot.send, log.partition, slot.offset)
         transaction = evidence.transaction_of(row)
-        is_found_elsewhere = len(rows) == 1 and sends.seen[slot.send]
-        if is_found_elsewhere or sends.outcomes[row] != Outcome.DONE:
+        if sends.outcomes[row] != Outcome.DONE:
             continue
+        if sends.seen[slot.send] and len(_written(evidence, slot.send)) == 1:
+            continue  # it is elsewhere: that is told as a duplicate
         if (transaction is not None and not transaction.is_committed) or (
             survivors is not None and survivors.may_be_gone(row, slot.offset)
         ):
