@@ -7,7 +7,7 @@ behind each other. The payload of a record batch is then a slice of the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -61,28 +61,6 @@ class RecordColumns(msgspec.Struct, frozen=True):
             None if self.origins is None else self.origins.take(picked),
         )
 
-    @staticmethod
-    def concat(pieces: Sequence[RecordColumns]) -> RecordColumns:
-        """Their rows one behind the other. A column that only some pieces have is null in the others."""
-        if len(pieces) == 1:
-            return pieces[0]
-        lengths = [len(piece) for piece in pieces]
-        return RecordColumns(
-            _joined([piece.keys for piece in pieces], lengths),
-            pa.concat_arrays([piece.values for piece in pieces]),
-            np.concatenate([piece.timestamps for piece in pieces]),
-            _joined([piece.headers for piece in pieces], lengths),
-            _joined([piece.origins for piece in pieces], lengths),
-        )
-
-
-def _joined(columns: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array | None:
-    kind = next((column.type for column in columns if column is not None), None)
-    if kind is None:
-        return None
-    filled = [pa.nulls(n, kind) if one is None else one for one, n in zip(columns, lengths, strict=True)]
-    return pa.concat_arrays(filled)
-
 
 class EncodedBatch(msgspec.Struct, frozen=True):
     """One record batch, ready to be produced, and how many records are in it."""
@@ -92,12 +70,16 @@ class EncodedBatch(msgspec.Struct, frozen=True):
 
 
 class BatchIdentity(msgspec.Struct, frozen=True):
-    """Who produces: the ids that stand in each batch's header. `base_sequence` is that of the first record."""
+    """Who produces: the ids that stand in each batch's header. `base_sequence` is that of the first record.
+
+    `claim`: how many ms a batch's base timestamp lies before its first record (see `claims`).
+    """
 
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
     is_transactional: bool = False
+    claim: int = 0
 
 
 def columns_of(batch: pa.RecordBatch, *, now_ms: int) -> RecordColumns:
@@ -188,7 +170,7 @@ def encode_batches(
     bounds = _split(sizes, batch_bytes)
     first_rows = np.repeat(bounds[:-1], np.diff(bounds))
     lengths = _FieldLengths(key_lengths, value_lengths, header_counts, header_bytes)
-    records = _join_records(columns, lengths, first_rows)
+    records = _join_records(columns, lengths, first_rows, identity.claim)
     ends = np.frombuffer(records.buffers()[1], dtype=np.int32, count=count + 1)
     data = memoryview(records.buffers()[2])
     largest = np.maximum.reduceat(columns.timestamps, bounds[:-1])
@@ -204,7 +186,7 @@ def encode_batches(
             leader_epoch=-1,
             attributes=int(compression) | (TRANSACTIONAL_FLAG if identity.is_transactional else 0),
             last_offset_delta=end - first - 1,
-            base_timestamp=int(columns.timestamps[first]),
+            base_timestamp=int(columns.timestamps[first]) - identity.claim,
             max_timestamp=int(largest[index]),
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
@@ -245,10 +227,10 @@ class _FieldLengths(msgspec.Struct, frozen=True):
     header_bytes: pa.Array | None
 
 
-def _join_records(columns: RecordColumns, lengths: _FieldLengths, first_rows: IntArray) -> pa.Array:
+def _join_records(columns: RecordColumns, lengths: _FieldLengths, first_rows: IntArray, claim: int) -> pa.Array:
     """Every record, its length in front, as one binary array."""
     count = len(columns)
-    timestamp_deltas = zigzag(columns.timestamps - columns.timestamps[first_rows])
+    timestamp_deltas = zigzag(columns.timestamps - columns.timestamps[first_rows] + claim)
     offset_deltas = zigzag(np.arange(count) - first_rows)
     timestamp_widths, offset_widths = varint_widths(timestamp_deltas), varint_widths(offset_deltas)
     value_lengths = zigzag(lengths.values)

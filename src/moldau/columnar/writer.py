@@ -26,6 +26,7 @@ from moldau.client.blocking.connection import ClientConnection
 from moldau.client.blocking.offsets import init_producer_id
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
 from moldau.client.protocol.transactions import PRODUCE_FROM, TransactionalProducer
+from moldau.columnar.claims import Claim, check_claims
 from moldau.columnar.encode import (
     DEFAULT_BATCH_BYTES,
     RECORD_OVERHEAD,
@@ -83,8 +84,6 @@ class _PartitionQueue:
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.next_sequence = 0
-        self.held: list[RecordColumns] = []
-        """What came for the first batch, until it is full."""
         self.unsent: deque[_Pending] = deque()
         self.in_flight: deque[_Pending] = deque()
         self.written: Written | None = None
@@ -129,16 +128,15 @@ class TopicWriter:
         had_contact: bool = False,
         producer: TransactionalProducer | None = None,
         keyless_partition: int | None = None,
-        first_batch_records: int = 0,
+        claim: int = 0,
     ) -> None:
         """Raises KafkaError if no broker answers within `first_contact_timeout_ms`.
 
         `had_contact`: see ClusterClient. `producer`: all is written in the open transaction of this producer, which its
         TransactionalWriter ends; no two writers of one producer may write to the same partition. `keyless_partition`:
         where rows without key and partition go, modulo the partitions of the topic, in place of sticky runs.
-        `first_batch_records`: how many records the first batch of each partition has, if there are as many. Of two
-        writers of one producer with the same rows, the broker takes the batches of the second for repeats of the first,
-        although the rows may stand in another order; with another number the second gets OUT_OF_ORDER_SEQUENCE_NUMBER.
+        `claim`: above 0, a number that no other writer of this producer has; of several that write to one partition
+        only the first then goes on, and every other one gets OUT_OF_ORDER_SEQUENCE_NUMBER (see `claims`).
         """
         self._topic = topic
         self._compression: Compression = compression_from_name(compression)
@@ -156,7 +154,7 @@ class TopicWriter:
         )
         self._queues: dict[TopicPartition, _PartitionQueue] = {}
         self._keyless_partition = keyless_partition
-        self._first_batch_records = first_batch_records
+        self._claim = claim
         self._sticky: dict[str, StickyPartitions] = {}
         self._connections: dict[int, ClientConnection] = {}
         self._requests: dict[int, deque[list[_PartitionQueue]]] = {}
@@ -226,14 +224,18 @@ class TopicWriter:
             raise kafka_error(error.code, f"{error}{origin_text(columns.origins, 0)}") from error
         partitions = self._partitions(topic, batch, columns, partition_count)
         if partition_count == 1 or (partitions == partitions[0]).all():
-            self._append(TopicPartition(topic, int(partitions[0])), columns)
+            self._append({TopicPartition(topic, int(partitions[0])): columns})
             return
         order = np.argsort(partitions, kind="stable")
         ordered = partitions[order]
         columns = columns.take(order)
         bounds = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(ordered)]
-        for first, end in pairwise(bounds):
-            self._append(TopicPartition(topic, int(ordered[first])), columns.slice(first, end - first))
+        self._append(
+            {
+                TopicPartition(topic, int(ordered[first])): columns.slice(first, end - first)
+                for first, end in pairwise(bounds)
+            }
+        )
 
     def _partitions(self, topic: str, batch: pa.RecordBatch, columns: RecordColumns, partition_count: int) -> IntArray:
         count = len(columns)
@@ -259,29 +261,35 @@ class TopicWriter:
             partitions = np.where(is_given, chosen, partitions)
         return partitions
 
-    def _append(self, topic_partition: TopicPartition, columns: RecordColumns) -> None:
-        queue = self._queues.get(topic_partition)
-        if queue is None:
-            queue = self._queues[topic_partition] = _PartitionQueue(topic_partition)
-        if queue.next_sequence < self._first_batch_records:
-            queue.held.append(columns)
-            if sum(map(len, queue.held)) < self._first_batch_records:
-                return
-            self._encode_held(queue)
-        else:
-            self._encode(queue, columns)
-        self._run(until_acknowledged=False)
+    def _append(self, pieces: dict[TopicPartition, RecordColumns]) -> None:
+        if self._claim:
+            pieces = self._claim_new(pieces)
+        for partition, columns in pieces.items():
+            self._encode(self._queues.setdefault(partition, _PartitionQueue(partition)), columns)
+            self._run(until_acknowledged=False)
 
-    def _encode_held(self, queue: _PartitionQueue) -> None:
-        columns = RecordColumns.concat(queue.held)
-        queue.held = []
-        self._encode(queue, columns.slice(0, self._first_batch_records))
-        if len(columns) > self._first_batch_records:
-            self._encode(queue, columns.slice(self._first_batch_records, len(columns) - self._first_batch_records))
+    def _claim_new(self, pieces: dict[TopicPartition, RecordColumns]) -> dict[TopicPartition, RecordColumns]:
+        """Writes the first record of each partition that this writer has not written to, and sees that it is there."""
+        new = [partition for partition in pieces if partition not in self._queues]
+        if not new:
+            return pieces
+        rest = dict(pieces)
+        for partition in new:
+            queue = self._queues[partition] = _PartitionQueue(partition)
+            self._encode(queue, pieces[partition].slice(0, 1), self._claim)
+            rest[partition] = pieces[partition].slice(1, len(pieces[partition]) - 1)
+        self._run(until_acknowledged=True)
+        offsets = {partition: at.first_offset for partition in new if (at := self._queues[partition].written)}
+        try:
+            check_claims(self._client, offsets, Claim(self.producer_id, self.producer_epoch, self._claim))
+        except KafkaError as error:
+            self._failure = error
+            raise
+        return {partition: columns for partition, columns in rest.items() if len(columns)}
 
-    def _encode(self, queue: _PartitionQueue, columns: RecordColumns) -> None:
+    def _encode(self, queue: _PartitionQueue, columns: RecordColumns, claim: int = 0) -> None:
         is_transactional = self._transactional_id is not None
-        identity = BatchIdentity(self.producer_id, self.producer_epoch, queue.next_sequence, is_transactional)
+        identity = BatchIdentity(self.producer_id, self.producer_epoch, queue.next_sequence, is_transactional, claim)
         first = 0
         for batch in encode_batches(
             columns,
@@ -302,9 +310,6 @@ class TopicWriter:
 
         Raises KafkaError as `write`.
         """
-        for queue in self._queues.values():
-            if queue.held:
-                self._encode_held(queue)
         self._run(until_acknowledged=True)
         return {partition: queue.written for partition, queue in self._queues.items() if queue.written is not None}
 

@@ -46,11 +46,6 @@ _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
 """What Spark calls them among the properties of a task, from MicroBatchExecution and StreamExecution."""
 
-ATTEMPTS_APART = 61
-"""Two attempts of one task may run at once, and both count as the first where Spark runs the whole stage again: the
-number of records in their first batches tells them apart (see TopicWriter), unless their ids differ by a multiple of
-this prime number."""
-
 # what each column may be, in Spark's own words for its types
 COLUMN_TYPES = {
     "key": ("string", "binary"),
@@ -158,7 +153,9 @@ def write_in_transaction(
         return replace(report, is_skipped=True)
     try:
         place = report.partition_id + (report.batch_id or 0)
-        return replace(report, written=_write_shared(options, transaction, place, context.taskAttemptId(), batches))
+        # Spark counts an attempt as the first where it runs the whole stage again: only this number is its own
+        claim = 1 + context.taskAttemptId()
+        return replace(report, written=_write_shared(options, transaction, place, batches, claim=claim))
     except (KafkaError, ValueError) as error:
         why = why_it_ended(transaction, error) if isinstance(error, KafkaError) else str(error)
         return replace(report, error=why)
@@ -174,8 +171,9 @@ def _write_shared(
     options: SinkOptions,
     transaction: SinkTransaction,
     place: int,
-    task_attempt_id: int,
     batches: Iterator[pa.RecordBatch],
+    *,
+    claim: int = 0,
 ) -> dict[TopicPartition, Written]:
     return _write_all(
         options,
@@ -184,19 +182,18 @@ def _write_shared(
         producer=transaction.producer,
         # as many tasks as partitions, or fewer, are apart with it; the next batch begins at another partition
         keyless_partition=place,
-        first_batch_records=1 + task_attempt_id % ATTEMPTS_APART,
+        claim=claim,
     )
 
 
 def write_own_range(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-    """A task of a batch write with a `write_id`: its rows are committed when it returns."""
+    """A task of a batch write with a `write_id`: its rows are committed when it returns. No other attempt shares its
+    producer."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("a sink writes in a task of Spark")
-    number, attempt = context.partitionId(), context.taskAttemptId()
-    return write_range(
-        options, number, lambda transaction: _write_shared(options, transaction, number, attempt, batches)
-    )
+    number = context.partitionId()
+    return write_range(options, number, lambda transaction: _write_shared(options, transaction, number, batches))
 
 
 class TopicBatchWriter(DataSourceArrowWriter):

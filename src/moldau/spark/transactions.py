@@ -279,7 +279,10 @@ def why_it_ended(transaction: SinkTransaction, error: KafkaError) -> str:
     """What an error of a write or of the commit means for the whole batch."""
     producer = transaction.producer
     if error.name in _TWO_WRITERS:
-        return f"{shared_partition('one partition')} ({error})"
+        return (
+            f"{shared_partition('one partition')}. Or Spark has run the stage again, and an earlier attempt wrote "
+            f"there: then start the query again, which writes the batch anew ({error})"
+        )
     if error.name not in _FENCED:
         return str(error)
     open_ms = _wall_ms() - transaction.began_ms

@@ -104,30 +104,6 @@ def test_several_writers_share_a_transaction(moldau_own_cluster: Cluster, writer
     assert values(moldau_own_cluster) == ["kept-0", "kept-1"]
 
 
-@pytest.mark.parametrize("piece", [3, 100], ids=["pieces smaller than the first batch", "one piece"])
-def test_of_two_writers_with_the_same_rows_the_second_is_refused(
-    moldau_own_cluster: Cluster, writer: TransactionalWriter, piece: int
-) -> None:
-    """Two attempts of a task, one of which is believed to be lost."""
-    writer.begin()
-    producer = writer.share()
-    rows = [f"row-{number}" for number in range(100)]
-
-    def write(order: list[str], first_batch_records: int) -> None:
-        servers = moldau_own_cluster.bootstrap_servers
-        with TopicWriter(servers, TOPIC, producer=producer, first_batch_records=first_batch_records) as one:
-            for start in range(0, len(order), piece):
-                values = order[start : start + piece]
-                one.write(pa.table({"value": values, "partition": [0] * len(values)}))
-
-    write(rows, 7)
-    with pytest.raises(KafkaError) as caught:
-        write(rows[::-1], 8)
-    assert caught.value.name == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    writer.commit()
-    assert values(moldau_own_cluster) == sorted(rows)
-
-
 def test_a_second_writer_fences_the_first(moldau_own_cluster: Cluster, writer: TransactionalWriter) -> None:
     writer.begin()
     writer.write(table("lost"))
@@ -181,18 +157,6 @@ def test_a_topic_is_copied_with_its_position(moldau_own_cluster: Cluster, writer
             writer.send_offsets("copier", {SOURCE: batch.column("offset")[-1].as_py() + 1})
     assert values(moldau_own_cluster) == ["a", "b", "c"]
     assert position(moldau_own_cluster, "copier") == 3
-
-
-def test_rows_wait_for_the_first_batch_with_their_own_keys(moldau_own_cluster: Cluster) -> None:
-    """Also where a table before had no key at all, or no header."""
-    moldau_own_cluster.create_topic("held")
-    headers = pa.array([[{"key": "h", "value": b"x"}]], pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})))
-    with TopicWriter(moldau_own_cluster.bootstrap_servers, "held", first_batch_records=3) as one:
-        one.write(pa.table({"key": pa.array([None], pa.binary()), "value": ["a"]}))
-        one.write(pa.table({"key": pa.array([b"k"]), "value": ["b"], "headers": headers}))
-    (batch,) = read_topic(moldau_own_cluster.bootstrap_servers, "held")
-    assert (batch.column("key").to_pylist(), batch.column("value").to_pylist()) == ([None, b"k"], [b"a", b"b"])
-    assert [len(row or ()) for row in batch.column("headers").to_pylist()] == [0, 1]
 
 
 def write_all(cluster: Cluster, topic: str, rows: pa.Table) -> None:
