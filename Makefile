@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java torture dist clean
+.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink torture dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -17,6 +17,8 @@ help:
 	@echo "make bench-against REV=COMMIT   an older commit beside this one, in one run"
 	@echo "make exactly-once            transactional copies through kills of copier and broker (seed printed)"
 	@echo "make exactly-once-java       the same with Kafka's own copier and with Kafka Streams (Java)"
+	@echo "make exactly-once-spark [RECORDS=2000000 BROKER=moldau]   Spark copies while drivers and executors die"
+	@echo "make exactly-once-flink [BROKER=moldau]   Flink's Kafka connectors copy while Flink dies (Java)"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
@@ -101,6 +103,13 @@ exactly-once-java: .venv/.test
 	$(BIN)/python -m tests.exactly_once --java $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.exactly_once --java --member $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.exactly_once.streams $(if $(SEED),--seed $(SEED))
+
+# BROKER=kafka: Apache Kafka, fetched with Maven.
+exactly-once-spark: .venv/.test
+	$(BIN)/python -m tests.exactly_once.spark --records $(or $(RECORDS),2000000) --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED))
+
+exactly-once-flink: .venv/.test
+	$(BIN)/python -m tests.exactly_once.flink --broker $(or $(BROKER),moldau) $(if $(SEED),--seed $(SEED))
 
 torture: .venv/.test
 	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))

@@ -19,8 +19,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 <groupId>moldau</groupId><artifactId>peers</artifactId><version>1</version><dependencies>
 {dependencies}
 </dependencies></project>"""
-DEPENDENCY = """<dependency><groupId>org.apache.kafka</groupId><artifactId>{name}</artifactId>
-<version>{version}</version></dependency>"""
+DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"""
 START_TIMEOUT_S = 60
 CACHE = Path(os.environ.get("MOLDAU_BENCH_CACHE", Path.home() / ".cache" / "moldau-bench"))
 
@@ -45,16 +44,24 @@ def fetch_kafka(cache: Path) -> Path:
 
 def fetch_jars(cache: Path, folder: str, artifacts: tuple[str, ...]) -> Path:
     """The folder with these artifacts of Apache Kafka and all that they need, fetched once. Raises as `fetch_kafka`."""
-    libraries = cache / f"{folder}-{KAFKA_VERSION}"
-    if not (libraries / f"{artifacts[-1]}-{KAFKA_VERSION}.jar").exists():
+    coordinates = tuple(f"org.apache.kafka:{name}:{KAFKA_VERSION}" for name in artifacts)
+    return fetch_artifacts(cache / f"{folder}-{KAFKA_VERSION}", coordinates)
+
+
+def fetch_artifacts(libraries: Path, coordinates: tuple[str, ...]) -> Path:
+    """`libraries`, with these artifacts (`group:name:version`) and all that they need, fetched once. Raises as
+    `fetch_kafka`."""
+    _, name, version = coordinates[-1].split(":")
+    if not (libraries / f"{name}-{version}.jar").exists():
+        cache = libraries.parent
         cache.mkdir(parents=True, exist_ok=True)
-        dependencies = "".join(DEPENDENCY.format(name=name, version=KAFKA_VERSION) for name in artifacts)
+        dependencies = "".join(DEPENDENCY.format(*each.split(":")) for each in coordinates)
         (cache / "pom.xml").write_text(POM.format(dependencies=dependencies))
         command = ["mvn", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
         try:
             subprocess.run(command, cwd=cache, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise PeerError(f"Apache Kafka cannot be fetched (Maven and Java 17 are needed): {error}") from error
+            raise PeerError(f"{name} cannot be fetched (Maven and Java 17 are needed): {error}") from error
     return libraries
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 
 class TalkingProcess:
-    """A program, and the lines that it writes."""
+    """A program, and the lines that it writes. `environment`: what it gets beside this process's."""
 
-    def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def __init__(self, command: list[str], environment: Mapping[str, str] | None = None) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+        self.pid = self._process.pid
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.output: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -33,15 +41,18 @@ class TalkingProcess:
             if line is None or is_it(line):
                 return line is not None
 
-    def live_on(self, seconds: float) -> None:
+    def live_on(self, seconds: float) -> int | None:
+        """The exit code of a program that ends in this time."""
         try:
-            self._process.wait(seconds)
+            return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return
+            return None
 
-    def kill(self) -> None:
+    def kill(self) -> int:
+        """Its exit code; that of one that had ended stays."""
         self._process.kill()
-        self._process.wait(60)
+        code = self._process.wait(60)
         self._reader.join(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
+        return code

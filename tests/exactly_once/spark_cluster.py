@@ -1,0 +1,97 @@
+"""A standalone Spark cluster on this machine, started from the installed pyspark: one master, workers of one core."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import time
+from pathlib import Path
+
+import pyspark
+
+from moldau.spark.session import find_java, java_home
+from tests.support.talking_process import TalkingProcess
+
+PATIENCE_S = 120.0
+MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+EXECUTOR = b"CoarseGrainedExecutorBackend"
+MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
+
+
+class SparkCluster:
+    """`url` is what `spark.master` must be. An executor is a process of a worker, and lives as long as its driver."""
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        self.workers: list[TalkingProcess] = []
+        self.master = _start(MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        try:
+            self.url = self._master_url()
+            for number in range(workers):
+                place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+                size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{number}")]
+                self.workers.append(_start(WORKER, *place, *size, self.url))
+            for worker in self.workers:
+                _wait(worker, "Successfully registered with master")
+        except BaseException:
+            self.stop()
+            raise
+
+    def _master_url(self) -> str:
+        _wait(self.master, "Starting Spark master at")
+        (found,) = filter(None, map(MASTER_URL.search, self.master.output))
+        return found[1]
+
+    def executors(self) -> list[int]:
+        """The process ids of the executors, by worker."""
+        pids = {worker.pid for worker in self.workers}
+        return [child for child, parent in _children() if parent in pids and EXECUTOR in _command(child)]
+
+    def stop(self) -> None:
+        """Ends executors, workers and master."""
+        for executor in self.executors():
+            kill(executor)
+        for process in (*self.workers, self.master):
+            process.kill()
+
+
+def kill(process_id: int) -> None:
+    try:
+        os.kill(process_id, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # it was on its way out
+
+
+def _start(role: str, *arguments: str) -> TalkingProcess:
+    home = Path(pyspark.__file__).parent
+    environment = {"JAVA_HOME": str(java_home(find_java())), "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
+    # the script becomes the Java process: the id stays
+    return TalkingProcess([str(home / "bin" / "spark-class"), role, *arguments], environment)
+
+
+def _wait(process: TalkingProcess, words: str) -> None:
+    try:
+        came = process.wait_for(lambda line: words in line, time.monotonic() + PATIENCE_S)
+    except queue.Empty:
+        came = False
+    assert came, f"no {words!r}: {process.output[-20:]}"
+
+
+def _children() -> list[tuple[int, int]]:
+    """(process, its parent) of all."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # ended in the meantime
+        found.append((int(path.parent.name), int(fields[1])))
+    return found
+
+
+def _command(process_id: int) -> bytes:
+    try:
+        return Path(f"/proc/{process_id}/cmdline").read_bytes()
+    except OSError:
+        return b""
