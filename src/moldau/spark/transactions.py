@@ -5,7 +5,9 @@ one left open. Every task writes with this one producer, to partitions that no o
 reports which partitions these were. The driver commits where every task is accounted for and was the only attempt; else
 it aborts. A task that is not accounted for may still write: what it writes before the end of the transaction is aborted
 with it, and after the end its epoch is an old one, which the broker refuses. Between EndTxn and the markers a record of
-a stray task could join a commit (KIP-890), so the driver never commits with a task unaccounted for.
+a stray task could join a commit (KIP-890), so the driver never commits with a task unaccounted for. An attempt that no
+report tells of, of a stage that Spark ran again, has no claim on the partitions that are committed
+(`columnar.claims`): it writes nothing there.
 
 The offsets behind the batch in its source topics are committed in the same transaction, in a consumer group, and beside
 each the query and the number of the batch. A batch that the group already has is not written again, however often Spark
