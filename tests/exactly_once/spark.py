@@ -34,7 +34,7 @@ from tests.support.talking_process import TalkingProcess
 SOURCE, TARGET = "source", "target"
 SOURCE_PARTITIONS, TARGET_PARTITIONS = 2, 4
 KEYS = 500
-BATCHES_OF_A_LIFE = 8
+BATCHES_OF_A_LIFE = 3
 PATIENCE_S = 600.0
 """A driver that says nothing for so long has failed."""
 AT_RANDOM, EXECUTOR = "the driver, at random", "an executor"

@@ -13,15 +13,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.peers import CACHE, fetch_jars
 from moldau.core.config.listeners import Endpoint
 from moldau.testing.ports import HeldPorts
+from tests.exactly_once.judge import read_committed
 from tests.support.running_broker import RunningBroker
 from tests.support.talking_process import TalkingProcess
 
@@ -116,31 +116,6 @@ class WordCount:
             message.key().decode(): struct.unpack(">q", message.value())[0]
             for message in read_committed(self.broker.address, COUNTS, PARTITIONS)
         }
-
-
-def read_committed(bootstrap_servers: str, topic: str, partitions: int) -> Iterator[Message]:
-    """Every committed record of the topic, in the order of offsets within a partition, up to one that is open."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "judge",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
-    left = set(range(partitions))
-    while left:
-        messages = consumer.consume(10_000, timeout=30)
-        assert messages, f"{topic} cannot be read to its end"
-        for message in messages:
-            if message.error() is None:
-                yield message
-            else:
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                left.discard(message.partition())
-    consumer.close()
 
 
 def main() -> int:

@@ -21,7 +21,8 @@ PATIENCE_S = 60
 
 
 def rows(first: int, end: int) -> pa.Table:
-    return pa.table({"value": [str(number) for number in range(first, end)]})
+    """Numbers of 2,000 digits: the pipes between Spark's processes hold only some of them."""
+    return pa.table({"value": [f"{number:02000}" for number in range(first, end)]})
 
 
 def numbers(servers: str, topic: str) -> list[int]:
