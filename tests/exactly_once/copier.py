@@ -1,15 +1,19 @@
 """A transactional copier on librdkafka, as a process that can be killed: `python -m tests.exactly_once.copier`.
 
 Each transaction has some records of the source, written to the same partition of the target, and the position behind
-them. A line is printed behind each commit, and once the source has been copied to its end.
+them. A line is printed behind each commit, and once the source has been copied to its end. What it does and sees goes
+into a history.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from moldau.testing import history
 
 BATCH = 20
 TIMEOUT_S = 60.0
@@ -20,10 +24,20 @@ SESSION_TIMEOUT_MS = 6_000
 class Copier:
     """`is_member`: the group gives out the partitions; else the copier takes all of them."""
 
-    def __init__(self, bootstrap_servers: str, source: str, target: str, group: str, *, is_member: bool) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        source: str,
+        target: str,
+        group: str,
+        recorder: history.Recorder,
+        *,
+        is_member: bool,
+    ) -> None:
         self.source, self.target, self.is_member = source, target, is_member
+        life = f"copier-{os.getpid()}"
         common = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
-        self.consumer = Consumer(
+        self.consumer = recorder.consumer(
             common
             | {
                 "group.id": group,
@@ -32,9 +46,11 @@ class Copier:
                 "auto.offset.reset": "earliest",
                 "enable.partition.eof": True,
                 "session.timeout.ms": SESSION_TIMEOUT_MS,
-            }
+            },
+            life,
         )
-        self.producer = Producer(common | {"transactional.id": f"copy-{group}", "transaction.timeout.ms": 60_000})
+        settings = {"transactional.id": f"copy-{group}", "transaction.timeout.ms": 60_000}
+        self.producer = recorder.producer(common | settings, life)
         self.ended: dict[int, bool] = {}
 
     def run(self) -> None:
@@ -103,12 +119,13 @@ def _begin_of(committed: TopicPartition) -> TopicPartition:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.exactly_once.copier", description=__doc__)
-    for name in ("bootstrap_servers", "source", "target", "group"):
+    for name in ("bootstrap_servers", "source", "target", "group", "history"):
         parser.add_argument(name)
     parser.add_argument("--member", action="store_true")
     options = parser.parse_args()
     names = options.bootstrap_servers, options.source, options.target, options.group
-    Copier(*names, is_member=options.member).run()
+    with history.record(options.history) as recorder:
+        Copier(*names, recorder, is_member=options.member).run()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,17 +18,18 @@ JAVA_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 
 
 class CopierKind(msgspec.Struct, frozen=True):
-    """`command`: from the broker's address, the source, the target and the group. The other two: what a line says."""
+    """`command`: from the broker's address, the source, the target, the group, and the file of the history, into which
+    a copier writes that can. The other two: what a line says."""
 
     partitions: int
-    command: Callable[[str, str, str, str], list[str]]
+    command: Callable[[str, str, str, str, Path], list[str]]
     has_committed: Callable[[str], bool]
     is_at_end: Callable[[str], bool]
 
 
 def librdkafka(*, is_member: bool) -> CopierKind:
-    def command(address: str, source: str, target: str, group: str) -> list[str]:
-        names = [address, source, target, group]
+    def command(address: str, source: str, target: str, group: str, history: Path) -> list[str]:
+        names = [address, source, target, group, str(history)]
         return [sys.executable, "-m", "tests.exactly_once.copier", *names, *["--member"] * is_member]
 
     return CopierKind(3, command, lambda line: line.startswith(COMMITTED), lambda line: line.startswith(AT_END))
@@ -38,7 +40,7 @@ def java(*, is_member: bool) -> CopierKind:
     partition; each ends by itself once it has copied what was there at its start."""
     libraries = fetch_kafka(CACHE)
 
-    def command(address: str, source: str, target: str, group: str) -> list[str]:
+    def command(address: str, source: str, target: str, group: str, history: Path) -> list[str]:
         options = {
             "--broker-list": address,
             "--input-topic": source,

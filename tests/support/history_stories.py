@@ -5,7 +5,7 @@
     p send orders-0 a -> 0                 acknowledged at offset 0; `-> failed`, `-> unknown`
     p send orders-0 b as x                 begun; `p x -> 1` ends it later
     p begin, p commit -> done, p abort -> done, p offsets group orders-0@3
-    c consumer group g, c consumer read_uncommitted, p producer not idempotent
+    c consumer group g, c consumer group g commits, c consumer read_uncommitted, p producer not idempotent
     c assign orders-0@0 orders-1@?, c assigned orders-0, c revoked orders-0, c seek orders-0@2
     c poll orders-0 0:a 1:b orders-1 0:c
     c commits group orders-0@2 -> done, c asks group -> orders-0@2
@@ -126,7 +126,10 @@ class Teller:
         group = said[said.index("group") + 1] if "group" in said else None
         is_raw = "read_uncommitted" in said
         return ev.ConsumerStarts(
-            process=process, group=group, isolation="read_uncommitted" if is_raw else "read_committed"
+            process=process,
+            group=group,
+            auto_commit="commits" in said,
+            isolation="read_uncommitted" if is_raw else "read_committed",
         )
 
     def _begin(self, process: str, said: list[str]) -> Event:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import combinations
 
 import msgspec
 
@@ -247,16 +248,23 @@ def double(history: list[Event], choices: random.Random) -> list[Event] | None:
 
 
 def swap(history: list[Event], choices: random.Random) -> list[Event] | None:
-    """Two records of one producer change places, for everybody."""
+    """Two records of one producer that were under way at one time change places, for everybody."""
     sends = _sends(history)
     by_way: dict[tuple[str, int], list[ev.Sent]] = {}
     for event in history:
         if isinstance(event, ev.Sent) and sends[event.process, event.operation].transaction is None:
             by_way.setdefault((event.process, event.partition), []).append(event)
-    pairs = [some for some in by_way.values() if len(some) > 1]
+    begins = {(one.process, one.operation): line for line, one in enumerate(history) if isinstance(one, ev.Send)}
+    lines = {(one.process, one.operation): line for line, one in enumerate(history) if isinstance(one, ev.Sent)}
+    pairs = [
+        (one, other)
+        for some in by_way.values()
+        for one, other in combinations(some, 2)
+        if begins[other.process, other.operation] < lines[one.process, one.operation]
+    ]
     if not pairs:
         return None
-    one, other = choices.sample(choices.choice(pairs), 2)
+    one, other = choices.choice(pairs)
     names = {sends[each.process, each.operation].record: each for each in (one, other)}
     swapped = {one.offset: other.offset, other.offset: one.offset}
     where = f"{TOPIC}-{one.partition}"

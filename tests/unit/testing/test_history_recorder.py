@@ -213,3 +213,29 @@ def test_a_line_that_belongs_to_no_history_is_named(path: Path) -> None:
 def test_an_iterator_is_refused_as_a_history(path: Path) -> None:
     with pytest.raises(TypeError, match="HistoryFile"):
         judge(iter([]))
+
+
+def test_a_finding_shows_what_was_done_and_the_part_of_a_poll_that_counts(path: Path) -> None:
+    sends = [
+        each
+        for number in range(20)
+        for each in (
+            events.Send(process="p", operation=number, topic="orders", record=f"r{number}", partition=0),
+            events.Sent(process="p", operation=number, partition=0, offset=number),
+        )
+    ]
+    read = tuple((number, f"r{number}") for number in range(20) if number != 9)
+    told: list[Event] = [
+        *sends,
+        events.Fault(process="operator", text="kill -9 of broker 1"),
+        events.Assign(process="c", positions={"orders-0": 0}),
+        events.Poll(process="c", records={"orders-0": read}),
+    ]
+    assert str(judge(told)).splitlines()[:5] == [
+        "lost write: r9 was acknowledged at orders-0 offset 9; nobody read it, and c came past",
+        "    line      19  0.000 s  p             send operation 9, topic orders, record r9, partition 0",
+        "    line      20  0.000 s  p             sent operation 9, partition 0, offset 9",
+        "    line      41  0.000 s  operator      kill -9 of broker 1",
+        "    line      43  0.000 s  c             poll orders-0: ... 6 more, 6 r6, 7 r7, 8 r8, 10 r10, 11 r11, 12 r12, "
+        "7 more ...",
+    ]

@@ -44,6 +44,12 @@ class CommittedOffset:
         self.highest = max(self.highest, offset)
         return attempt
 
+    def may_begin(self, offset: int, line: int) -> None:
+        """A consumer that commits by itself stands at `offset`."""
+        if offset < self.highest:
+            self.begin(offset, line)
+        self.highest = max(self.highest, offset)
+
     def done(self, attempt: Attempt, line: int) -> None:
         attempt.end = line
         if self._settled is None or attempt.begin > self._settled.begin:

@@ -38,17 +38,19 @@ def judge_copy(evidence: Evidence, copy: Copy, report: Report) -> None:
             where = f"{name} at {log} offset {slot.offset}"
             original = source.names.get(name)
             if original is None or _does_not_count(evidence, original):
-                report.add(Kind.BROKEN_COPY, f"{where} is no copy of a record of {copy.source}", slot.line)
+                sentence = f"{where} is no copy of a record of {copy.source}"
+                report.add(Kind.BROKEN_COPY, sentence, slot.line, offset=slot.offset)
                 continue
             counts[original] += 1
             if counts[original] > max(1, sends.places[original]):
-                report.add(Kind.BROKEN_COPY, f"{where} was copied before", sends.begins[original], slot.line)
+                lines = sends.begins[original], slot.line
+                report.add(Kind.BROKEN_COPY, f"{where} was copied before", *lines, offset=slot.offset)
                 continue
             partition, offset = sends.partitions[original], sends.offsets[original]
             before, earlier = last.setdefault(partition, (offset, slot))
             if offset < before:
                 sentence = f"{where} stands behind {sends.names[earlier.send]}, which comes after it in {copy.source}"
-                report.add(Kind.BROKEN_COPY, sentence, earlier.line, slot.line)
+                report.add(Kind.BROKEN_COPY, sentence, earlier.line, slot.line, offset=slot.offset)
             else:
                 last[partition] = offset, slot
             furthest[partition] = max(furthest.get(partition, NOTHING), offset)
@@ -83,4 +85,5 @@ def _judge_missing(
         )
         if is_there and not _does_not_count(evidence, row):
             sentence = f"{sends.names[row]} at {log} offset {slot.offset} is missing in {copy.target}"
-            report.add(Kind.BROKEN_COPY, sentence, sends.begins[row], sends.ends[row], slot.line)
+            lines = sends.begins[row], sends.ends[row], slot.line
+            report.add(Kind.BROKEN_COPY, sentence, *lines, offset=slot.offset)

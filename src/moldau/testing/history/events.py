@@ -31,9 +31,10 @@ class ProducerStarts(Line, frozen=True, tag="producer"):
 
 
 class ConsumerStarts(Line, frozen=True, tag="consumer"):
-    """A consumer without positions."""
+    """A consumer without positions. One that commits by itself may commit whatever it was given, at any time."""
 
     group: str | None = None
+    auto_commit: bool = False
     isolation: str = "read_committed"
 
 

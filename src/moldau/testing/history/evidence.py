@@ -56,7 +56,7 @@ class Process:
         """By number the index among all."""
         self.offsets: dict[int, list[events.TransactionOffsets]] = {}
         self.life, self.is_idempotent, self.is_producer = NOTHING, True, False
-        self.reader = Reader(name, None, 0, is_committed=True)
+        self.reader = Reader(name, 0)
         self.read_since: dict[int, int] = {}
         """By transaction whose records it read since its own last one ended: the line of the poll."""
 
@@ -138,7 +138,9 @@ class Evidence:
 
     def _consumer_starts(self, process: Process, event: events.ConsumerStarts, line: int) -> None:
         is_committed = event.isolation == "read_committed"
-        process.reader = Reader(process.name, event.group, line, is_committed=is_committed)
+        process.reader = Reader(
+            process.name, line, group=event.group, is_committed=is_committed, commits=event.auto_commit
+        )
 
     def _crash(self, process: Process, event: events.Crash, line: int) -> None:
         process.open.clear()
@@ -216,7 +218,8 @@ class Evidence:
         if there != NOTHING:
             names = self.sends.names
             sentence = f"{names[there]} and {names[first]} are both at {log} offset {offset}"
-            self.report.add(Kind.INCONSISTENT_OFFSET, sentence, self._told(log, offset, there), line)
+            told = self._told(log, offset, there)
+            self.report.add(Kind.INCONSISTENT_OFFSET, sentence, told, line, offset=offset)
             return False
         column[index] = first
         self.sends.places[first] += 1
@@ -369,6 +372,8 @@ class Evidence:
                     if transaction != NOTHING:
                         process.read_since.setdefault(transaction, line)
             self.reads += len(records)
+            if reader.commits and reader.group is not None and records:
+                self._committed_offset(reader.group, where).may_begin(records[-1][0] + 1, line)
 
     def _find(self, reader: Reader, where: str, name: str, line: int) -> tuple[PartitionLog, Position, int]:
         """A record that nobody is known to have sent to the present topic, or a reader that was not there yet."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -46,11 +47,12 @@ class Kind(enum.StrEnum):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """`lines`: the numbers of those that prove it, from 1."""
+    """`lines`: the numbers of those that prove it, from 1. `offset`: the one that it is about, if it is about one."""
 
     kind: Kind
     sentence: str
     lines: tuple[int, ...]
+    offset: int | None
 
 
 class Report:
@@ -60,32 +62,33 @@ class Report:
         self.kept: list[Found] = []
         self.counts: Counter[Kind] = Counter()
 
-    def add(self, kind: Kind, sentence: str, *lines: int) -> None:
+    def add(self, kind: Kind, sentence: str, *lines: int, offset: int | None = None) -> None:
         """`lines` may have 0, for a line that is not there, and one line twice."""
         self.counts[kind] += 1
         if self.counts[kind] <= KEPT:
-            self.kept.append(Found(kind, sentence, tuple(sorted({*lines} - {0}))))
+            self.kept.append(Found(kind, sentence, tuple(sorted({*lines} - {0})), offset))
 
 
 class Step(msgspec.Struct, frozen=True):
     line: int
     event: Event
 
-    def __str__(self) -> str:
-        return (
-            f"line {self.line:>7}  {self.event.at_ms / 1000:.3f} s  {self.event.process:<12}  {described(self.event)}"
-        )
+    def told(self, near: int | None) -> str:
+        """In words; of a long poll the records around the offset `near`."""
+        event = self.event
+        return f"line {self.line:>7}  {event.at_ms / 1000:.3f} s  {event.process:<12}  {described(event, near)}"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`proof`: what was done and seen, in the order of time."""
+    """`proof`: what was done and seen, in the order of time, with the faults between. `offset`: what it is about."""
 
     kind: Kind
     sentence: str
     proof: tuple[Step, ...]
+    offset: int | None
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.kind}: {self.sentence}", *(f"    {step}" for step in self.proof)])
+        return "\n".join([f"{self.kind}: {self.sentence}", *(f"    {step.told(self.offset)}" for step in self.proof)])
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -103,20 +106,21 @@ class Verdict(msgspec.Struct, frozen=True):
         return "\n".join([*map(str, self.findings), f"{wrong}; judged were {seen}"])
 
 
-def described(event: Event) -> str:
+def described(event: Event, near: int | None) -> str:
     """An event in words, without its process and time."""
     if isinstance(event, Fault):
         return event.text
     if isinstance(event, Poll):
-        return "poll " + "; ".join(f"{where}: {_shortened(records)}" for where, records in event.records.items())
+        return "poll " + "; ".join(f"{where}: {_shortened(some, near)}" for where, some in event.records.items())
     fields = msgspec.to_builtins(event)
     words = [f"{name} {value}" for name, value in fields.items() if name not in ("event", "process", "at_ms")]
     return " ".join([fields["event"], ", ".join(words)]).rstrip()
 
 
-def _shortened(records: Iterable[tuple[int, str]]) -> str:
-    words = [f"{offset} {name}" for offset, name in records]
-    if len(words) > SHOWN_RECORDS:
-        half = SHOWN_RECORDS // 2
-        words = [*words[:half], f"... {len(words) - SHOWN_RECORDS} more ...", *words[-half:]]
-    return ", ".join(words)
+def _shortened(records: Sequence[tuple[int, str]], near: int | None) -> str:
+    at = len(records) if near is None else bisect_left(records, near, key=lambda one: one[0])
+    begin = max(0, min(at - SHOWN_RECORDS // 2, len(records) - SHOWN_RECORDS))
+    shown = records[begin : begin + SHOWN_RECORDS]
+    words = [f"{offset} {name}" for offset, name in shown]
+    before, after = begin, len(records) - begin - len(shown)
+    return ", ".join([f"... {before} more"] * (before > 0) + words + [f"{after} more ..."] * (after > 0))

@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Iterator
 
 from moldau.testing.history.copies import Copy, judge_copy
 from moldau.testing.history.cycles import judge_cycles
-from moldau.testing.history.events import Event
+from moldau.testing.history.events import Event, Fault
 from moldau.testing.history.evidence import Evidence
-from moldau.testing.history.findings import Finding, Report, Step, Verdict
+from moldau.testing.history.findings import Finding, Found, Report, Step, Verdict
 from moldau.testing.history.logs import Outcome
 from moldau.testing.history.records import judge_records
+
+SHOWN_FAULTS = 5
 
 
 def judge(
@@ -44,10 +46,22 @@ def _with_proofs(history: Iterable[Event], report: Report) -> tuple[Finding, ...
     wanted = {line for found in report.kept for line in found.lines}
     if not wanted:
         return ()
-    steps = {line: Step(line, event) for line, event in enumerate(history, 1) if line in wanted}
-    return tuple(
-        Finding(found.kind, found.sentence, tuple(steps[line] for line in found.lines)) for found in report.kept
-    )
+    steps: dict[int, Step] = {}
+    faults: list[Step] = []
+    for line, event in enumerate(history, 1):
+        if line in wanted:
+            steps[line] = Step(line, event)
+        elif isinstance(event, Fault):
+            faults.append(Step(line, event))
+    return tuple(_with_proof(found, steps, faults) for found in report.kept)
+
+
+def _with_proof(found: Found, steps: dict[int, Step], faults: list[Step]) -> Finding:
+    """With the first faults that lie between."""
+    first, last = found.lines[0], found.lines[-1]
+    between = [fault for fault in faults if first < fault.line < last][:SHOWN_FAULTS]
+    proof = sorted([*(steps[line] for line in found.lines), *between], key=lambda step: step.line)
+    return Finding(found.kind, found.sentence, tuple(proof), found.offset)
 
 
 def _judged(evidence: Evidence) -> dict[str, int]:

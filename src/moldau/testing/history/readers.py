@@ -28,8 +28,10 @@ class Position(msgspec.Struct):
 class Reader:
     """One life of a consumer, which began at `line`."""
 
-    def __init__(self, name: str, group: str | None, line: int, *, is_committed: bool) -> None:
-        self.name, self.group, self.line, self.is_committed = name, group, line, is_committed
+    def __init__(
+        self, name: str, line: int, *, group: str | None = None, is_committed: bool = True, commits: bool = False
+    ) -> None:
+        self.name, self.line, self.group, self.is_committed, self.commits = name, line, group, is_committed, commits
         self.positions: dict[str, Position] = {}
 
     def place(
@@ -47,7 +49,7 @@ class Reader:
         elif expected is not None and offset < expected:
             how = "in one poll" if position.line == line else "between two polls"
             sentence = f"{self.name} got offset {offset} of {log} ({name}) when {expected} or later was to come, {how}"
-            report.add(Kind.NON_MONOTONIC_POLL, sentence, position.line, line)
+            report.add(Kind.NON_MONOTONIC_POLL, sentence, position.line, line, offset=offset)
         elif expected is not None and offset > expected:
             log.gaps.append(Gap(expected, offset, self.is_committed, position.line, line, self.name))
         position.next_offset, position.line = offset + 1, line
@@ -61,7 +63,7 @@ class Reader:
         if overtaken is not None:
             sentence = f"{self.name} resumed {position.log} at {offset}, but {overtaken.offset} was committed"
             lines = overtaken.begin, overtaken.end, resumption.question.line, line
-            report.add(Kind.COMMITTED_OFFSET_BACK, sentence, *lines)
+            report.add(Kind.COMMITTED_OFFSET_BACK, sentence, *lines, offset=offset)
         elif -1 < committed.highest < offset:
             gap = Gap(committed.highest, offset, self.is_committed, resumption.question.line, line, self.name)
             position.log.gaps.append(gap)

@@ -27,16 +27,22 @@ READ_AT_ONCE = 10_000
 
 
 class RecordedConsumer(Consumer):  # type: ignore[misc]
-    """Records come into the history when they are returned. Automatic commits come into it when the broker has
-    acknowledged them."""
+    """Records come into the history when they are returned, automatic commits when the broker's answer is served."""
 
     def __init__(self, session: Session, settings: Mapping[str, Any], process: str) -> None:
         self._session, self._process = session, process
         self._group = str(settings["group.id"])
         self._on_commit = settings.get("on_commit")
         super().__init__(dict(settings) | {"on_commit": self._committed_later})
-        isolation = str(settings.get("isolation.level", "read_committed"))
-        session.write(events.ConsumerStarts(process=process, group=self._group, isolation=isolation, at_ms=now_ms()))
+        session.write(
+            events.ConsumerStarts(
+                process=process,
+                group=self._group,
+                auto_commit=str(settings.get("enable.auto.commit", True)).lower() == "true",
+                isolation=str(settings.get("isolation.level", "read_committed")),
+                at_ms=now_ms(),
+            )
+        )
 
     # -- where it reads
 

@@ -103,17 +103,22 @@ def _judge_reads(evidence: Evidence, log: PartitionLog, report: Report, explaine
         transaction = evidence.transaction_of(row)
         if outcome == Outcome.FOREIGN or sends.begins[row] > slot.line:
             if log.topic in evidence.recorded_topics:
-                report.add(Kind.UNSENT_READ, f"{where} was read, but nobody had sent it", slot.line)
+                report.add(Kind.UNSENT_READ, f"{where} was read, but nobody had sent it", slot.line, offset=slot.offset)
         elif outcome == Outcome.FAILED:
-            report.add(Kind.ABORTED_READ, f"{where} was read, but its send had failed", *known, slot.line)
+            report.add(
+                Kind.ABORTED_READ, f"{where} was read, but its send had failed", *known, slot.line, offset=slot.offset
+            )
         elif transaction is None or not slot.committed_line:
             continue
         elif transaction.is_aborted:
             sentence = f"{where} was read, but {transaction} was aborted"
-            report.add(Kind.ABORTED_READ, sentence, *known, transaction.end_line, slot.committed_line)
+            report.add(
+                Kind.ABORTED_READ, sentence, *known, transaction.end_line, slot.committed_line, offset=slot.offset
+            )
         elif not 0 < transaction.commit_line < slot.committed_line and slot.committed_line not in explained:
             sentence = f"{where} was read before {transaction} was to be committed"
-            report.add(Kind.PRECOMMITTED_READ, sentence, *known, slot.committed_line, transaction.commit_line)
+            lines = slot.committed_line, transaction.commit_line
+            report.add(Kind.PRECOMMITTED_READ, sentence, *known, *lines, offset=slot.offset)
 
 
 def _judge_skips(evidence: Evidence, log: PartitionLog, report: Report, survivors: Survivors | None) -> None:
@@ -136,7 +141,8 @@ def _judge_skips(evidence: Evidence, log: PartitionLog, report: Report, survivor
             how = "in one poll" if gap.line == gap.line_before else "between two polls"
             first = f"{evidence.sends.names[missed[0].send]} at {log} offset {missed[0].offset}"
             sentence = f"{gap.reader} passed over {len(missed)} records that others read, {first} the first, {how}"
-            report.add(Kind.SKIPPED_POLL, sentence, missed[0].line, gap.line_before, gap.line)
+            lines = missed[0].line, gap.line_before, gap.line
+            report.add(Kind.SKIPPED_POLL, sentence, *lines, offset=missed[0].offset)
 
 
 def _is_committed(evidence: Evidence, log: PartitionLog, slot: Slot) -> bool:
@@ -177,11 +183,12 @@ def _judge_losses(evidence: Evidence, log: PartitionLog, report: Report, survivo
         lines = sends.begins[row], sends.ends[row], promised
         if gap is not None:
             sentence = f"{name}; nobody read it, and {gap.reader} came past"
-            report.add(Kind.LOST_WRITE, sentence, *lines, gap.line_before, gap.line)
+            report.add(Kind.LOST_WRITE, sentence, *lines, gap.line_before, gap.line, offset=slot.offset)
             continue
         for end in log.ends:
             if end.offset <= slot.offset and promised < end.start_line:
-                report.add(Kind.LOST_WRITE, f"{name}; the log ends at {end.offset}", *lines, end.line)
+                sentence = f"{name}; the log ends at {end.offset}"
+                report.add(Kind.LOST_WRITE, sentence, *lines, end.line, offset=slot.offset)
                 break
 
 
