@@ -229,6 +229,7 @@ class TopicAdmin(ClientLoop):
             topic.doubt_until = self.world.loop.time() + DOUBT_S
         else:
             topic.may_exist = self.is_in_doubt(topic)
+            topic.topic_id = ZERO_UUID
             self.world.trace.tell(f"topic {topic.name} deleted")
 
     async def write(self, topic: KnownTopic) -> None:
