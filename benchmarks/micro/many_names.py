@@ -5,7 +5,8 @@
 Each array of each request is made long in turn, arrays within arrays too: once with names that nobody has, and once
 with the partitions of a topic that is there. For each: seconds until the long answer has come, its bytes, and what a
 canary on a connection of its own waits for its answers, in ms: median, 99th percentile, longest. The canary asks for
-the brokers, again and again with a short rest between. That needs a machine without other work.
+the brokers, again and again with a short rest between. That needs a machine without other work. Each API gets requests
+that name one thing first: the first of them loads the code that answers it, once in the life of a broker.
 
 With `--steps` the broker runs in this process, and each figure is the CPU time of the longest step of its loop, in
 which nobody else is served: also on a busy machine.
@@ -24,6 +25,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.loaders.canned import request_frame
@@ -84,6 +86,14 @@ class Canary(threading.Thread):
                 receive(self._client)
                 self.waits_ms.append((time.perf_counter() - begin) * 1_000)
                 time.sleep(CANARY_REST_S)
+
+
+def long_requests(port: int, keys: list[ApiKey], count: int) -> Iterator[tuple[str, bytes]]:
+    """The requests to measure, with what is long in each."""
+    for key in keys:
+        for _, short in requests_of(key, 1):
+            answered(port, short)
+        yield from requests_of(key, count)
 
 
 def measure(port: int, request: bytes) -> dict[str, float]:
@@ -150,7 +160,6 @@ def main() -> None:
     parser.add_argument("--steps", action="store_true", help="the longest step of the loop instead of a canary")
     arguments = parser.parse_args()
     keys = [key for key in API_VERSIONS if not arguments.only or key.name in arguments.only]
-    requests = (found for key in keys for found in requests_of(key, arguments.count))
     with contextlib.ExitStack() as stack:
         if arguments.steps:
             gc.disable()  # as a broker of its own does, which collects between requests
@@ -158,7 +167,7 @@ def main() -> None:
             port = int(stack.enter_context(Cluster()).bootstrap_servers.rpartition(":")[2])
             steps.watch()
             create_topic(port)
-            for label, request in requests:
+            for label, request in long_requests(port, keys, arguments.count):
                 steps.reset()
                 seconds, size = answered(port, request)
                 places = ", ".join(f"{place} {count}" for place, count in steps.places.most_common(4))
@@ -168,7 +177,7 @@ def main() -> None:
         broker.start()
         stack.callback(broker.stop)
         create_topic(broker.port)
-        for label, request in requests:
+        for label, request in long_requests(broker.port, keys, arguments.count):
             found = measure(broker.port, request)
             print(f"{label:60}", *(f"{name} {value:10.1f}" for name, value in found.items()), flush=True)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Hashable, Iterable, Iterator
 from typing import NewType, TypeVar
 
 import msgspec
@@ -31,6 +31,7 @@ NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 Buffer = bytes | bytearray | memoryview
 
 Result = TypeVar("Result")
+Key = TypeVar("Key", bound=Hashable)
 Pausing = Generator[None, None, Result]
 """Long work that yields behind every few microseconds, where it may be left for a while, and gives its result when it
 ends. Nothing that others see is half done where it yields."""
@@ -53,6 +54,15 @@ def each_of(items: Iterable[Result]) -> Pausing[tuple[Result, ...]]:
         found.append(item)
         yield
     return tuple(found)
+
+
+def distinct(items: Iterable[Key]) -> Iterator[Key]:
+    """Each item once, in their order; looked at only when it is asked for, so that the caller may pause between two."""
+    seen: dict[Key, None] = {}
+    for item in items:
+        if item not in seen:
+            seen[item] = None
+            yield item
 
 
 def all_of(works: Iterable[Pausing[Result]]) -> Pausing[tuple[Result, ...]]:

@@ -63,56 +63,91 @@ def alter_client_quotas(
 ) -> Pausing[tuple[list[MetadataRecord], AlterClientQuotasResponse]]:
     """The records of what changes (none if only validating), and the answer for each entity."""
     entities: dict[QuotaEntity, dict[str, str | None]] = {}
-    operations: dict[QuotaEntity, list[AlterQuotaOperation]] = {}
+    operations: dict[QuotaEntity, Sequence[AlterQuotaOperation]] = {}
     repeated: dict[QuotaEntity, None] = {}
-    for entry in request.entries:
+    for number, entry in enumerate(request.entries):
         yield
-        parts = _parts(entry)
-        entity = quota_entity(parts)
-        names = [operation.key for operation in entry.ops]
-        if entity in entities or len(dict.fromkeys(names)) < len(names):
+        parts = yield from _parts(entry)
+        entity = _key_of(parts, number)
+        if entity in entities or (yield from _has_repeated_key(entry)):
             repeated[entity] = None
         entities[entity] = parts
-        operations[entity] = list(entry.ops)
+        operations[entity] = entry.ops
     records: list[MetadataRecord] = []
     results: list[AlterQuotaEntryResult] = []
-    for entity, parts in entities.items():
+    changes = 0
+    for entity in list(entities):
         yield
+        # taken out one by one: to free thousands at the end takes too long in one piece
+        parts, refused_as = entities.pop(entity), None
         try:
             if entity in repeated:
                 named = ", ".join(f"{kind}={name}" for kind, name in entity)
                 raise _invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{named}}})")
-            records += _entity_records(image, entity, parts, operations[entity])
+            changed = yield from _entity_records(image, entity, parts, operations.pop(entity))
+            changes += len(changed)
+            if changes <= MAX_BATCH_RECORDS:
+                records += changed
         except KafkaError as error:
-            results.append(_result(parts, error))
-        else:
-            results.append(_result(parts, None))
-    if len(records) > MAX_BATCH_RECORDS:
-        refused_as = batch_too_large()
-        return [], AlterClientQuotasResponse(
-            entries=(yield from each_of(_result(parts, refused_as) for parts in entities.values()))
-        )
+            refused_as = error
+        results.append((yield from _result(parts, refused_as)))
+    if changes > MAX_BATCH_RECORDS:
+        records = []
+        too_large = batch_too_large()
+        results = list((yield from each_of(_with_error(result, too_large) for result in results)))
     return [] if request.validate_only else records, AlterClientQuotasResponse(entries=tuple(results))
 
 
 def refused(request: AlterClientQuotasRequest, error: KafkaError) -> Pausing[AlterClientQuotasResponse]:
     """The whole request refused: each entry of the answer has the same error."""
-    entries = yield from each_of(_result(_parts(entry), error) for entry in request.entries)
-    return AlterClientQuotasResponse(entries=entries)
+    results: list[AlterQuotaEntryResult] = []
+    for entry in request.entries:
+        parts = yield from _parts(entry)
+        results.append((yield from _result(parts, error)))
+        yield
+    return AlterClientQuotasResponse(entries=tuple(results))
 
 
-def _parts(entry: AlterQuotaEntry) -> dict[str, str | None]:
+def _parts(entry: AlterQuotaEntry) -> Pausing[dict[str, str | None]]:
     """Of a type that stands twice the last name counts, as in Kafka."""
-    return {part.entity_type: part.entity_name for part in entry.entity}
+    parts: dict[str, str | None] = {}
+    for part in entry.entity:
+        parts[part.entity_type] = part.entity_name
+        yield
+    return parts
 
 
-def _result(parts: Mapping[str, str | None], error: KafkaError | None) -> AlterQuotaEntryResult:
-    in_order = sorted(parts.items(), key=lambda part: ORDER.get(part[0], 0))
-    return AlterQuotaEntryResult(
-        0 if error is None else error.code,
-        None if error is None or error.message is None else error.message[:MAX_MESSAGE_LENGTH],
-        tuple(AlterQuotaEntityResult(kind, name) for kind, name in in_order),
-    )
+def _key_of(parts: Mapping[str, str | None], number: int) -> QuotaEntity:
+    """The entity as a key. More parts than there are types are refused in any case: they need no order, only a key of
+    their own, which the entry's number gives."""
+    return quota_entity(parts) if len(parts) <= len(ORDER) else ((str(number), None),)
+
+
+def _has_repeated_key(entry: AlterQuotaEntry) -> Pausing[bool]:
+    keys: dict[str, None] = {}
+    for operation in entry.ops:
+        if operation.key in keys:
+            return True
+        keys[operation.key] = None
+        yield
+    return False
+
+
+def _result(parts: Mapping[str, str | None], error: KafkaError | None) -> Pausing[AlterQuotaEntryResult]:
+    """Its parts come in the order of ORDER, types that do not exist among the first."""
+    in_order: list[AlterQuotaEntityResult] = []
+    for place in ORDER.values():
+        for kind, name in parts.items():
+            if ORDER.get(kind, 0) == place:
+                in_order.append(AlterQuotaEntityResult(kind, name))
+            yield
+    result = AlterQuotaEntryResult(0, None, tuple(in_order))
+    return result if error is None else _with_error(result, error)
+
+
+def _with_error(result: AlterQuotaEntryResult, error: KafkaError) -> AlterQuotaEntryResult:
+    message = None if error.message is None else error.message[:MAX_MESSAGE_LENGTH]
+    return AlterQuotaEntryResult(error.code, message, result.entity)
 
 
 def _invalid(message: str) -> KafkaError:
@@ -124,7 +159,7 @@ def _entity_records(
     entity: QuotaEntity,
     parts: Mapping[str, str | None],
     operations: Sequence[AlterQuotaOperation],
-) -> list[MetadataRecord]:
+) -> Pausing[list[MetadataRecord]]:
     """The records of one entity. Raises INVALID_REQUEST for the first thing that is wrong."""
     _check_entity(parts)
     keys = IP_KEYS if IP in parts else CLIENT_KEYS
@@ -132,6 +167,7 @@ def _entity_records(
     data = tuple(EntityData(kind, name) for kind, name in entity)
     records: list[MetadataRecord] = []
     for operation in operations:
+        yield
         if operation.remove:
             if operation.key in current:
                 records.append(ClientQuotaRecord(data, operation.key, 0.0, True))

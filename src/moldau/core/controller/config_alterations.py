@@ -131,23 +131,28 @@ def _alter(
         yield
     records: list[MetadataRecord] = []
     rows: list[Row] = []
+    changes = 0
     view = cache(lambda: _view(image, static))
-    for alteration in alterations:
+    alterations.reverse()
+    while alterations:
+        # taken out one by one: to free thousands at the end takes too long in one piece
+        alteration = alterations.pop()
         resource, code, message = alteration.resource, 0, None
         try:
             if counts[resource] > 1:
                 raise invalid_request("Each resource must appear at most once.")
-            records += yield from _records_of(image, static, view, alteration)
+            del counts[resource]
+            changed = yield from _records_of(image, static, view, alteration)
+            changes += len(changed)
+            if changes <= MAX_BATCH_RECORDS:
+                records += changed
         except KafkaError as refused:
             code, message = _code_and_message(refused)
         rows.append(row(code, message, resource.resource_type, resource.name))
         yield
-    if len(records) > MAX_BATCH_RECORDS:
-        records, rows = [], []
-        for alteration in alterations:
-            resource = alteration.resource
-            rows.append(row(*_code_and_message(batch_too_large()), resource.resource_type, resource.name))
-            yield
+    if changes > MAX_BATCH_RECORDS:
+        records, code_and_message = [], _code_and_message(batch_too_large())
+        rows = list((yield from each_of(row(*code_and_message, one.resource_type, one.resource_name) for one in rows)))
     return records, tuple(rows)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from moldau.core.replication.partition import Partition
@@ -17,6 +17,11 @@ from moldau.shell.broker.own_node import OwnNode
 from moldau.types import Offset
 
 FULL_RETRY_S = 0.5
+
+
+def _has_unsaved_epochs(partition: Partition) -> bool:
+    is_there = not partition.is_deleted and not partition.is_offline
+    return is_there and partition.log.leader_epochs.is_dirty
 
 
 class Flusher:
@@ -53,20 +58,23 @@ class Flusher:
             self._waiters.setdefault(partition.number, deque()).append((end_offset, waiter))
         return waiter
 
-    async def save_log_start_offsets(self, partitions: Iterable[Partition]) -> None:
+    async def save_log_start_offsets(self, partitions: Sequence[Partition]) -> None:
         """Until the log start offsets that these partitions have now are on the disk; those of a directory that fails
         are offline then. Raises StorageFullError."""
-        for partition in partitions:
-            # first the leader epochs, which then begin at the new start: a later start believes what both files say
-            with suppress(KafkaError):
-                await self._save_leader_epochs(partition)
-        await self._checkpoints.save_log_start_offsets()
+        for _ in range(2):
+            for partition in partitions:
+                # first the leader epochs, which then begin at the new start: a later start believes what both files say
+                with suppress(KafkaError):
+                    await self._save_leader_epochs(partition)
+            await self._checkpoints.save_log_start_offsets()
+            if not any(map(_has_unsaved_epochs, partitions)):
+                return
+            # there was no room for the epochs, but then for the checkpoint: there is some by now
+        raise StorageFullError("leader epochs: no space left in the log directory")
 
     async def _save_leader_epochs(self, partition: Partition) -> None:
         """Raises as `wait`."""
-        while partition.log.leader_epochs.is_dirty and not partition.is_deleted:
-            if partition.is_offline:
-                raise kafka_error("KAFKA_STORAGE_ERROR")
+        while _has_unsaved_epochs(partition):
             # a flush that runs already may have begun with the older ones: the loop asks again
             waiter: asyncio.Future[None] = self._node.loop.create_future()
             self._waiters.setdefault(partition.number, deque()).append((Offset(0), waiter))

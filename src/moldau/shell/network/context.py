@@ -126,6 +126,7 @@ class RequestContext(msgspec.Struct, eq=False):
     request_bytes: int = 0
     """Of the frame, where it came through `serve_long`."""
     _things: int = 0
+    _made: list[Any] | None = None
 
     @property
     def principal(self) -> str:
@@ -173,8 +174,20 @@ class RequestContext(msgspec.Struct, eq=False):
         self.runs_to_end = True
 
     def finish(self, work: Pausing[Result]) -> Awaitable[Result]:
-        """To be awaited: does all of `work`, with pauses."""
-        return self._node.pauses.finish(work)
+        """To be awaited: does all of `work`, with pauses, and keeps what a long one gives."""
+        return self._node.pauses.finish(work, made=self._made)
+
+    def keep_all(self) -> list[Any]:
+        """From now on what `finish` gives is kept in this list, with what is put into `keep`: the request may be long,
+        and who frees it frees them too, bit by bit."""
+        self._made = []
+        return self._made
+
+    def keep(self, value: Result) -> Result:
+        """Gives `value`, which somebody else made for this request alone, and which may be long."""
+        if self._made is not None:
+            self._made.append(value)
+        return value
 
     def serve_long(self, frame: memoryview, position: int) -> PendingResponse:
         """For a raw handler: the place of the answer that its `function_for_many` gives."""

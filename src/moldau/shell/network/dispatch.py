@@ -296,6 +296,7 @@ class Dispatcher:
         held_bytes = len(frame)
         memory.take(held_bytes)
         request = response = None
+        made = context.keep_all()
         try:
             await self._long_requests.enter(worked_bytes)
             memory.take(worked_bytes)
@@ -307,7 +308,7 @@ class Dispatcher:
             return answer if rest is None else await rest()
         finally:
             freed = partial(self._freed, memory, held_bytes, worked_bytes)
-            arrays = long_arrays(request, response)
+            arrays = long_arrays(request, response, made)
             if arrays:
                 self.spawn(self._free(arrays, freed))
             else:

@@ -13,27 +13,26 @@ SHORT_ARRAY_ELEMENTS = 500
 """Freed with its message, in much less than a millisecond."""
 
 
-def long_arrays(*messages: msgspec.Struct | None) -> list[list[Any]]:
-    """Their long arrays, as lists that keep the elements when the messages are gone. Arrays within long ones go with
-    their elements."""
+def long_arrays(*held: Any) -> list[list[Any]]:
+    """The long arrays in messages, and in what was made of them, as lists that keep the elements when the messages are
+    gone. Arrays within long ones go with their elements."""
     found: list[list[Any]] = []
-    for message in messages:
-        if message is not None:
-            _collect(message, found)
+    for value in held:
+        _collect(value, found)
     return found
 
 
-def _collect(message: msgspec.Struct, found: list[list[Any]]) -> None:
-    for name in message.__struct_fields__:
-        value = getattr(message, name)
-        if not isinstance(value, tuple):
-            continue
-        if len(value) > SHORT_ARRAY_ELEMENTS:
-            found.append(list(value))
-            continue
-        for element in value:
-            if isinstance(element, msgspec.Struct):
-                _collect(element, found)
+def _collect(value: Any, found: list[list[Any]]) -> None:
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            _collect(getattr(value, name), found)
+    elif isinstance(value, tuple | list | dict):
+        elements = value.values() if isinstance(value, dict) else value
+        if len(elements) > SHORT_ARRAY_ELEMENTS:
+            found.append(list(elements))
+            return
+        for element in elements:
+            _collect(element, found)
 
 
 async def free(arrays: list[list[Any]], pauses: Pauses) -> None:

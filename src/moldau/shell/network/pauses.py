@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from moldau.types import Pausing
 
@@ -56,15 +56,17 @@ class Pauses:
         """As `pause`, behind work that took a good part of a turn in one piece."""
         await self.pause(TURN_THINGS)
 
-    async def finish(self, work: Pausing[Result], things_at_once: int = 1) -> Result:
+    async def finish(self, work: Pausing[Result], things_at_once: int = 1, made: list[Any] | None = None) -> Result:
         """Does all of `work`, which yields behind each `things_at_once`, and gives its result; a short one without a
-        pause."""
+        pause. The result of a long one is put into `made`, too."""
         things = 0
         while True:
             try:
                 next(work)
             except StopIteration as end:
                 result: Result = end.value
+                if made is not None and things > SHORT_WORK_THINGS:
+                    made.append(result)
                 return result
             things += things_at_once
             if things > SHORT_WORK_THINGS:

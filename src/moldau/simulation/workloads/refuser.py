@@ -264,8 +264,11 @@ class Refuser(FiniteLoop):
             raise UnansweredError(f"{case.name}: neither closed nor answered") from error
         finally:
             sender.close()
-        if bytes(sender.data) != case.answer and (sender.data or self.world.is_draining):
-            raise ViolationError(FRAME_RULE, f"{case.name}: answered {bytes(sender.data)!r}, expected {case.answer!r}")
+        answer = bytes(sender.data)
+        # trouble may have cut the connection in the middle of the answer
+        is_cut_short = case.answer.startswith(answer) and not self.world.is_draining
+        if answer != case.answer and not is_cut_short:
+            raise ViolationError(FRAME_RULE, f"{case.name}: answered {answer!r}, expected {case.answer!r}")
 
     async def try_crowd(self, case: CrowdCase) -> None:
         """One connection after the other. Raises UnansweredError where trouble may have closed one that is served."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.delete_records import (
@@ -82,6 +82,22 @@ async def test_a_start_that_is_told_is_on_the_disk_even_if_another_request_moved
     await append(client, 5)
     assert node.node.broker.partitions.find("t", 0).log.advance_log_start_offset(3)  # and nobody has saved it yet
     assert await delete(client, (0, 1)) == [(0, 3, 0)]
+    node.node.abort()
+
+    node = await start_node(disk=disk)
+    assert node.node.broker.partitions.find("t", 0).log.log_start_offset == 3
+
+
+async def test_a_start_that_is_told_is_on_the_disk_though_there_was_no_room_for_its_epochs_at_first(
+    start_node: Any,
+) -> None:
+    disk = MemoryDisk()
+    node = await start_node(disk=disk)
+    await node.create_topic("t")
+    client = node.connect()
+    await append(client, 5)
+    disk.fail(Fault("write", error="full", path_contains="leader-epoch-checkpoint", times=1))
+    assert await delete(client, (0, 3)) == [(0, 3, 0)]
     node.node.abort()
 
     node = await start_node(disk=disk)

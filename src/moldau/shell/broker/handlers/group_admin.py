@@ -11,6 +11,7 @@ from moldau.core.groups.requests import DescribeGroup
 from moldau.errors import KafkaError
 from moldau.shell.broker.handlers.groups import ask_group, group_request
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.types import distinct
 from moldau.wire.protocol.messages.groups_classic import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -41,7 +42,7 @@ async def act_describe_groups(
     """
     throttle_time_ms = context.throttle()
     groups = []
-    for group_id in dict.fromkeys(request.groups):
+    for group_id in distinct(request.groups):
         group = await ask_group(broker, context, Operation.DESCRIBE, group_id, DescribeGroup(group_id))
         group = cast(DescribedGroup, group)
         if request.include_authorized_operations and not group.error_code:

@@ -14,7 +14,7 @@ from moldau.errors import ERROR_CODES
 from moldau.shell.broker.handlers.groups import GROUP_AUTHORIZATION_FAILED, ask_group, group_request
 from moldau.shell.network.context import Operation, RequestContext, Resource, throttled
 from moldau.shell.network.first_step import begun
-from moldau.types import Pausing, each_of
+from moldau.types import Pausing, distinct, each_of
 from moldau.wire.protocol.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -43,7 +43,7 @@ async def act_delete_groups(
     """
     throttle_time_ms = context.throttle()
     deletions: deque[Awaitable[GroupResponse]] = deque()
-    for group_id in dict.fromkeys(request.groups_names):
+    for group_id in distinct(request.groups_names):
         # begun for all before the first is waited for: one flush is enough for many
         deletions.append(begun(ask_group(broker, context, Operation.DELETE, group_id, DeleteGroup(group_id))))
         await context.pause()

@@ -120,7 +120,7 @@ async def act_txn_offset_commit(
         group_instance_id=request.group_instance_id,
         topics=await context.finish(all_of(_plain_topic(topic) for topic in request.topics)),
     )
-    answer = await _commit_in_transaction(broker, context, request, commit)
+    answer = context.keep(await _commit_in_transaction(broker, context, request, commit))
     topics = await context.finish(all_of(_txn_topic(topic) for topic in answer.topics))
     return TxnOffsetCommitResponse(throttle_time_ms=throttle_time_ms, topics=topics)
 

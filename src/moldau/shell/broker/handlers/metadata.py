@@ -15,7 +15,7 @@ from moldau.shell.network.context import (
     RequestContext,
     Resource,
 )
-from moldau.types import ZERO_UUID, Uuid
+from moldau.types import ZERO_UUID, Uuid, distinct
 from moldau.wire.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -56,7 +56,7 @@ async def act_metadata(broker: Broker, context: RequestContext, request: Metadat
                 topics.append(await _described(context, request, topic))
             await context.pause()
     else:
-        for asked in dict.fromkeys(request.topics):
+        for asked in distinct(request.topics):
             if topics:
                 await context.pause()
             found = _find(broker, context, request, asked)

@@ -16,6 +16,7 @@ from moldau.core.transactions.requests import (
 from moldau.core.transactions.state import STATES_BY_LABEL, TransactionState
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.context import Operation, RequestContext, Resource
+from moldau.types import distinct
 from moldau.wire.protocol.messages.transactions import (
     DescribedTransaction,
     DescribeTransactionsRequest,
@@ -44,7 +45,7 @@ async def act_describe_transactions(
     """
     throttle_time_ms = context.throttle()
     described = []
-    for name in dict.fromkeys(request.transactional_ids):
+    for name in distinct(request.transactional_ids):
         one = await _describe(broker, context, name)
         described.append(one)
         await context.pause(1 + sum(len(topic.partitions) for topic in one.topics))
