@@ -11,6 +11,7 @@ import pytest
 
 from moldau.shell.network.freeing import free, long_arrays
 from moldau.shell.network.pauses import TURN_THINGS, Pauses
+from moldau.types import each_of
 from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES
 
 pytestmark = pytest.mark.asyncio
@@ -47,6 +48,21 @@ async def test_the_elements_go_some_in_a_turn(is_inner: bool) -> None:
         if left not in alive:
             alive.append(left)
     assert alive == [2 * TURN_ELEMENTS, TURN_ELEMENTS, 0]
+
+
+async def test_what_a_message_was_sorted_into_is_freed_too() -> None:
+    rows = tuple(Row(number) for number in range(COUNT))
+    assert long_arrays([{0: Message((), rows)}, (Topic(rows[:1]),)]) == [list(rows)]
+    assert long_arrays(dict(enumerate(rows))) == [list(rows)]
+
+
+async def test_what_long_work_gives_is_kept_and_what_short_work_gives_is_not() -> None:
+    made: list[Any] = []
+    pauses = Pauses(asyncio.get_running_loop(), None)
+    assert await pauses.finish(each_of(range(2)), made=made) == (0, 1)
+    assert made == []
+    whole = await pauses.finish(each_of(range(COUNT)), made=made)
+    assert [id(value) for value in made] == [id(whole)]
 
 
 async def test_short_arrays_are_left_alone() -> None:
