@@ -9,7 +9,6 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from moldau.testing import Cluster, history
 from moldau.testing.history import Event, HistoryFile, events, judge
-from moldau.testing.history.file import Appender
 
 PATIENCE_S = 30
 
@@ -193,21 +192,6 @@ def test_the_end_of_a_log_that_does_not_come_is_told(cluster: Cluster, path: Pat
         with pytest.raises(TimeoutError, match=topic):
             list(recorder.read_to_end(settings(cluster), [topic], timeout_s=0.3))
         producer.abort_transaction(PATIENCE_S)
-
-
-def test_a_line_that_was_torn_by_a_kill_is_passed_over(path: Path) -> None:
-    appender = Appender(path)
-    appender.append(events.Fault(process="operator", text="kill -9"))
-    appender.close()
-    with path.open("ab") as file:
-        file.write(b'{"event":"poll","proc')
-    assert [event.process for event in HistoryFile(path)] == ["operator"]
-
-
-def test_a_line_that_belongs_to_no_history_is_named(path: Path) -> None:
-    path.write_text('{"event":"crash","process":"p"}\n{"event":"dance","process":"p"}\n')
-    with pytest.raises(history.HistoryError, match=r"history.jsonl:2: .*dance"):
-        list(HistoryFile(path))
 
 
 def test_an_iterator_is_refused_as_a_history(path: Path) -> None:

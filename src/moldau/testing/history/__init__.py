@@ -17,6 +17,7 @@ from moldau.testing.history.file import HistoryError, HistoryFile
 from moldau.testing.history.findings import Finding, Kind, Step, Verdict
 from moldau.testing.history.judge import judge
 from moldau.testing.history.recorder import Recorder, record
+from moldau.testing.history.timeline import timeline
 
 __all__ = [
     "Copy",
@@ -30,4 +31,5 @@ __all__ = [
     "Verdict",
     "judge",
     "record",
+    "timeline",
 ]

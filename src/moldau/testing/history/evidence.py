@@ -38,7 +38,6 @@ class Ending(msgspec.Struct, frozen=True):
 
 class Questions(msgspec.Struct, frozen=True):
     group: str
-    line: int
     by_partition: dict[str, Question]
 
 
@@ -283,7 +282,7 @@ class Evidence:
         asked = {
             where: committed.ask(line) for (group, where), committed in self._committed.items() if group == event.group
         }
-        process.open[event.operation] = Questions(event.group, line, asked)
+        process.open[event.operation] = Questions(event.group, asked)
 
     def _answer_committed(self, process: Process, event: events.Committed, line: int) -> None:
         questions = process.open.pop(event.operation, None)

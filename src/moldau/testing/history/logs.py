@@ -80,7 +80,7 @@ class Sends:
         """Lines."""
         self.outcomes, self.idempotent, self.tombstones = array("b"), array("b"), array("b")
         self.transactions, self.lives, self.keys = array("i"), array("i"), array("i")
-        self.same = array("i")
+        self.next_of_name = array("i")
         """The next send of a record of the same name in the same topic."""
         self.places, self.seen = array("i"), array("b")
         """Of the first send of a name: at how many offsets it stands, and whether anybody read it."""
@@ -94,23 +94,23 @@ class Sends:
         first = topic.names.setdefault(name, row)
         if first != row:
             name = self.names[first]
-            while self.same[first] != NOTHING:
-                first = self.same[first]
-            self.same[first] = row
+            while self.next_of_name[first] != NOTHING:
+                first = self.next_of_name[first]
+            self.next_of_name[first] = row
         self.names.append(name)
         self.topics.append(topic)
         self.begins.append(line)
         self.outcomes.append(outcome)
         for column in (self.ends, self.idempotent, self.tombstones, self.places, self.seen):
             column.append(0)
-        for column in (self.partitions, self.offsets, self.transactions, self.lives, self.keys, self.same):
+        for column in (self.partitions, self.offsets, self.transactions, self.lives, self.keys, self.next_of_name):
             column.append(NOTHING)
         return row
 
     def writer(self, first: int, partition: int, offset: int) -> int:
         """Of the rows of a name the one that wrote what stands at that place: the one that was acknowledged there, else
         one of unknown outcome, else one that did not fail."""
-        if self.same[first] == NOTHING:
+        if self.next_of_name[first] == NOTHING:
             return first
         rows = self.all_of(first)
         for row in rows:
@@ -122,8 +122,8 @@ class Sends:
     def all_of(self, first: int) -> list[int]:
         """The rows of a name, from its first on."""
         rows = [first]
-        while self.same[rows[-1]] != NOTHING:
-            rows.append(self.same[rows[-1]])
+        while self.next_of_name[rows[-1]] != NOTHING:
+            rows.append(self.next_of_name[rows[-1]])
         return rows
 
 

@@ -10,8 +10,6 @@ from moldau.testing.history.evidence import Evidence
 from moldau.testing.history.findings import Kind, Report
 from moldau.testing.history.logs import NOTHING, Gap, Outcome, PartitionLog, Slot
 
-RowsByLog = dict[PartitionLog, list[int]]
-
 
 def judge_records(evidence: Evidence, report: Report, compacted: Collection[str], explained: Collection[int]) -> None:
     """`explained`: lines of polls that read from transactions too early, and are told as parts of a circle."""
@@ -29,7 +27,7 @@ class Survivors:
     """Of a compacted partition: which records the cleaner must leave."""
 
     def __init__(self, evidence: Evidence, log: PartitionLog) -> None:
-        self._sends, self._log = evidence.sends, log
+        self._sends = evidence.sends
         self._newest: dict[int, int] = {}
         for slot in log.slots():
             key = self._sends.keys[self._sends.writer(slot.send, log.partition, slot.offset)]
