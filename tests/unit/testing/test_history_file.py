@@ -59,6 +59,12 @@ def test_a_line_that_was_torn_is_passed_over(path: Path) -> None:
     assert [event.process for event in HistoryFile(path)] == ["operator"]
 
 
+def test_a_line_behind_a_torn_one_counts(path: Path) -> None:
+    torn = b'{"event":"send","process":"p","opera'
+    path.write_bytes(torn + torn + b'{"event":"fault","process":"operator","text":"kill -9"}\n')
+    assert list(HistoryFile(path)) == [events.Fault(process="operator", text="kill -9")]
+
+
 def test_a_line_that_belongs_to_no_history_is_named(path: Path) -> None:
     path.write_text('{"event":"crash","process":"p"}\n{"event":"dance","process":"p"}\n')
     with pytest.raises(HistoryError, match=r"history.jsonl:2: .*dance"):

@@ -13,6 +13,8 @@ from moldau.testing.history.events import Event
 
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _encoder = msgspec.json.Encoder()
+BEGIN = b'{"event":'
+"""Of a line. It cannot stand inside one, where quotes are escaped."""
 
 
 class HistoryError(MoldauError, ValueError):
@@ -24,8 +26,8 @@ class HistoryError(MoldauError, ValueError):
 class HistoryFile:
     """The events of a file, read anew by each iteration.
 
-    A last line without its end is passed over: the process that wrote it was killed. Any other line that cannot be
-    read raises HistoryError.
+    What a killed process left of a line is passed over, at the end of the file or in front of the next line. Any other
+    line that cannot be read raises HistoryError.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -37,14 +39,22 @@ class HistoryFile:
                 if not line.endswith(b"\n"):
                     return
                 try:
-                    yield _decoder.decode(line)
+                    yield _decoded(line)
                 except msgspec.MsgspecError as error:
                     raise HistoryError(f"{self.path}:{number}: {error}") from None
 
 
+def _decoded(line: bytes) -> Event:
+    """Raises MsgspecError."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.DecodeError:
+        return _decoder.decode(line[max(0, line.rfind(BEGIN)) :])
+
+
 class Appender:
-    """Appends lines. Each is one write of the operating system: it is whole or absent after a kill -9 of its writer,
-    and the lines of several writers of one machine do not mix."""
+    """Appends lines. Each is one write of the operating system, so the lines of several processes of one machine do not
+    mix; but Linux leaves a line half written that ends on another page than it begins when its writer is killed."""
 
     def __init__(self, path: str | Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
