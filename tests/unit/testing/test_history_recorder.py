@@ -194,6 +194,12 @@ def test_the_end_of_a_log_that_does_not_come_is_told(cluster: Cluster, path: Pat
         producer.abort_transaction(PATIENCE_S)
 
 
+def test_a_copy_of_a_topic_that_the_history_does_not_know_is_a_mistake() -> None:
+    told = [events.Send(process="p", operation=1, topic="orders", record="a")]
+    with pytest.raises(ValueError, match="no topic 'bills'; it has .'orders'."):
+        judge(told, copies=[history.Copy("orders", "bills")])
+
+
 def test_an_iterator_is_refused_as_a_history(path: Path) -> None:
     with pytest.raises(TypeError, match="HistoryFile"):
         judge(iter([]))

@@ -23,9 +23,11 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 def judge_copy(evidence: Evidence, copy: Copy, report: Report) -> None:
-    source, target = evidence.topics.get(copy.source), evidence.topics.get(copy.target)
-    if source is None or target is None:
-        return
+    """Raises ValueError where the history has nothing of one of the topics."""
+    absent = [name for name in (copy.source, copy.target) if name not in evidence.topics]
+    if absent:
+        raise ValueError(f"the history has no topic {absent[0]!r}; it has {sorted(evidence.topics)}")
+    source, target = evidence.topics[copy.source], evidence.topics[copy.target]
     sends = evidence.sends
     counts = array("i", [0]) * len(sends)
     furthest: dict[int, int] = {}
