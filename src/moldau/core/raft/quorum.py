@@ -1,124 +1,351 @@
-"""One voter of the quorum as a step machine (KIP-595): who leads, in which epoch, and what is committed.
+"""One node of the quorum as a step machine (KIP-595, 630, 853, 996): who leads, in which epoch, and what is committed.
 
     begin(now_ms), step(event, now_ms) -> outputs     performed by the driver in their order, each before the next event
     next_deadline_ms()                                when a Tick is due; None: nothing waits for time
 
 Deterministic, without callbacks or futures, as core/replication/replica. The driver owns the metadata log, the file
-`quorum-state` and the clock. A remote fault will be an event and never an exception.
+`quorum-state`, the network and the clock. A remote fault is an event and never an exception. An epoch, a vote and a
+leader are saved before anything that rests on them is sent.
 
-**Election.** Each start is an election in a new epoch, which lies above every epoch in `quorum-state` and in the log.
-So far this node is the only voter: its own vote is the majority. The epoch is saved before the log says it.
+**Roles.** What brings a node from one to the next:
 
-**High watermark.** What a majority of the voters has on the disk is committed; here that is what this voter has
-flushed. One flush runs at a time, and what is appended meanwhile goes with the next one. A disk without room is asked
-again after a while: what is in the log stays there.
+    waiting (no leader to follow)   its time is over                           -> pre-vote round
+    follower                        the leader does not answer                 -> pre-vote round
+    pre-vote round                  a majority would vote for it               -> vote round, in the next epoch
+                                    a majority would not, or its time is over  -> follower or waiting
+    vote round                      a majority votes for it                    -> leader
+                                    a majority does not, or its time is over   -> pre-vote round
+    leader                          no majority fetches, or it is removed      -> waiting
+    any                             a higher epoch is seen                     -> follower or waiting
 
-**Resignation.** A voter that resigned decides nothing until the next start. The state is not saved: a start is an
-election in any case.
+A node that is no voter only waits, asking voters for the leader, and follows. A voter that is a majority alone leads at
+once, in an epoch above every epoch in `quorum-state` and in the log.
+
+**Restart.** A leader that starts again does not lead in its old epoch: it may have lost what it sent. In that epoch it
+votes for nobody.
+
+**Resign** is the end of a node's part until the next start.
 """
 
 from __future__ import annotations
 
-from moldau.core.metadata.snapshot import QuorumControl
+from moldau.core.raft.election import Round, Waiting, is_vote_granted
+from moldau.core.raft.follower import Follower
+from moldau.core.raft.leader import Leader
+from moldau.core.raft.messages import (
+    NOBODY,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    Standing,
+    Vote,
+    VoteAnswer,
+    VoterChange,
+)
+from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.steps import (
-    AppendControl,
-    Appended,
-    DiskFull,
+    Answer,
+    Answered,
+    Ask,
+    Asked,
     Event,
-    Flush,
-    Flushed,
-    HighWatermarkMoved,
     LeadershipBegan,
     LeadershipEnded,
     Output,
+    QuorumSettings,
     QuorumState,
     Resign,
     Save,
     Tick,
 )
-from moldau.types import BrokerId, LeaderEpoch, Offset
-from moldau.wire.protocol.codec import encode_message
-from moldau.wire.protocol.messages.raft_records import LeaderChangeMessage, LeaderChangeMessageVoter
-from moldau.wire.records.control import ControlType
-
-FLUSH_RETRY_MS = 500
+from moldau.core.raft.voters import ReplicaKey
+from moldau.ports import Random
+from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, uuid_from_text, uuid_to_text
 
 
 class Quorum:
-    """`saved`: what `quorum-state` holds; `control`: what the control records of the log say; `latest_epoch`: of the
-    last batch in the log."""
+    """`saved`: what `quorum-state` holds. `log` begins with what recovery found, and belongs to this node's part from
+    here on."""
 
     def __init__(
         self,
-        node_id: BrokerId,
+        node: ReplicaKey,
         saved: QuorumState | None,
-        control: QuorumControl,
-        *,
-        log_end_offset: int,
-        latest_epoch: int,
+        log: OwnLog,
+        settings: QuorumSettings,
+        random: Random,
     ) -> None:
-        self.node_id = node_id
-        self.leader_epoch = LeaderEpoch(max(latest_epoch, 0 if saved is None else saved.leader_epoch))
-        self.high_watermark = Offset(0)
-        """0 until something of this start's epoch is committed, as in Kafka."""
-        self._control = control
-        self._log_end_offset = log_end_offset
-        self._flushed_offset = 0
-        self.is_leader = False
-        self._is_flushing = False
-        self._retry_ms: int | None = None
+        saved = saved or QuorumState()
+        self.node = node
+        self.log = log
+        self.leader_epoch = LeaderEpoch(max(log.latest_epoch, saved.leader_epoch))
+        is_known = saved.leader_epoch == self.leader_epoch
+        self.leader_id = saved.leader_id if is_known else NOBODY
+        """NOBODY: no leader of this epoch is known."""
+        self.voted: ReplicaKey | None = None
+        """For whom in this epoch."""
+        if is_known and saved.voted_id != NOBODY:
+            self.voted = ReplicaKey(BrokerId(saved.voted_id), uuid_from_text(saved.voted_directory_id))
+        self._settings = settings
+        self._random = random
+        self._saved = saved
+        self._role: Waiting | Round | Follower | Leader = Waiting(0)
+        self._has_resigned = False
 
-    def begin(self, now_ms: int) -> tuple[Output, ...]:
-        """The election at the start."""
-        self.leader_epoch = LeaderEpoch(self.leader_epoch + 1)
-        self.is_leader = True
-        voter_ids = (self.node_id,) if self._control.voters is None else None
-        return (
-            Save(QuorumState(self.node_id, self.leader_epoch, voter_ids=voter_ids)),
-            AppendControl(self.leader_epoch, self._first_records()),
-            LeadershipBegan(self.leader_epoch),
-        )
+    # --- what others see ---
 
-    def _first_records(self) -> tuple[tuple[ControlType, bytes], ...]:
-        voter = LeaderChangeMessageVoter(self.node_id)
-        change = LeaderChangeMessage(0, self.node_id, (voter,), (voter,))
-        # the first voters stand in a snapshot of nothing; the first leader writes them into the log (KIP-853)
-        voters = self._control.records() if self._log_end_offset == 0 else ()
-        return ((ControlType.LEADER_CHANGE, encode_message(change, 0)), *voters)
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self._role, Leader)
 
-    def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
-        """Takes one event; a voter that resigned takes none. `now_ms`: steady time."""
-        if not self.is_leader:
-            return ()
-        match event:
-            case Appended():
-                self._log_end_offset = event.log_end_offset
-            case Flushed():
-                self._is_flushing = False
-                self._flushed_offset = max(self._flushed_offset, min(event.end_offset, self._log_end_offset))
-            case DiskFull():
-                self._retry_ms = now_ms + FLUSH_RETRY_MS
-            case Tick() if self._retry_ms is not None and now_ms >= self._retry_ms:
-                self._retry_ms = None
-                self._is_flushing = False
-            case Resign():
-                self.is_leader = False
-                self._retry_ms = None
-                return (LeadershipEnded(self.leader_epoch),)
-        return (*self._advance(), *self._flush())
+    @property
+    def is_voter(self) -> bool:
+        return self.log.voters.latest.key_of(self.node) is not None
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self.log.high_watermark
 
     def next_deadline_ms(self) -> int | None:
         """When the next Tick is due, in steady time; None: none is."""
-        return self._retry_ms
+        if self._has_resigned:
+            return None
+        role = self._role
+        deadline_ms = role.next_deadline_ms() if isinstance(role, Leader | Follower) else role.deadline_ms
+        both = [each for each in (deadline_ms, self.log.next_deadline_ms()) if each is not None]
+        return min(both, default=None)
 
-    def _advance(self) -> tuple[Output, ...]:
-        if self._flushed_offset <= self.high_watermark:
-            return ()
-        self.high_watermark = Offset(self._flushed_offset)
-        return (HighWatermarkMoved(self.high_watermark),)
+    # --- events ---
 
-    def _flush(self) -> tuple[Output, ...]:
-        if self._is_flushing or self._flushed_offset >= self._log_end_offset:
+    def begin(self, now_ms: int) -> tuple[Output, ...]:
+        """The role at the start."""
+        if self.is_voter and self.log.voters.latest.majority == 1:
+            return self._begin_election(now_ms)
+        return (*self._find_role(now_ms), *self.log.flush())
+
+    def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        """Takes one event; a node that resigned takes none. `now_ms`: steady time."""
+        if self._has_resigned:
             return ()
-        self._is_flushing = True
-        return (Flush(),)
+        self.log.take(event, now_ms)
+        match event:
+            case Asked():
+                outputs = self._asked(event, now_ms)
+            case Answered():
+                outputs = self._answered(event, now_ms)
+            case Resign():
+                return self._resign()
+            case _:
+                outputs = self._role.step(event, now_ms) if isinstance(self._role, Leader | Follower) else ()
+        if isinstance(event, Tick):
+            outputs = (*outputs, *self._look_at_time(now_ms))
+        if isinstance(self._role, Leader) and self._role.is_removed:
+            outputs = (*outputs, *self._step_down(now_ms))
+        return (*outputs, *self.log.flush())
+
+    def _look_at_time(self, now_ms: int) -> tuple[Output, ...]:
+        role = self._role
+        if isinstance(role, Leader):
+            check_ms = role.check_quorum_ms()
+            return self._step_down(now_ms) if check_ms is not None and now_ms >= check_ms else ()
+        if now_ms < role.deadline_ms:
+            return ()
+        if isinstance(role, Round) and role.is_pre_vote:
+            return self._find_role(now_ms)
+        return self._begin_pre_vote(now_ms) if self.is_voter else self._look_for_leader(now_ms)
+
+    # --- roles ---
+
+    def _enter(self, role: Waiting | Round | Follower | Leader) -> tuple[Output, ...]:
+        """Takes the role; whoever waits for the leadership that ends by it gets an answer."""
+        old, self._role = self._role, role
+        return (LeadershipEnded(old.leader_epoch), *old.end()) if isinstance(old, Leader) else ()
+
+    def _save(self) -> tuple[Output, ...]:
+        log = self.log
+        state = QuorumState(
+            self.leader_id,
+            self.leader_epoch,
+            NOBODY if self.voted is None else self.voted.node_id,
+            uuid_to_text(ZERO_UUID if self.voted is None else self.voted.directory_id),
+            tuple(key.node_id for key in log.voters.latest.keys) if log.voters.kraft_version == 0 else None,
+        )
+        if state == self._saved:
+            return ()
+        self._saved = state
+        return (Save(state),)
+
+    def _election_time(self, now_ms: int) -> int:
+        """Between one and two election time-outs, so that two seldom try at the same time."""
+        timeout_ms = self._settings.election_timeout_ms
+        return now_ms + timeout_ms + self._random.random_below(timeout_ms)
+
+    def _see_epoch(self, leader_epoch: int, leader_id: int, now_ms: int) -> tuple[Output, ...]:
+        """Somebody is in `leader_epoch`, and knows that leader. An older epoch is no news."""
+        if leader_epoch > self.leader_epoch:
+            self.leader_epoch, self.leader_id, self.voted = LeaderEpoch(leader_epoch), NOBODY, None
+        elif leader_epoch < self.leader_epoch or leader_id == NOBODY or self.leader_id != NOBODY:
+            return ()
+        if leader_id not in (NOBODY, self.node.node_id):
+            self.leader_id, self.voted = leader_id, None
+        return self._find_role(now_ms)
+
+    def _find_role(self, now_ms: int) -> tuple[Output, ...]:
+        """Follows the leader of this epoch, or waits for one."""
+        if self.leader_id in (NOBODY, self.node.node_id):
+            ended = self._enter(Waiting(self._election_time(now_ms) if self.is_voter else now_ms))
+            return (*ended, *self._save())
+        role = Follower(self.node, self.log, self._settings, self.leader_id, self.leader_epoch, now_ms)
+        return (*self._enter(role), *self._save(), *role.begin())
+
+    def _look_for_leader(self, now_ms: int) -> tuple[Output, ...]:
+        """An observer asks one of the voters: whoever answers, says who leads."""
+        others = self.log.voters.latest.others(self.node)
+        request = Fetch(self.node, self.leader_epoch, self.log.log_end_offset, self.log.latest_epoch, 0, 0)
+        asked = () if not others else (Ask(others[self._random.random_below(len(others))].node_id, request),)
+        return (*self._enter(Waiting(self._election_time(now_ms))), *asked)
+
+    def _begin_pre_vote(self, now_ms: int) -> tuple[Output, ...]:
+        return self._begin_round(now_ms, is_pre_vote=True)
+
+    def _begin_election(self, now_ms: int) -> tuple[Output, ...]:
+        """In the next epoch, with this voter's own vote."""
+        self.leader_epoch = LeaderEpoch(self.leader_epoch + 1)
+        self.leader_id, self.voted = NOBODY, self.node
+        return self._begin_round(now_ms, is_pre_vote=False)
+
+    def _begin_round(self, now_ms: int, *, is_pre_vote: bool) -> tuple[Output, ...]:
+        voters = self.log.voters.latest
+        role = Round(self.node, voters, self._election_time(now_ms), is_pre_vote=is_pre_vote)
+        ended = self._enter(role)
+        if role.is_won:
+            return (*ended, *self._count(role, now_ms))
+        asked = (
+            Ask(
+                key.node_id,
+                Vote(
+                    self.leader_epoch,
+                    self.node,
+                    key,
+                    self.log.latest_epoch,
+                    self.log.log_end_offset,
+                    is_pre_vote,
+                ),
+            )
+            for key in voters.others(self.node)
+        )
+        return (*ended, *self._save(), *asked)
+
+    def _count(self, role: Round, now_ms: int) -> tuple[Output, ...]:
+        if role.is_won:
+            return self._begin_election(now_ms) if role.is_pre_vote else self._lead(now_ms)
+        if role.is_lost:
+            return self._find_role(now_ms) if role.is_pre_vote else self._begin_pre_vote(now_ms)
+        return ()
+
+    def _lead(self, now_ms: int) -> tuple[Output, ...]:
+        self.leader_id, self.voted = self.node.node_id, None
+        role = Leader(self.node, self.log, self._settings, self.leader_epoch, now_ms)
+        return (*self._enter(role), *self._save(), *role.begin(), LeadershipBegan(self.leader_epoch))
+
+    def _step_down(self, now_ms: int) -> tuple[Output, ...]:
+        """No majority hears this leader, or it is no voter any more: it says so, and waits."""
+        farewell = self._role.farewell() if isinstance(self._role, Leader) else ()
+        return (*self._find_role(now_ms), *farewell)
+
+    def _resign(self) -> tuple[Output, ...]:
+        self._has_resigned = True
+        farewell = self._role.farewell() if isinstance(self._role, Leader) else ()
+        return (*self._enter(Waiting(0)), *farewell)
+
+    # --- what others say ---
+
+    def _answered(self, event: Answered, now_ms: int) -> tuple[Output, ...]:
+        answer, role = event.answer, self._role
+        if answer is not None:
+            news = self._see_epoch(answer.leader_epoch, answer.leader_id, now_ms)
+            if self._role is not role:
+                return news
+        if isinstance(role, Follower):
+            return role.step(event, now_ms)
+        if isinstance(role, Waiting) and not self.is_voter and self.leader_id not in (NOBODY, self.node.node_id):
+            return self._find_role(now_ms)  # an observer that gave its leader up, and hears that there is no other
+        if isinstance(role, Round) and isinstance(answer, VoteAnswer) and isinstance(event.request, Vote):
+            is_of_round = event.request.is_pre_vote == role.is_pre_vote
+            if is_of_round and event.request.leader_epoch == self.leader_epoch and not answer.error:
+                role.take(event.node_id, is_granted=answer.is_granted)
+                return self._count(role, now_ms)
+        return ()
+
+    def _asked(self, event: Asked, now_ms: int) -> tuple[Output, ...]:
+        match event.request:
+            case Vote():
+                return self._vote(event.request_id, event.request, now_ms)
+            case BeginQuorumEpoch() | EndQuorumEpoch():
+                return self._hear_leader(event.request_id, event.request, now_ms)
+            case _:
+                return self._ask_leader(event.request_id, event.request, now_ms)
+
+    def _vote(self, request_id: int, request: Vote, now_ms: int) -> tuple[Output, ...]:
+        error = ""
+        outputs: tuple[Output, ...] = ()
+        is_granted = False
+        if request.leader_epoch < self.leader_epoch:
+            error = "FENCED_LEADER_EPOCH"
+        elif request.voter.node_id != self.node.node_id or request.voter.directory_id not in (
+            ZERO_UUID,
+            self.node.directory_id,
+        ):
+            error = "INVALID_VOTER_KEY"
+        else:
+            outputs = self._see_epoch(request.leader_epoch, NOBODY, now_ms)
+            role = self._role
+            works = isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched)
+            is_granted = is_vote_granted(request, self.log, self.leader_id, self.voted, has_working_leader=works)
+            if is_granted and not request.is_pre_vote:
+                self.voted = request.candidate
+                outputs = (*outputs, *self._find_role(now_ms))
+        answer = VoteAnswer(error, self.leader_id, self.leader_epoch, is_granted)
+        return (*outputs, Answer(request_id, answer))
+
+    def _hear_leader(
+        self, request_id: int, request: BeginQuorumEpoch | EndQuorumEpoch, now_ms: int
+    ) -> tuple[Output, ...]:
+        error = "FENCED_LEADER_EPOCH" if request.leader_epoch < self.leader_epoch else ""
+        outputs = self._see_epoch(request.leader_epoch, request.leader_id, now_ms)
+        answer = Answer(request_id, Standing(error, self.leader_id, self.leader_epoch))
+        role = self._role
+        if not error and isinstance(request, EndQuorumEpoch) and isinstance(role, Follower):
+            keys = request.preferred_successors
+            place = keys.index(self.node) if self.node in keys else len(keys)
+            wait_ms = place * self._random.random_below(self._settings.election_timeout_ms)
+            role.leader_ended(now_ms + wait_ms)
+        return (*outputs, answer)
+
+    def _ask_leader(
+        self, request_id: int, request: Fetch | FetchSnapshot | VoterChange, now_ms: int
+    ) -> tuple[Output, ...]:
+        role, error = self._role, ""
+        if isinstance(request, Fetch | FetchSnapshot) and request.leader_epoch != self.leader_epoch:
+            is_old = request.leader_epoch < self.leader_epoch
+            error = "FENCED_LEADER_EPOCH" if is_old else "UNKNOWN_LEADER_EPOCH"
+        if error or not isinstance(role, Leader):
+            return (self._refuse(request_id, request, error or "NOT_LEADER_OR_FOLLOWER"),)
+        match request:
+            case Fetch():
+                return role.fetch(request_id, request, now_ms)
+            case FetchSnapshot():
+                return role.fetch_snapshot(request_id, request, now_ms)
+            case _:
+                return role.change_voters(request_id, request, now_ms)
+
+    def _refuse(self, request_id: int, request: Fetch | FetchSnapshot | VoterChange, error: str) -> Answer:
+        kind = Standing
+        if isinstance(request, Fetch):
+            kind = FetchAnswer
+        elif isinstance(request, FetchSnapshot):
+            kind = FetchSnapshotAnswer
+        return Answer(request_id, kind(error, self.leader_id, self.leader_epoch))

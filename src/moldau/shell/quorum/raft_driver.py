@@ -103,7 +103,7 @@ class RaftDriver:
 
     def applied(self) -> None:
         """What was appended may be committed now."""
-        self._step(Appended(self.log.log_end_offset))
+        self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
 
     def resign(self) -> None:
         """Leads no more; harmless when it does not lead."""

@@ -34,7 +34,10 @@ from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
+from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.quorum import Quorum
+from moldau.core.raft.steps import QuorumSettings
+from moldau.core.raft.voters import ReplicaKey, VoterHistory, VoterSet, configured_voters
 from moldau.errors import InvariantError, KafkaError, StorageFailedError, StorageFullError, kafka_error
 from moldau.ports import FLUSH_FAILED_MARK, Clock, Disk, Random, Workers
 from moldau.shell.network.event_log import EventLog
@@ -200,13 +203,19 @@ class QuorumRole:
         except BaseException:
             log.release()
             raise
-        quorum = Quorum(
-            self.identity.node_id,
-            saved,
-            self._control,
+        identity, control = self.identity, self._control
+        if control.voters is None:
+            voters = VoterHistory(configured_voters((identity.node_id,)))
+        else:
+            voters = VoterHistory(VoterSet(control.voters.voters), control.kraft_version)
+        own_log = OwnLog(
+            voters,
+            log.end_offset_for_epoch,
             log_end_offset=log.log_end_offset,
             latest_epoch=log.leader_epochs.latest_epoch,
         )
+        node = ReplicaKey(identity.node_id, identity.directory_id)
+        quorum = Quorum(node, saved, own_log, QuorumSettings(), self._random)
         self._raft = RaftDriver(
             quorum,
             log,

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import copy_context
 
 from moldau.core.log.settings import LogSettings
 from moldau.core.replication.steps import ReplicationSettings
-from moldau.errors import DamagedLogError, InvariantError
-from moldau.simulation.calls import Calls
-from moldau.simulation.loop import SimulatedProcess, VirtualLoop
-from moldau.simulation.network import NetworkWeather
+from moldau.simulation.host_story import HostStory
+from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.replication.ledger import Ledger
-from moldau.simulation.surroundings import Surroundings
-from moldau.simulation.violation import ViolationError
 
 
-class Story(Surroundings):
+class Story(HostStory):
     """Everything is drawn from `seed`."""
 
     def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None) -> None:
@@ -39,28 +34,10 @@ class Story(Surroundings):
         self.flush_interval_ms = choose((300, 1_500, 10_000))
         self.think_ms = choose((40, 200))
         self.flush_delay_ms = choose((3, 300))
-        self.network.weather = NetworkWeather(delay_min=0.001, delay_max=0.005, spike_share=0.0)
-        self.calls = Calls(self.network, self.random_of("calls"), loss_share=choose((0.0, 0.01)))
+        self.calls.loss_share = choose((0.0, 0.01))
         self.session_timeout_ms = choose((500, 1_500))
         self._producer_ids = 0
-        self._nobody = copy_context()
-
-    @property
-    def now_ms(self) -> int:
-        return int(self.loop.time() * 1_000)
-
-    def after(self, delay_ms: float, act: Callable[[], None], process: SimulatedProcess | None = None) -> None:
-        """Calls `act` in `delay_ms`, unless `process` is dead by then."""
-        context = self._nobody if process is None else process.context
-        self.loop.call_later(delay_ms / 1_000, act, context=context)
 
     def next_producer_id(self) -> int:
         self._producer_ids += 1
         return self._producer_ids
-
-    def failed_unseen(self, story: str, error: BaseException | None) -> None:
-        if isinstance(error, DamagedLogError):
-            error = ViolationError("a log opens after every crash", str(error))
-        elif isinstance(error, InvariantError):
-            error = ViolationError("invariants hold", story)
-        super().failed_unseen(story, error)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.core.metadata.snapshot import QuorumControl
-from moldau.core.raft.quorum import FLUSH_RETRY_MS, Quorum
+from moldau.core.raft.own_log import FLUSH_RETRY_MS, OwnLog
+from moldau.core.raft.quorum import Quorum
 from moldau.core.raft.steps import (
     AppendControl,
     Appended,
@@ -19,30 +20,38 @@ from moldau.core.raft.steps import (
     LeadershipBegan,
     LeadershipEnded,
     Output,
+    QuorumSettings,
     QuorumState,
     Resign,
     Save,
     Tick,
 )
+from moldau.core.raft.voters import ReplicaKey, VoterHistory, VoterSet, configured_voters
+from moldau.shell.io.twins.random import SeededRandom
 from moldau.types import BrokerId, LeaderEpoch, Offset
 from moldau.wire.protocol.messages.raft_records import VotersRecord, VotersRecordVoter
 from moldau.wire.records.control import ControlType
 
-NODE = BrokerId(1)
+NODE = ReplicaKey(BrokerId(1))
 VOTERS = QuorumControl(1, VotersRecord(voters=(VotersRecordVoter(1),)))
 
 
 def voter(
     saved: QuorumState | None = None, control: QuorumControl = VOTERS, log_end_offset: int = 20, latest_epoch: int = 3
 ) -> Quorum:
-    return Quorum(NODE, saved, control, log_end_offset=log_end_offset, latest_epoch=latest_epoch)
+    if control.voters is None:
+        voters = VoterHistory(configured_voters((NODE.node_id,)))
+    else:
+        voters = VoterHistory(VoterSet(control.voters.voters), control.kraft_version)
+    log = OwnLog(voters, lambda epoch: (-1, -1), log_end_offset=log_end_offset, latest_epoch=latest_epoch)
+    return Quorum(NODE, saved, log, QuorumSettings(), SeededRandom(1))
 
 
 def leader() -> Quorum:
     """Of epoch 4: its LeaderChange stands at offset 20, and is flushed."""
     quorum = voter()
     quorum.begin(0)
-    quorum.step(Appended(21), 0)
+    quorum.step(Appended(21, 4), 0)
     quorum.step(Flushed(21), 0)
     return quorum
 
@@ -75,7 +84,7 @@ def test_voters_that_are_configured_stay_in_the_saved_state() -> None:
 def test_what_is_flushed_is_committed() -> None:
     quorum = voter()
     quorum.begin(0)
-    assert quorum.step(Appended(21), 0) == (Flush(),)
+    assert quorum.step(Appended(21, 4), 0) == (Flush(),)
     assert quorum.high_watermark == 0
     assert quorum.step(Flushed(21), 0) == (HighWatermarkMoved(Offset(21)),)
     assert quorum.next_deadline_ms() is None
@@ -83,26 +92,26 @@ def test_what_is_flushed_is_committed() -> None:
 
 def test_what_is_appended_while_a_flush_runs_goes_with_the_next_one() -> None:
     quorum = leader()
-    assert quorum.step(Appended(23), 0) == (Flush(),)
-    assert quorum.step(Appended(25), 0) == ()
-    assert quorum.step(Appended(27), 0) == ()
+    assert quorum.step(Appended(23, 4), 0) == (Flush(),)
+    assert quorum.step(Appended(25, 4), 0) == ()
+    assert quorum.step(Appended(27, 4), 0) == ()
     assert quorum.step(Flushed(23), 0) == (HighWatermarkMoved(Offset(23)), Flush())
     assert quorum.step(Flushed(27), 0) == (HighWatermarkMoved(Offset(27)),)
 
 
 def test_a_flush_beyond_what_is_applied_commits_only_that() -> None:
     quorum = leader()
-    quorum.step(Appended(23), 0)
+    quorum.step(Appended(23, 4), 0)
     assert quorum.step(Flushed(30), 0) == (HighWatermarkMoved(Offset(23)),)
-    assert quorum.step(Appended(30), 0) == (Flush(),)
+    assert quorum.step(Appended(30, 4), 0) == (Flush(),)
 
 
 def test_a_full_disk_is_asked_again_after_a_while() -> None:
     quorum = leader()
-    quorum.step(Appended(23), 1_000)
+    quorum.step(Appended(23, 4), 1_000)
     assert quorum.step(DiskFull(), 1_000) == ()
     assert quorum.next_deadline_ms() == 1_000 + FLUSH_RETRY_MS
-    assert quorum.step(Appended(24), 1_200) == ()
+    assert quorum.step(Appended(24, 4), 1_200) == ()
     assert quorum.step(Tick(), 1_000 + FLUSH_RETRY_MS - 1) == ()
     assert quorum.step(Tick(), 1_000 + FLUSH_RETRY_MS) == (Flush(),)
     assert quorum.next_deadline_ms() is None
@@ -111,9 +120,9 @@ def test_a_full_disk_is_asked_again_after_a_while() -> None:
 
 def test_a_voter_that_resigned_asks_for_nothing_and_commits_nothing() -> None:
     quorum = leader()
-    quorum.step(Appended(23), 0)
+    quorum.step(Appended(23, 4), 0)
     assert quorum.step(Resign(), 0) == (LeadershipEnded(LeaderEpoch(4)),)
-    for event in (Flushed(23), Appended(24), DiskFull(), Tick(), Resign()):
+    for event in (Flushed(23), Appended(24, 4), DiskFull(), Tick(), Resign()):
         assert quorum.step(event, 9_999) == ()
     assert (quorum.is_leader, quorum.high_watermark, quorum.next_deadline_ms()) == (False, 21, None)
 
@@ -160,7 +169,7 @@ def test_in_every_order_of_events_only_what_is_on_the_disk_is_committed_and_in_t
 
     def append(count: int) -> None:
         disk.log_end_offset += count
-        step(Appended(disk.log_end_offset))
+        step(Appended(disk.log_end_offset, quorum.leader_epoch))
 
     def end_flush(*, is_full: bool) -> None:
         end_offset, disk.flushing_to = disk.flushing_to, None

@@ -1,0 +1,159 @@
+"""A node that knows its leader: it fetches, appends, flushes, and cuts its log where the two part (KIP-595, 630).
+
+One request at a time. A fetch says that everything below its offset is on this disk, so that it waits for the flush.
+The leader's answer names the place where the logs part, and the follower cuts there, never at its high watermark; or it
+names a snapshot, which is fetched in parts and takes the place of the log.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from moldau.core.raft.messages import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, Request, SnapshotId
+from moldau.core.raft.own_log import OwnLog
+from moldau.core.raft.steps import (
+    Answered,
+    Append,
+    Appended,
+    Ask,
+    Event,
+    Flushed,
+    LoadSnapshot,
+    Output,
+    QuorumSettings,
+    SaveSnapshotPart,
+    SnapshotLoaded,
+    Tick,
+    Truncated,
+    TruncateTo,
+)
+from moldau.core.raft.voters import ReplicaKey
+from moldau.core.replication.divergence import truncation_offset
+
+
+class _State(enum.Enum):
+    FLUSHING = "flushing"
+    ASKING = "asking"
+    CHANGING = "changing the log"
+    BACKING_OFF = "backing off"
+
+
+class Follower:
+    """In one epoch of one leader. `deadline_ms`: when the leader is given up, unless it answers before."""
+
+    def __init__(
+        self,
+        node: ReplicaKey,
+        log: OwnLog,
+        settings: QuorumSettings,
+        leader_id: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> None:
+        self.leader_id = leader_id
+        self.deadline_ms = now_ms + settings.fetch_timeout_ms
+        self.has_fetched = False
+        """The leader works: no pre-vote is granted against it."""
+        self._node = node
+        self._log = log
+        self._settings = settings
+        self._leader_epoch = leader_epoch
+        self._leader_high_watermark = 0
+        self._state = _State.FLUSHING
+        self._asked: Request | None = None
+        self._log_end_before = 0
+        self._retry_ms: int | None = None
+
+    def begin(self) -> tuple[Output, ...]:
+        return self._fetch()
+
+    def leader_ended(self, deadline_ms: int) -> None:
+        """The leader said that it resigns: until then the preferred successors may try."""
+        self.has_fetched = False
+        self.deadline_ms = deadline_ms
+
+    def next_deadline_ms(self) -> int:
+        return self.deadline_ms if self._retry_ms is None else min(self._retry_ms, self.deadline_ms)
+
+    def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        """`event` was told to the log before."""
+        match event:
+            case Answered() if self._state is _State.ASKING and event.request == self._asked:
+                return self._take_answer(event, now_ms)
+            case Appended() if self._state is _State.CHANGING:
+                return self._fetch() if self._log.log_end_offset > self._log_end_before else self._back_off(now_ms)
+            case Truncated() | SnapshotLoaded() if self._state is _State.CHANGING:
+                return (*self._advance(), *self._fetch())
+            case Flushed() if self._state is _State.FLUSHING:
+                return (*self._advance(), *self._fetch())
+            case Tick() if self._retry_ms is not None and now_ms >= self._retry_ms:
+                self._retry_ms = None
+                return self._fetch()
+        return ()
+
+    def _advance(self) -> tuple[Output, ...]:
+        return self._log.advance(min(self._leader_high_watermark, self._log.flushed_offset))
+
+    def _ask(self, request: Fetch | FetchSnapshot) -> tuple[Output, ...]:
+        self._state, self._asked = _State.ASKING, request
+        return (Ask(self.leader_id, request),)
+
+    def _fetch(self) -> tuple[Output, ...]:
+        log = self._log
+        if not log.is_flushed:
+            self._state = _State.FLUSHING
+            return ()
+        return self._ask(
+            Fetch(
+                self._node,
+                self._leader_epoch,
+                log.log_end_offset,
+                log.latest_epoch,
+                log.high_watermark,
+                self._settings.fetch_max_wait_ms,
+            )
+        )
+
+    def _fetch_part(self, snapshot: SnapshotId, position: int) -> tuple[Output, ...]:
+        return self._ask(FetchSnapshot(self._node, self._leader_epoch, snapshot, position))
+
+    def _back_off(self, now_ms: int) -> tuple[Output, ...]:
+        self._state, self._retry_ms = _State.BACKING_OFF, now_ms + self._settings.retry_backoff_ms
+        return ()
+
+    def _take_answer(self, event: Answered, now_ms: int) -> tuple[Output, ...]:
+        request, answer = event.request, event.answer
+        if answer is None or answer.error:
+            return self._back_off(now_ms)
+        self.deadline_ms = now_ms + self._settings.fetch_timeout_ms
+        self.has_fetched = True
+        if isinstance(answer, FetchAnswer):
+            return self._take_records(answer)
+        if isinstance(answer, FetchSnapshotAnswer) and isinstance(request, FetchSnapshot):
+            return tuple(self._take_part(request, answer))
+        return self._back_off(now_ms)
+
+    def _take_records(self, answer: FetchAnswer) -> tuple[Output, ...]:
+        log = self._log
+        if answer.snapshot is not None:
+            return self._fetch_part(answer.snapshot, 0)
+        if answer.diverging is not None:
+            self._state = _State.CHANGING
+            known = log.end_offset_for_epoch(answer.diverging[0])
+            return (TruncateTo(truncation_offset(answer.diverging, known, log.log_end_offset)),)
+        self._leader_high_watermark = answer.high_watermark
+        if len(answer.records):
+            self._state, self._log_end_before = _State.CHANGING, log.log_end_offset
+            return (Append(answer.records),)
+        return (*self._advance(), *self._fetch())
+
+    def _take_part(self, request: FetchSnapshot, answer: FetchSnapshotAnswer) -> Iterable[Output]:
+        yield SaveSnapshotPart(request.snapshot, request.position, answer.data)
+        position = request.position + len(answer.data)
+        if position < answer.size:
+            yield from self._fetch_part(request.snapshot, position)
+        else:
+            self._state = _State.CHANGING
+            self._leader_high_watermark = max(self._leader_high_watermark, request.snapshot.end_offset)
+            yield LoadSnapshot(request.snapshot)

@@ -1,0 +1,125 @@
+"""Where this node's copy of the metadata log stands, whatever its role: its ends, its flushes, its high watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from moldau.core.raft.messages import NO_SNAPSHOT, SnapshotId
+from moldau.core.raft.steps import (
+    Appended,
+    DiskFull,
+    Event,
+    Flush,
+    Flushed,
+    HighWatermarkMoved,
+    Output,
+    SnapshotLoaded,
+    SnapshotTaken,
+    Tick,
+    Truncated,
+)
+from moldau.core.raft.voters import VoterHistory
+from moldau.errors import invariant
+from moldau.types import Offset
+
+FLUSH_RETRY_MS = 500
+
+
+class OwnLog:
+    """Begins with what recovery found. `end_offset_for_epoch`: as `Log.end_offset_for_epoch`."""
+
+    def __init__(
+        self,
+        voters: VoterHistory,
+        end_offset_for_epoch: Callable[[int], tuple[int, int]],
+        *,
+        log_end_offset: int,
+        latest_epoch: int,
+        snapshot: SnapshotId = NO_SNAPSHOT,
+        oldest: SnapshotId = NO_SNAPSHOT,
+    ) -> None:
+        self.voters = voters
+        self.end_offset_for_epoch = end_offset_for_epoch
+        self.log_end_offset = log_end_offset
+        self.snapshot = snapshot
+        """The newest one: everything below its end is committed."""
+        self.oldest = oldest
+        """The one that the log begins behind."""
+        self.latest_epoch = max(latest_epoch, oldest.epoch)
+        """Of the last batch, here or in the snapshot; -1: there is nothing."""
+        self.flushed_offset = 0
+        """0 until the first flush of this start: what a killed process left may be in the page cache only."""
+        self.high_watermark = Offset(0)
+        """0 until something is known to be committed, as in Kafka."""
+        self._is_flushing = False
+        self._retry_ms: int | None = None
+
+    @property
+    def is_flushed(self) -> bool:
+        return self.flushed_offset >= self.log_end_offset
+
+    def take(self, event: Event, now_ms: int) -> None:
+        """What an event says of the log; the roles take it afterwards."""
+        match event:
+            case Appended():
+                self.log_end_offset, self.latest_epoch = event.log_end_offset, event.latest_epoch
+                self.voters.append(event.voters)
+            case Truncated():
+                self._end_at(event.log_end_offset, event.latest_epoch)
+                self.voters.truncate_to(event.log_end_offset)
+            case Flushed():
+                self._is_flushing = False
+                self.flushed_offset = max(self.flushed_offset, min(event.end_offset, self.log_end_offset))
+            case SnapshotTaken():
+                self.snapshot, self.oldest = event.snapshot, event.oldest
+            case SnapshotLoaded():
+                self._restart(event)
+            case DiskFull():
+                self._retry_ms = now_ms + FLUSH_RETRY_MS
+            case Tick() if self._retry_ms is not None and now_ms >= self._retry_ms:
+                self._retry_ms = None
+                self._is_flushing = False
+
+    def _end_at(self, log_end_offset: int, latest_epoch: int) -> None:
+        invariant(log_end_offset >= self.high_watermark, "the metadata log is cut below its high watermark")
+        self.log_end_offset = log_end_offset
+        self.latest_epoch = max(latest_epoch, self.oldest.epoch)
+        self.flushed_offset = min(self.flushed_offset, log_end_offset)
+
+    def _restart(self, event: SnapshotLoaded) -> None:
+        self.snapshot = self.oldest = event.snapshot
+        self._end_at(event.snapshot.end_offset, event.snapshot.epoch)
+        self.flushed_offset = event.snapshot.end_offset
+        if event.voters is not None:
+            self.voters.restart(event.snapshot.end_offset, event.voters)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._retry_ms
+
+    def flush(self) -> tuple[Output, ...]:
+        """Asks for a flush where one is needed and none runs: what is appended meanwhile goes with the next one."""
+        if self._is_flushing or self.is_flushed:
+            return ()
+        self._is_flushing = True
+        return (Flush(),)
+
+    def advance(self, high_watermark: int) -> tuple[Output, ...]:
+        """The high watermark goes forward, or stays."""
+        if high_watermark <= self.high_watermark:
+            return ()
+        self.high_watermark = Offset(high_watermark)
+        return (HighWatermarkMoved(self.high_watermark),)
+
+    def is_covered_by(self, last_epoch: int, log_end_offset: int) -> bool:
+        """Whether a log that ends so has everything that this one could have committed: who votes asks for that."""
+        return (last_epoch, log_end_offset) >= (self.latest_epoch, self.log_end_offset)
+
+    def snapshot_for(self, offset: int, last_fetched_epoch: int) -> SnapshotId | None:
+        """The snapshot that a replica needs whose log ends so; None: it can go on from there (KIP-630)."""
+        oldest = self.oldest
+        if oldest.end_offset == 0:
+            return None
+        is_same = last_fetched_epoch == oldest.epoch or (
+            offset > oldest.end_offset and last_fetched_epoch > oldest.epoch
+        )
+        return None if offset >= oldest.end_offset and is_same else self.snapshot

@@ -1,0 +1,121 @@
+"""The voters of the quorum: a set of them, what a majority of it is, and which set is in force (KIP-853).
+
+A set is in force from the moment its VotersRecord stands in the log, committed or not; a truncation takes it back.
+Configured voters (`controller.quorum.voters`) stand in no record, name no directories, and never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from moldau.core.metadata.snapshot import QuorumControl
+from moldau.types import ZERO_UUID, BrokerId, Buffer, Uuid
+from moldau.wire.protocol.codec import decode_message
+from moldau.wire.protocol.messages.raft_records import VotersRecord, VotersRecordVoter
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.control import ControlType, decode_control_key
+from moldau.wire.records.record import read_records
+
+
+class ReplicaKey(msgspec.Struct, frozen=True):
+    """A node and its metadata directory: with another directory it is another voter, for it forgot its votes. ZERO_UUID
+    in a set of voters: any directory."""
+
+    node_id: BrokerId
+    directory_id: Uuid = ZERO_UUID
+
+
+class VoterSet(msgspec.Struct, frozen=True):
+    """The voters in the order of their record."""
+
+    voters: tuple[VotersRecordVoter, ...]
+
+    @property
+    def keys(self) -> tuple[ReplicaKey, ...]:
+        return tuple(ReplicaKey(BrokerId(each.voter_id), each.voter_directory_id) for each in self.voters)
+
+    @property
+    def majority(self) -> int:
+        """How many voters are more than half."""
+        return len(self.voters) // 2 + 1
+
+    def key_of(self, replica: ReplicaKey) -> ReplicaKey | None:
+        """What this set calls `replica`; None: it is no voter."""
+        for key in self.keys:
+            if key.node_id == replica.node_id and key.directory_id in (ZERO_UUID, replica.directory_id):
+                return key
+        return None
+
+    def others(self, replica: ReplicaKey) -> tuple[ReplicaKey, ...]:
+        """All voters but `replica`."""
+        own = self.key_of(replica)
+        return tuple(key for key in self.keys if key != own)
+
+    def has_node(self, node_id: int) -> bool:
+        return any(voter.voter_id == node_id for voter in self.voters)
+
+    def with_voter(self, voter: VotersRecordVoter) -> VoterSet:
+        """`voter` added, or in the place of the one with its id."""
+        if not self.has_node(voter.voter_id):
+            return VoterSet((*self.voters, voter))
+        return VoterSet(tuple(voter if each.voter_id == voter.voter_id else each for each in self.voters))
+
+    def without(self, key: ReplicaKey) -> VoterSet:
+        return VoterSet(tuple(each for each in self.voters if each.voter_id != key.node_id))
+
+
+def configured_voters(node_ids: Iterable[int]) -> VoterSet:
+    """Those of `controller.quorum.voters`."""
+    return VoterSet(tuple(VotersRecordVoter(node_id) for node_id in node_ids))
+
+
+class VoterHistory:
+    """The sets of voters that stand in the log, each with the offset of its record. `kraft_version` 0: the voters are
+    configured."""
+
+    def __init__(self, voters: VoterSet, kraft_version: int = 0, offset: int = -1) -> None:
+        self.kraft_version = kraft_version
+        self._entries = [(offset, voters)]
+
+    @property
+    def latest(self) -> VoterSet:
+        """The set in force."""
+        return self._entries[-1][1]
+
+    @property
+    def latest_offset(self) -> int:
+        """Of the record of the set in force: at the high watermark or above it, the change is not committed."""
+        return self._entries[-1][0]
+
+    @property
+    def control(self) -> QuorumControl:
+        """What the first leader of a cluster writes of the voters, and each snapshot."""
+        voters = None if self.kraft_version == 0 else VotersRecord(voters=self.latest.voters)
+        return QuorumControl(self.kraft_version, voters)
+
+    def at(self, end_offset: int) -> VoterSet:
+        """The set that a snapshot with this end offset names."""
+        return next(voters for offset, voters in reversed(self._entries) if offset < max(0, end_offset))
+
+    def append(self, entries: Iterable[tuple[int, VoterSet]]) -> None:
+        self._entries.extend(entry for entry in entries if entry[0] > self.latest_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """The log ends at `offset`. The set that a snapshot named stays."""
+        self._entries = [self._entries[0], *(entry for entry in self._entries[1:] if entry[0] < offset)]
+
+    def restart(self, end_offset: int, voters: VoterSet) -> None:
+        """A snapshot with this end offset has taken the place of the log."""
+        self._entries = [(end_offset - 1, voters)]
+
+
+def voter_sets_in(batches: Buffer) -> Iterator[tuple[int, VoterSet]]:
+    """The sets of voters in whole batches of the metadata log, with their offsets."""
+    for position, header in iterate_batches(batches):
+        if not header.is_control:
+            continue
+        for record in read_records(memoryview(batches)[position : position + header.size]):
+            if decode_control_key(record.key) is ControlType.KRAFT_VOTERS and record.value is not None:
+                yield record.offset, VoterSet(decode_message(VotersRecord, 0, record.value)[0].voters)
