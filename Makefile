@@ -122,6 +122,7 @@ TO ?= 2000
 seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds $(FROM)..$(TO) --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.replication --seeds $(FROM)..$(TO) --jobs $(JOBS)
+	$(BIN)/python -m moldau.simulation.raft --seeds $(FROM)..$(TO) --jobs $(JOBS)
 
 # An EndTxn that arrives late, in both protocols of transactions, and nothing else.
 LATE := 1..10000
@@ -138,6 +139,7 @@ SIMULATED := src/moldau/core,src/moldau/shell/broker,src/moldau/shell/network,sr
 sim-coverage: .venv/.test
 	$(BIN)/coverage run --source $(SIMULATED) -m moldau.simulation --seeds $(COVERED)
 	$(BIN)/coverage run --append --source $(SIMULATED) -m moldau.simulation.replication --seeds $(COVERED)
+	$(BIN)/coverage run --append --source $(SIMULATED) -m moldau.simulation.raft --seeds $(COVERED)
 	$(BIN)/coverage report --skip-covered --sort cover
 
 oracle: .venv/.test

@@ -106,6 +106,11 @@ class Quorum:
         return self.log.voters.latest.key_of(self.node) is not None
 
     @property
+    def _is_majority(self) -> bool:
+        """This voter needs no other."""
+        return self.is_voter and self.log.voters.latest.majority == 1
+
+    @property
     def high_watermark(self) -> Offset:
         return self.log.high_watermark
 
@@ -122,7 +127,7 @@ class Quorum:
 
     def begin(self, now_ms: int) -> tuple[Output, ...]:
         """The role at the start."""
-        if self.is_voter and self.log.voters.latest.majority == 1:
+        if self._is_majority:
             return self._begin_election(now_ms)
         return (*self._find_role(now_ms), *self.log.flush())
 
@@ -209,20 +214,18 @@ class Quorum:
         return (*self._enter(Waiting(self._election_time(now_ms))), *asked)
 
     def _begin_pre_vote(self, now_ms: int) -> tuple[Output, ...]:
-        return self._begin_round(now_ms, is_pre_vote=True)
+        return self._begin_election(now_ms) if self._is_majority else self._begin_round(now_ms, is_pre_vote=True)
 
     def _begin_election(self, now_ms: int) -> tuple[Output, ...]:
         """In the next epoch, with this voter's own vote."""
         self.leader_epoch = LeaderEpoch(self.leader_epoch + 1)
         self.leader_id, self.voted = NOBODY, self.node
-        return self._begin_round(now_ms, is_pre_vote=False)
+        return self._lead(now_ms) if self._is_majority else self._begin_round(now_ms, is_pre_vote=False)
 
     def _begin_round(self, now_ms: int, *, is_pre_vote: bool) -> tuple[Output, ...]:
         voters = self.log.voters.latest
         role = Round(self.node, voters, self._election_time(now_ms), is_pre_vote=is_pre_vote)
         ended = self._enter(role)
-        if role.is_won:
-            return (*ended, *self._count(role, now_ms))
         asked = (
             Ask(
                 key.node_id,

@@ -1,0 +1,55 @@
+"""A machine on which nodes of a quorum run, one process after the other."""
+
+from __future__ import annotations
+
+from random import Random
+
+from moldau.core.raft.voters import ReplicaKey
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.simulation.doors import CrashPlan
+from moldau.simulation.loop import ProcessKilledError
+from moldau.simulation.machine import Machine
+from moldau.simulation.raft.node import PARTITION, QuorumNode
+from moldau.simulation.raft.story import Story
+from moldau.types import BrokerId
+
+
+class QuorumMachine(Machine):
+    """`node` is None while nothing runs."""
+
+    def __init__(self, story: Story, node_id: int) -> None:
+        super().__init__(story, f"node-{node_id}", [MemoryDisk()], ended=self._check_survivors)
+        self.story = story
+        self.key = ReplicaKey(BrokerId(node_id))
+        self.node: QuorumNode | None = None
+
+    def start_if_down(self) -> None:
+        """Silent if a process runs; one that dies of its own crash plan meanwhile is started again by the next call."""
+        if self.is_alive:
+            return
+        process, story = self.begin_process(), self.story
+        story.trace.tell(f"{self.host} starts ({self.boots})")
+        self.node = node = QuorumNode(story, self.key, process, self.process_disks[0])
+        story.calls.serve(self.host, process, node.receive)
+        try:
+            node.start()
+        except ProcessKilledError:
+            return
+
+    def stop(self) -> None:
+        """A clean stop."""
+        if self.node is not None:
+            self.story.trace.tell(f"{self.host} stops")
+            self.node.stop()
+            self.kill("process", is_told=False)
+
+    def plan_death(self, changes: int, random: Random) -> None:
+        """The process dies inside its `changes`-th change of the disk from now; power may be lost then."""
+        if self.node is not None:
+            self.node.disk.plan = CrashPlan(changes, random.choice(("machine", "process")), random, self.kill)
+
+    def _dropped(self) -> None:
+        self.node = None
+
+    def _check_survivors(self, is_power_lost: bool) -> None:
+        self.story.ledger.survived(self.host, self.disks[0], f"{PARTITION}", is_power_lost=is_power_lost)

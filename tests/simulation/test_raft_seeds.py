@@ -1,0 +1,48 @@
+"""Seeds of the simulation of the quorum; 1..2000 run without a broken rule."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from moldau.simulation.raft.__main__ import main
+from moldau.simulation.raft.world import run_seed
+
+
+@pytest.mark.parametrize("first_seed", [1, 21, 41])
+def test_a_quorum_loses_nothing_that_is_committed(first_seed):
+    outcomes = [run_seed(seed) for seed in range(first_seed, first_seed + 20)]
+    for outcome in outcomes:
+        assert not outcome.rule, "\n".join((str(outcome.seed), outcome.rule, outcome.detail, *outcome.story))
+        assert outcome.acknowledged > 0
+    assert sum(outcome.truncations for outcome in outcomes) > 5
+    assert sum(outcome.elections for outcome in outcomes) > 40
+
+
+def test_a_seed_gives_the_same_story_whatever_the_hash_seed():
+    command = [sys.executable, "-m", "moldau.simulation.raft", "--seeds", "1..2", "--digests"]
+    digests = [
+        subprocess.run(
+            command,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert [line.rpartition(" ")[2] for line in digests[0].splitlines()] == [
+        line.rpartition(" ")[2] for line in digests[1].splitlines()
+    ]
+    assert digests[0].count("seed ") == 2
+
+
+def test_the_command_tells_the_story_and_the_outcome(capsys):
+    assert main(["--seed", "3", "--verbose"]) == 0
+    told = capsys.readouterr().out
+    assert "node-0 starts (1)" in told
+    assert "seed 3: ok" in told

@@ -1,0 +1,85 @@
+"""A follower of the quorum: it fetches what it flushed up to, cuts where logs part, and loads snapshots."""
+
+from __future__ import annotations
+
+from moldau.core.raft.messages import FetchSnapshot, FetchSnapshotAnswer, SnapshotId
+from moldau.core.raft.steps import (
+    Answered,
+    Append,
+    Appended,
+    Ask,
+    Flush,
+    Flushed,
+    HighWatermarkMoved,
+    LoadSnapshot,
+    QuorumState,
+    SaveSnapshotPart,
+    SnapshotLoaded,
+    Tick,
+    Truncated,
+    TruncateTo,
+)
+from moldau.types import Offset
+from tests.unit.core.raft.voters_of_three import NODE, SETTINGS, asked, fetched, follower, voter
+
+
+def test_nothing_is_fetched_before_everything_here_is_on_the_disk() -> None:
+    quorum = voter(QuorumState(2, 5, voter_ids=(1, 2, 3)))
+    assert quorum.begin(0) == (Flush(),)
+    [ask] = quorum.step(Flushed(20), 0)
+    assert isinstance(ask, Ask)
+
+
+def test_what_comes_is_appended_and_flushed_before_the_next_fetch_says_so() -> None:
+    quorum, request = follower()
+    assert quorum.step(fetched(request, 18, records=b"batches"), 0) == (Append(b"batches"),)
+    assert quorum.step(Appended(25, 5), 0) == (Flush(),)
+    moved, ask = quorum.step(Flushed(25), 0)
+    assert moved == HighWatermarkMoved(Offset(18))
+    assert isinstance(ask, Ask)
+    assert (ask.node_id, ask.request.offset, ask.request.last_fetched_epoch) == (2, 25, 5)  # type: ignore[union-attr]
+
+
+def test_a_follower_cuts_where_the_logs_part() -> None:
+    quorum, request = follower(end_offset_for_epoch=lambda epoch: (2, 12))
+    assert quorum.step(fetched(request, diverging=(2, 15)), 0) == (TruncateTo(Offset(12)),)
+    [ask] = quorum.step(Truncated(12, 2), 0)
+    assert isinstance(ask, Ask)
+    assert (quorum.log.log_end_offset, quorum.log.latest_epoch) == (12, 2)
+
+
+def test_an_answer_to_another_fetch_is_no_news() -> None:
+    quorum, request = follower()
+    quorum.step(fetched(request, 18, records=b"batches"), 0)
+    assert quorum.step(fetched(request, 18, records=b"batches"), 0) == ()
+
+
+def test_a_leader_that_does_not_answer_is_asked_again_and_given_up_in_the_end() -> None:
+    quorum, request = follower()
+    assert quorum.step(Answered(2, request, None), 100) == ()
+    assert quorum.next_deadline_ms() == 100 + SETTINGS.retry_backoff_ms
+    assert asked(quorum.step(Tick(), 100 + SETTINGS.retry_backoff_ms)) == [(2, request)]
+    assert [node_id for node_id, _ in asked(quorum.step(Tick(), SETTINGS.fetch_timeout_ms))] == [2, 3]
+
+
+def test_an_append_that_found_no_room_is_tried_again_after_a_while() -> None:
+    quorum, request = follower()
+    quorum.step(fetched(request, 18, records=b"batches"), 100)
+    assert quorum.step(Appended(20, 3), 100) == ()
+    assert asked(quorum.step(Tick(), 100 + SETTINGS.retry_backoff_ms)) == [(2, request)]
+
+
+def test_a_snapshot_is_fetched_in_parts_and_takes_the_place_of_the_log() -> None:
+    quorum, request = follower()
+    snapshot = SnapshotId(40, 4)
+    part = FetchSnapshot(NODE, 5, snapshot, 0)
+    assert quorum.step(fetched(request, 50, snapshot=snapshot), 0) == (Ask(2, part),)
+    rest = FetchSnapshot(NODE, 5, snapshot, 3)
+    answer = FetchSnapshotAnswer("", 2, 5, size=5, data=b"abc")
+    assert quorum.step(Answered(2, part, answer), 0) == (SaveSnapshotPart(snapshot, 0, b"abc"), Ask(2, rest))
+    answer = FetchSnapshotAnswer("", 2, 5, size=5, data=b"de")
+    assert quorum.step(Answered(2, rest, answer), 0) == (SaveSnapshotPart(snapshot, 3, b"de"), LoadSnapshot(snapshot))
+    moved, ask = quorum.step(SnapshotLoaded(snapshot, None), 0)
+    assert moved == HighWatermarkMoved(Offset(40))
+    assert isinstance(ask, Ask)
+    assert (ask.request.offset, ask.request.last_fetched_epoch) == (40, 4)  # type: ignore[union-attr]
