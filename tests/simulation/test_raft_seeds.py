@@ -12,9 +12,9 @@ from moldau.simulation.raft.__main__ import main
 from moldau.simulation.raft.world import run_seed
 
 
-@pytest.mark.parametrize("first_seed", [1, 21, 41])
+@pytest.mark.parametrize("first_seed", [1, 11, 21])
 def test_a_quorum_loses_nothing_that_is_committed(first_seed):
-    outcomes = [run_seed(seed) for seed in range(first_seed, first_seed + 20)]
+    outcomes = [run_seed(seed) for seed in range(first_seed, first_seed + 10)]
     for outcome in outcomes:
         assert not outcome.rule, "\n".join((str(outcome.seed), outcome.rule, outcome.detail, *outcome.story))
         assert outcome.acknowledged > 0

@@ -81,7 +81,7 @@ class Leader:
         the voters of the snapshot of nothing into the log (KIP-853)."""
         voters = tuple(LeaderChangeMessageVoter(key.node_id) for key in self._log.voters.latest.keys)
         change = LeaderChangeMessage(0, self._node.node_id, voters, (LeaderChangeMessageVoter(self._node.node_id),))
-        first = self._log.voters.control.records() if self._log.log_end_offset == 0 else ()
+        first = self._log.voters.control_at(0).records() if self._log.log_end_offset == 0 else ()
         records = ((ControlType.LEADER_CHANGE, encode_message(change, 0)), *first)
         return (AppendControl(self.leader_epoch, records),)
 

@@ -68,7 +68,8 @@ from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, uuid_from_tex
 
 class Quorum:
     """`saved`: what `quorum-state` holds. `log` begins with what recovery found, and belongs to this node's part from
-    here on."""
+    here on. `bootstrap_ids`: who is asked for the leader where the log names no voters
+    (`controller.quorum.bootstrap.servers`)."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class Quorum:
         log: OwnLog,
         settings: QuorumSettings,
         random: Random,
+        bootstrap_ids: tuple[int, ...] = (),
     ) -> None:
         saved = saved or QuorumState()
         self.node = node
@@ -91,6 +93,7 @@ class Quorum:
             self.voted = ReplicaKey(BrokerId(saved.voted_id), uuid_from_text(saved.voted_directory_id))
         self._settings = settings
         self._random = random
+        self._bootstrap_ids = [node_id for node_id in bootstrap_ids if node_id != node.node_id]
         self._saved = saved
         self._role: Waiting | Round | Follower | Leader = Waiting(0)
         self._has_resigned = False
@@ -208,9 +211,9 @@ class Quorum:
 
     def _look_for_leader(self, now_ms: int) -> tuple[Output, ...]:
         """An observer asks one of the voters: whoever answers, says who leads."""
-        others = self.log.voters.latest.others(self.node)
+        others = [key.node_id for key in self.log.voters.latest.others(self.node)] or self._bootstrap_ids
         request = Fetch(self.node, self.leader_epoch, self.log.log_end_offset, self.log.latest_epoch, 0, 0)
-        asked = () if not others else (Ask(others[self._random.random_below(len(others))].node_id, request),)
+        asked = () if not others else (Ask(others[self._random.random_below(len(others))], request),)
         return (*self._enter(Waiting(self._election_time(now_ms))), *asked)
 
     def _begin_pre_vote(self, now_ms: int) -> tuple[Output, ...]:

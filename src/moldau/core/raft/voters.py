@@ -89,15 +89,12 @@ class VoterHistory:
         """Of the record of the set in force: at the high watermark or above it, the change is not committed."""
         return self._entries[-1][0]
 
-    @property
-    def control(self) -> QuorumControl:
-        """What the first leader of a cluster writes of the voters, and each snapshot."""
-        voters = None if self.kraft_version == 0 else VotersRecord(voters=self.latest.voters)
-        return QuorumControl(self.kraft_version, voters)
-
-    def at(self, end_offset: int) -> VoterSet:
-        """The set that a snapshot with this end offset names."""
-        return next(voters for offset, voters in reversed(self._entries) if offset < max(0, end_offset))
+    def control_at(self, end_offset: int) -> QuorumControl:
+        """What a snapshot with this end offset says of the voters; at 0 what the first leader of a cluster writes."""
+        if self.kraft_version == 0:
+            return QuorumControl()
+        in_force = next(voters for offset, voters in reversed(self._entries) if offset < end_offset)
+        return QuorumControl(self.kraft_version, VotersRecord(voters=in_force.voters))
 
     def append(self, entries: Iterable[tuple[int, VoterSet]]) -> None:
         self._entries.extend(entry for entry in entries if entry[0] > self.latest_offset)

@@ -21,12 +21,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     seeds = chosen_seeds(options)
     began = time.perf_counter()
-    failed = elections = truncations = records = 0
+    failed = elections = truncations = snapshots = loads = changes = records = 0
     run_told = partial(run_seed, write_line=print if options.verbose else None)
     for outcome in outcomes(seeds, options.jobs, run_seed, run_told):
         failed += bool(outcome.rule)
         elections += outcome.elections
         truncations += outcome.truncations
+        snapshots += outcome.snapshots
+        loads += outcome.loads
+        changes += outcome.voter_changes
         records += outcome.acknowledged
         if outcome.rule or options.digests or len(seeds) == 1:
             print(_summary(outcome), flush=True)
@@ -35,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.digests:
         print(
             f"{len(seeds)} seeds, {failed} broken, {elections} elections, {truncations} truncations, "
-            f"{records} records, {time.perf_counter() - began:.1f} s"
+            f"{snapshots} snapshots, {loads} of them loaded, "
+            f"{changes} voter changes, {records} records, {time.perf_counter() - began:.1f} s"
         )
     return 1 if failed else 0
 

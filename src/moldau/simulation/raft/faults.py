@@ -7,14 +7,16 @@ from random import Random
 
 from moldau.simulation.host_faults import HostFaults
 from moldau.simulation.raft.machine import QuorumMachine
+from moldau.simulation.raft.membership import Membership
 from moldau.simulation.raft.story import Story
 
 
 class Faults:
     """`begin` sets all kinds going; none begins after `end`."""
 
-    def __init__(self, story: Story, machines: Sequence[QuorumMachine]) -> None:
+    def __init__(self, story: Story, machines: Sequence[QuorumMachine], membership: Membership) -> None:
         self._story = story
+        self._membership = membership
         self._machines = machines
         self._names = [machine.host for machine in machines]
         self._hosts = HostFaults(story, self._names)
@@ -31,11 +33,14 @@ class Faults:
                 "cut one way": (2_000, self._hosts.cut_one_way),
                 "slow link": (2_500, self._hosts.slow_link),
                 "pause": (3_000, self._pause),
+                "empty disk": (4_000, self._replace_disk),
             }
         )
+        self._membership.begin()
 
     def end(self) -> None:
         self._hosts.end()
+        self._membership.end()
 
     def _machine(self, random: Random) -> QuorumMachine:
         """Often a leader, where faults matter most."""
@@ -56,6 +61,11 @@ class Faults:
         self._story.trace.tell(f"{machine.host} {'loses power' if kind == 'machine' else 'is killed'}")
         machine.kill(kind, is_told=False)
         self._hosts.start_later(machine, random)
+
+    def _replace_disk(self, random: Random) -> None:
+        self._membership.replace_disk(random)
+        for machine in self._machines:
+            self._hosts.start_later(machine, random)
 
     def _stop(self, random: Random) -> None:
         machine = self._machine(random)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moldau.core.log.log import Log
-from moldau.core.raft.messages import Vote
+from moldau.core.metadata.snapshot import parse_snapshot_file_name
+from moldau.core.raft.messages import SnapshotId, Vote
 from moldau.core.raft.steps import QuorumState
-from moldau.core.raft.voters import ReplicaKey
-from moldau.simulation.replication.ledger import Ledger, batches_of
+from moldau.core.raft.voters import ReplicaKey, VoterSet, voter_sets_in
+from moldau.ports import Disk
+from moldau.simulation.replication.ledger import Ledger, ReplicaLedger, batches_of
 from moldau.simulation.trace import Trace
 from moldau.wire.records.batch import read_header
 
@@ -20,6 +24,13 @@ class QuorumLedger(Ledger):
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._appended: dict[tuple[int, int], bytes] = {}
         """Each batch by its epoch and base offset: both together name its bytes, in every log."""
+        self._voter_sets: dict[int, list[VoterSet]] = {}
+        """Those that stood in any log, by the offset of their record."""
+        self._snapshot_epochs: dict[int, int] = {}
+        self.snapshots = 0
+        """Those that were taken."""
+        self.loads = 0
+        """Those that took the place of a log."""
 
     def saved(self, node: ReplicaKey, state: QuorumState) -> None:
         """A node has made this durable, and has sent nothing yet that rests on it."""
@@ -44,8 +55,49 @@ class QuorumLedger(Ledger):
         for base_offset, batch in batches_of(log, start_offset, log.log_end_offset).items():
             epoch = read_header(batch).partition_leader_epoch
             known = self._appended.setdefault((epoch, base_offset), batch)
+            for offset, voters in voter_sets_in(batch):
+                known_sets = self._voter_sets.setdefault(offset, [])
+                if voters not in known_sets:
+                    known_sets.append(voters)
             if known != batch:
                 self.fail("logs match", f"{name} has another batch of epoch {epoch} at offset {base_offset}")
+
+    def lost(self, name: str) -> None:
+        """A node lost its disk."""
+        self.replicas.pop(name, None)
+
+    def voter_sets_ahead(self, first: VoterSet) -> Iterable[VoterSet]:
+        """The sets of voters that are in force, or may come to be: the latest that is committed, and all behind it."""
+        committed = max((offset for offset in self._voter_sets if offset < self.committed_end_offset), default=-1)
+        ahead = [voters for offset, sets in self._voter_sets.items() if offset >= committed for voters in sets]
+        return ahead if committed >= 0 else [first, *ahead]
+
+    def snapshot_taken(self, name: str, snapshot: SnapshotId) -> None:
+        """Only of what is committed; every snapshot with its end has its epoch."""
+        self.snapshots += 1
+        if snapshot.end_offset > self.committed_end_offset:
+            self.fail("a snapshot is of what is committed", f"{name}: {snapshot} of {self.committed_end_offset}")
+        known = self._snapshot_epochs.setdefault(snapshot.end_offset, snapshot.epoch)
+        if known != snapshot.epoch:
+            self.fail("snapshots match", f"{name}: {snapshot}, another one is of epoch {known}")
+
+    def replacing(self, name: str, snapshot: SnapshotId) -> None:
+        """A snapshot begins to take the place of a log: a crash leaves one of the two."""
+        replica = self.replicas[name]
+        if replica.high_watermark > snapshot.end_offset:
+            self.fail("nothing committed is truncated", f"{name}: {snapshot} below {replica.high_watermark}")
+        replica.end_offset = min(replica.end_offset, snapshot.end_offset)
+        replica.flushed_offset = min(replica.flushed_offset, snapshot.end_offset)
+
+    def replaced(self, name: str, snapshot: SnapshotId) -> None:
+        self.loads += 1
+        self.trace.tell(f"{name} goes on behind the snapshot of {snapshot.end_offset}, epoch {snapshot.epoch}")
+        self.replicas[name] = ReplicaLedger(*[snapshot.end_offset] * 3)
+
+    def end_on_disk(self, disk: Disk, directory: str) -> int:
+        parsed = [parse_snapshot_file_name(name) for name in disk.list_directory(directory)]
+        ends = [end_offset for end_offset, _ in filter(None, parsed)]
+        return max(super().end_on_disk(disk, directory), *ends, 0)
 
     def leadership_began(self, name: str, epoch: int, log: Log) -> None:
         """A leader has everything that is committed: not only as much of it."""

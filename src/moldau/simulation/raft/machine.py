@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from moldau.core.raft.voters import ReplicaKey
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY
+from moldau.core.raft.voters import ReplicaKey, VoterSet
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.simulation.doors import CrashPlan
 from moldau.simulation.loop import ProcessKilledError
 from moldau.simulation.machine import Machine
-from moldau.simulation.raft.node import PARTITION, QuorumNode
+from moldau.simulation.raft.node import QuorumNode
 from moldau.simulation.raft.story import Story
 from moldau.types import BrokerId
 
@@ -18,9 +19,12 @@ class QuorumMachine(Machine):
     """`node` is None while nothing runs."""
 
     def __init__(self, story: Story, node_id: int) -> None:
-        super().__init__(story, f"node-{node_id}", [MemoryDisk()], ended=self._check_survivors)
+        super().__init__(story, f"node-{node_id}", [_formatted()], ended=self._check_survivors)
         self.story = story
-        self.key = ReplicaKey(BrokerId(node_id))
+        own = [key for key in story.first_voters.keys if key.node_id == node_id]
+        self.key = own[0] if own else ReplicaKey(BrokerId(node_id), story.new_directory_id(node_id))
+        self._first_voters = story.first_voters if own else VoterSet(())
+        """What the directory was formatted with: who joins later knows no voters."""
         self.node: QuorumNode | None = None
 
     def start_if_down(self) -> None:
@@ -29,7 +33,7 @@ class QuorumMachine(Machine):
             return
         process, story = self.begin_process(), self.story
         story.trace.tell(f"{self.host} starts ({self.boots})")
-        self.node = node = QuorumNode(story, self.key, process, self.process_disks[0])
+        self.node = node = QuorumNode(story, self.key, self._first_voters, process, self.process_disks[0])
         story.calls.serve(self.host, process, node.receive)
         try:
             node.start()
@@ -43,6 +47,15 @@ class QuorumMachine(Machine):
             self.node.stop()
             self.kill("process", is_told=False)
 
+    def replace_disk(self) -> None:
+        """The node dies with its disk; the next one starts with an empty one, in a directory of its own."""
+        self.story.trace.tell(f"{self.host} gets an empty disk")
+        self.kill("process", is_told=False)
+        self.story.ledger.lost(self.host)
+        self.disks[0] = _formatted()
+        self.key = ReplicaKey(self.key.node_id, self.story.new_directory_id(self.key.node_id))
+        self._first_voters = VoterSet(())
+
     def plan_death(self, changes: int, random: Random) -> None:
         """The process dies inside its `changes`-th change of the disk from now; power may be lost then."""
         if self.node is not None:
@@ -52,4 +65,12 @@ class QuorumMachine(Machine):
         self.node = None
 
     def _check_survivors(self, is_power_lost: bool) -> None:
-        self.story.ledger.survived(self.host, self.disks[0], f"{PARTITION}", is_power_lost=is_power_lost)
+        self.story.ledger.survived(self.host, self.disks[0], METADATA_DIRECTORY, is_power_lost=is_power_lost)
+
+
+def _formatted() -> MemoryDisk:
+    """A disk on which the directory of the metadata log is durable, and empty."""
+    disk = MemoryDisk()
+    disk.make_directory(METADATA_DIRECTORY)
+    disk.flush_directory("")
+    return disk

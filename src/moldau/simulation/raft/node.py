@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
-from moldau.core.log.directory import LogDirectory
 from moldau.core.log.flush import FlushPlan
-from moldau.core.log.log import AppendOrigin, Log
-from moldau.core.raft.messages import Request, Standing, Vote, VoteAnswer
+from moldau.core.log.log import AppendOrigin
+from moldau.core.raft.messages import Request, SnapshotId, Standing, Vote, VoteAnswer
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.quorum import Quorum
 from moldau.core.raft.steps import (
     Answer,
     Answered,
     AnswerRecords,
+    AnswerSnapshot,
     Append,
     AppendControl,
     Appended,
@@ -28,31 +29,34 @@ from moldau.core.raft.steps import (
     HighWatermarkMoved,
     LeadershipBegan,
     LeadershipEnded,
+    LoadSnapshot,
     Output,
     Resign,
     Save,
+    SaveSnapshotPart,
+    SnapshotLoaded,
+    SnapshotTaken,
     Tick,
     Truncated,
     TruncateTo,
 )
-from moldau.core.raft.voters import ReplicaKey, VoterHistory, configured_voters, voter_sets_in
+from moldau.core.raft.voters import ReplicaKey, VoterSet, voter_sets_in
 from moldau.errors import ProtocolError
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.shell.quorum.quorum_state import read_quorum_state, write_quorum_state
+from moldau.shell.quorum.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
 from moldau.simulation.calls import Respond
 from moldau.simulation.doors import ProcessDisk
 from moldau.simulation.loop import SimulatedProcess
+from moldau.simulation.raft.files import NodeFiles
 from moldau.simulation.raft.messages import Write, WriteAnswer
 from moldau.simulation.raft.story import Story
 from moldau.simulation.replication.ledger import batches_of
-from moldau.types import METADATA_TOPIC_ID, TopicPartition
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.control import build_control_batch
 
-PARTITION = TopicPartition("metadata", 0)
-QUORUM_STATE = "quorum-state"
 CALL_TIMEOUT_S = 0.6
+SNAPSHOT_PART_BYTES = 100
 
 
 class _Wait(msgspec.Struct):
@@ -65,14 +69,17 @@ class _Wait(msgspec.Struct):
 class QuorumNode:
     """One incarnation. `start` opens the log, which may die of a planned crash; `kill` is the machine's work."""
 
-    def __init__(self, story: Story, node: ReplicaKey, process: SimulatedProcess, disk: ProcessDisk) -> None:
+    def __init__(
+        self, story: Story, node: ReplicaKey, first_voters: VoterSet, process: SimulatedProcess, disk: ProcessDisk
+    ) -> None:
+        """`first_voters`: what the directory was formatted with."""
         self.story = story
+        self._first_voters = first_voters
         self.node = node
         self.name = f"node-{node.node_id}"
         self.process = process
         self.disk = disk
-        self.directory: LogDirectory
-        self.log: Log
+        self.files: NodeFiles
         self.quorum: Quorum
         self._random = story.random_of(process.name)
         self._events: deque[Event] = deque()
@@ -87,25 +94,20 @@ class QuorumNode:
     def start(self) -> None:
         """Recovers the log and takes a role."""
         story = self.story
-        self.directory = LogDirectory.open(self.disk)
-        for _ in self.directory.open_all(lambda _: story.log_settings, self._wall_ms()):
-            pass
-        if PARTITION not in self.directory.logs:
-            self.directory.create_log(PARTITION, METADATA_TOPIC_ID, story.log_settings, now_ms=self._wall_ms())
-        log = self.log = self.directory.logs[PARTITION]
-        voters = VoterHistory(configured_voters(story.node_ids))
-        for batch in batches_of(log, log.log_start_offset, log.log_end_offset).values():
-            voters.append(voter_sets_in(batch))
+        files = self.files = NodeFiles(self.disk, story.log_settings, self._wall_ms())
+        log = files.log
         own_log = OwnLog(
-            voters,
-            log.end_offset_for_epoch,
+            files.voters(self._first_voters, story.kraft_version),
+            lambda epoch: self.files.log.end_offset_for_epoch(epoch),
             log_end_offset=log.log_end_offset,
             latest_epoch=log.leader_epochs.latest_epoch,
+            snapshot=files.newest,
+            oldest=files.oldest,
         )
         saved = read_quorum_state(self.disk, QUORUM_STATE)
         random = SeededRandom(self._random.getrandbits(64))
-        self.quorum = Quorum(self.node, saved, own_log, story.quorum_settings, random)
-        story.ledger.opened(self.name, log, 0)
+        self.quorum = Quorum(self.node, saved, own_log, story.quorum_settings, random, story.node_ids)
+        story.ledger.opened(self.name, log, log.log_start_offset)
         story.ledger.extended(self.name, log, log.log_start_offset)
         self._is_stepping = True
         self._perform_all(self.quorum.begin(story.now_ms))
@@ -114,9 +116,7 @@ class QuorumNode:
     def stop(self) -> None:
         """A clean stop: the node resigns, and everything is flushed."""
         self.step(Resign())
-        self.directory.close(
-            broker_epoch=-1, now_ms=self._wall_ms(), high_watermarks={PARTITION: self.quorum.high_watermark}
-        )
+        self.files.close(self._wall_ms())
 
     def _wall_ms(self) -> int:
         return DEFAULT_NOW_MS + self.story.now_ms
@@ -140,18 +140,19 @@ class QuorumNode:
         deadline_ms = self.quorum.next_deadline_ms()
         if deadline_ms is not None and (self._tick_ms is None or deadline_ms < self._tick_ms):
             self._tick_ms = deadline_ms
-            self._after(max(1, deadline_ms - self.story.now_ms), self._tick)
+            self._after(max(1, deadline_ms - self.story.now_ms), partial(self._tick, deadline_ms))
 
-    def _tick(self) -> None:
-        self._tick_ms = None
-        self.step(Tick())
+    def _tick(self, due_ms: int) -> None:
+        if due_ms == self._tick_ms:  # else an earlier one took its place
+            self._tick_ms = None
+            self.step(Tick())
 
     def _perform_all(self, outputs: tuple[Output, ...]) -> None:
         for output in outputs:
             self._perform(output)
 
     def _perform(self, output: Output) -> None:
-        log, ledger = self.log, self.story.ledger
+        log, ledger = self.files.log, self.story.ledger
         match output:
             case Save():
                 write_quorum_state(self.disk, QUORUM_STATE, output.state)
@@ -173,13 +174,20 @@ class QuorumNode:
                 self._append_copied(output)
             case TruncateTo():
                 ledger.truncated(self.name, log, output.offset)
-                self.directory.truncate(PARTITION, output.offset, self._wall_ms())
+                self.files.truncate(output.offset, self._wall_ms())
                 self.step(Truncated(log.log_end_offset, log.leader_epochs.latest_epoch))
             case Flush():
                 self._flush()
             case HighWatermarkMoved():
                 ledger.high_watermark_moved(self.name, log, output.high_watermark)
                 self._answer_waits()
+                self._take_snapshot_if_due(output.high_watermark)
+            case SaveSnapshotPart():
+                self.files.write_part(output.snapshot, output.position, bytes(output.data))
+            case LoadSnapshot():
+                self._load_snapshot(output.snapshot)
+            case AnswerSnapshot():
+                self._answer_snapshot(output)
             case LeadershipBegan():
                 ledger.leadership_began(self.process.name, output.leader_epoch, log)
                 self.story.trace.tell(f"{self.name} leads in epoch {output.leader_epoch} from {log.log_end_offset} on")
@@ -204,10 +212,36 @@ class QuorumNode:
 
         self.story.calls.call(self.process, self.name, f"node-{node_id}", request, take, CALL_TIMEOUT_S)
 
+    # --- snapshots ---
+
+    def _take_snapshot_if_due(self, high_watermark: int) -> None:
+        files = self.files
+        if high_watermark < files.newest.end_offset + self.story.records_between_snapshots:
+            return
+        control = self.quorum.log.voters.control_at(high_watermark)
+        files.take_snapshot(high_watermark, control, self._wall_ms())
+        self.story.ledger.snapshot_taken(self.name, files.newest)
+        self.step(SnapshotTaken(files.newest, files.oldest))
+
+    def _load_snapshot(self, snapshot: SnapshotId) -> None:
+        ledger = self.story.ledger
+        ledger.replacing(self.name, snapshot)
+        self.files.load_snapshot(snapshot, self._wall_ms())
+        ledger.replaced(self.name, snapshot)
+        self.step(SnapshotLoaded(snapshot, self.files.voters_of(snapshot)))
+
+    def _answer_snapshot(self, output: AnswerSnapshot) -> None:
+        part = self.files.read_part(output.snapshot, output.position, SNAPSHOT_PART_BYTES)
+        if part is None:
+            answer = msgspec.structs.replace(output.answer, error="SNAPSHOT_NOT_FOUND")
+        else:
+            answer = msgspec.structs.replace(output.answer, size=part[0], data=part[1])
+        self._requests.pop(output.request_id)[1](answer)
+
     # --- the log ---
 
     def _append(self, batch: bytes) -> int:
-        log = self.log
+        log = self.files.log
         base_offset = log.log_end_offset
         epoch = self.quorum.leader_epoch
         log.append(bytearray(batch), leader_epoch=epoch, now_ms=self._wall_ms(), origin=AppendOrigin.CONTROLLER)
@@ -215,15 +249,15 @@ class QuorumNode:
         return base_offset
 
     def _append_copied(self, output: Append) -> None:
-        base_offset = self.log.log_end_offset
+        base_offset = self.files.log.log_end_offset
         try:
-            self.log.append_copied(output.records, self._wall_ms())
+            self.files.log.append_copied(output.records, self._wall_ms())
         except ProtocolError as error:
             self.story.ledger.fail("replicas take what their leader has", f"{self.name}: {error}")
         self._appended(base_offset)
 
     def _appended(self, base_offset: int) -> None:
-        log, ledger = self.log, self.story.ledger
+        log, ledger = self.files.log, self.story.ledger
         ledger.appended(self.name, log)
         ledger.extended(self.name, log, base_offset)
         batches = batches_of(log, base_offset, log.log_end_offset).values()
@@ -232,16 +266,16 @@ class QuorumNode:
 
     def _flush(self) -> None:
         """It takes time, as one in a thread does."""
-        plan = self.log.unflushed()
+        plan = self.files.log.unflushed()
         self._after(1 + self._random.randrange(self.story.flush_delay_ms), lambda: self._end_flush(plan))
 
     def _end_flush(self, plan: FlushPlan | None) -> None:
         if plan is None:
-            self.step(Flushed(self.log.recovery_point))
+            self.step(Flushed(self.files.log.recovery_point))
             return
         plan.run()
-        self.log.mark_flushed(plan, self._wall_ms())
-        self.story.ledger.flushed(self.name, self.log)
+        self.files.flushed(plan, self._wall_ms())
+        self.story.ledger.flushed(self.name, self.files.log)
         self.step(Flushed(plan.end_offset))
 
     # --- requests ---

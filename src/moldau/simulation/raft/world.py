@@ -10,6 +10,7 @@ from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.raft.clients import Writer
 from moldau.simulation.raft.faults import Faults
 from moldau.simulation.raft.machine import QuorumMachine
+from moldau.simulation.raft.membership import Membership
 from moldau.simulation.raft.node import QuorumNode
 from moldau.simulation.raft.story import Story
 from moldau.simulation.seeds import SeedOutcome, how_it_ended
@@ -27,6 +28,10 @@ class Outcome(SeedOutcome, frozen=True, kw_only=True):
     events: int
     elections: int
     truncations: int
+    snapshots: int
+    loads: int
+    """Snapshots that took the place of a log."""
+    voter_changes: int
 
 
 class World:
@@ -37,7 +42,8 @@ class World:
         self.trace, self.ledger = story.trace, story.ledger
         self.machines = [QuorumMachine(story, node_id) for node_id in story.node_ids]
         self.writers = [Writer(story, f"writer-{index}") for index in range(2)]
-        self.faults = Faults(story, self.machines)
+        self.membership = Membership(story, self.machines)
+        self.faults = Faults(story, self.machines, self.membership)
 
     async def run(self, seconds: float) -> None:
         """Raises ViolationError."""
@@ -64,13 +70,19 @@ class World:
         await self._until(
             "every node has everything", lambda: all(each.is_idle for each in writers) and self._is_whole()
         )
-        self.ledger.check_logs({node.name: node.log for node in self._nodes()})
+        self.ledger.check_logs({node.name: node.files.log for node in self._nodes()})
         await self._cut_off_a_follower()
         await self._cut_off_the_leader()
 
     async def _cut_off_a_follower(self) -> None:
-        """KIP-996: it comes back to the leader that the others have, in the same epoch."""
-        leader, follower = self._leader_first()[:2]
+        """KIP-996: it comes back to the leader that the others have, in the same epoch. Not one whom a majority needs:
+        of two voters, or of three of which one lost its disk."""
+        leader, *followers = self._leader_first()
+        voters = leader.quorum.log.voters.latest
+        is_one_too_many = sum(voters.key_of(node.node) is not None for node in self._nodes()) > voters.majority
+        follower = next((node for node in followers if is_one_too_many or not node.quorum.is_voter), None)
+        if follower is None:
+            return
         epoch, settings = leader.quorum.leader_epoch, self.story.quorum_settings
         length_ms = 2 * (settings.fetch_timeout_ms + settings.election_timeout_ms)
         self.faults.cut_off(follower.name, length_ms)
@@ -132,6 +144,9 @@ def run_seed(
         events=world.trace.count,
         elections=len(world.ledger.leaders),
         truncations=world.ledger.truncations,
+        snapshots=world.ledger.snapshots,
+        loads=world.ledger.loads,
+        voter_changes=world.membership.accepted,
         acknowledged=len(world.ledger.acknowledged),
         elapsed_s=time.perf_counter() - began,
     )

@@ -53,7 +53,7 @@ class Ledger:
 
     def opened(self, name: str, log: Log, high_watermark: int) -> None:
         """A process has recovered its log."""
-        self.replicas[name] = ReplicaLedger(0, log.log_end_offset, log.recovery_point)
+        self.replicas[name] = ReplicaLedger(log.log_start_offset, log.log_end_offset, log.recovery_point)
         self._check_epochs(name, log)
         self.high_watermark_moved(name, log, high_watermark)
 
@@ -69,9 +69,12 @@ class Ledger:
         if known is None:
             return
         kept = known.flushed_offset if is_power_lost else known.end_offset
-        found = log_end_on_disk(disk, directory)
+        found = self.end_on_disk(disk, directory)
         if found < kept:
             self.fail("what a replica has survives its crash", f"{name}: the disk ends at {found}, it had {kept}")
+
+    def end_on_disk(self, disk: Disk, directory: str) -> int:
+        return log_end_on_disk(disk, directory)
 
     def leadership_began(self, name: str, epoch: int, log: Log) -> None:
         known = self.leaders.setdefault(epoch, name)
