@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink torture dist clean
+.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink torture dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -123,6 +123,11 @@ seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds $(FROM)..$(TO) --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.replication --seeds $(FROM)..$(TO) --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.raft --seeds $(FROM)..$(TO) --jobs $(JOBS)
+
+# Every schedule of a quorum of three, up to so many steps behind its first election.
+DEPTH := 9
+schedules: .venv/.test
+	$(BIN)/python -m moldau.simulation.raft.schedules --depth $(DEPTH)
 
 # An EndTxn that arrives late, in both protocols of transactions, and nothing else.
 LATE := 1..10000

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from moldau.simulation.raft.__main__ import main
+from moldau.simulation.raft.schedules import explore
 from moldau.simulation.raft.world import run_seed
 
 
@@ -46,3 +47,9 @@ def test_the_command_tells_the_story_and_the_outcome(capsys):
     told = capsys.readouterr().out
     assert "node-0 starts (1)" in told
     assert "seed 3: ok" in told
+
+
+def test_no_schedule_of_a_small_quorum_breaks_a_rule():
+    explored = explore(6)
+    assert explored.states > 8_000
+    assert (explored.epochs, explored.committed) == (2, 2)

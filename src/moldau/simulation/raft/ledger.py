@@ -72,6 +72,16 @@ class QuorumLedger(Ledger):
         ahead = [voters for offset, sets in self._voter_sets.items() if offset >= committed for voters in sets]
         return ahead if committed >= 0 else [first, *ahead]
 
+    def voters_change(self, name: str, epoch: int, latest_offset: int) -> None:
+        """The leader of `epoch` is about to append a set of voters; the one before stands at `latest_offset`."""
+        newest = next(reversed(self.committed.values()), None)
+        committed_epoch = -1 if newest is None else read_header(newest).partition_leader_epoch
+        if latest_offset >= self.committed_end_offset or committed_epoch < epoch:
+            self.fail(
+                "one change of voters at a time",
+                f"{name}: in epoch {epoch} behind {latest_offset}, committed up to {self.committed_end_offset}",
+            )
+
     def snapshot_taken(self, name: str, snapshot: SnapshotId) -> None:
         """Only of what is committed; every snapshot with its end has its epoch."""
         self.snapshots += 1

@@ -53,7 +53,7 @@ from moldau.simulation.raft.messages import Write, WriteAnswer
 from moldau.simulation.raft.story import Story
 from moldau.simulation.replication.ledger import batches_of
 from moldau.wire.records.builder import build_batch
-from moldau.wire.records.control import build_control_batch
+from moldau.wire.records.control import ControlType, build_control_batch
 
 CALL_TIMEOUT_S = 0.6
 SNAPSHOT_PART_BYTES = 100
@@ -168,6 +168,9 @@ class QuorumNode:
                 answer = msgspec.structs.replace(output.answer, records=bytes(read.records or b""))
                 self._requests.pop(output.request_id)[1](answer)
             case AppendControl():
+                if output.records[0][0] is ControlType.KRAFT_VOTERS:
+                    latest_offset = self.quorum.log.voters.latest_offset
+                    ledger.voters_change(self.name, output.leader_epoch, latest_offset)
                 batch = build_control_batch(output.records, timestamp=self._wall_ms(), leader_epoch=output.leader_epoch)
                 self._append(batch)
             case Append():

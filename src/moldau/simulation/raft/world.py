@@ -71,6 +71,8 @@ class World:
             "every node has everything", lambda: all(each.is_idle for each in writers) and self._is_whole()
         )
         self.ledger.check_logs({node.name: node.files.log for node in self._nodes()})
+        if len({node.quorum.log.voters.latest for node in self._nodes()}) > 1:
+            raise ViolationError("every node knows the voters", self._standings())
         await self._cut_off_a_follower()
         await self._cut_off_the_leader()
 
