@@ -79,11 +79,11 @@ class Faults:
             self._story.after(delay_ms, machine.start_if_down)
 
     def _isolate(self, random: Random) -> None:
-        self.cut_off(self._machine(random).host, self._length_ms(random))
+        name = self._machine(random).host
+        self.cut_off(name, [each for each in self._names if each != name], self._length_ms(random))
 
-    def cut_off(self, name: str, length_ms: int) -> None:
-        """That host from all others."""
-        self._hosts.cut_off(name, [each for each in self._names if each != name], length_ms)
+    def cut_off(self, name: str, others: Sequence[str], length_ms: int) -> None:
+        self._hosts.cut_off(name, others, length_ms)
 
     def _split(self, random: Random) -> None:
         """Into two parts that do not hear each other."""

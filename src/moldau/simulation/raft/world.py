@@ -73,12 +73,12 @@ class World:
         self.ledger.check_logs({node.name: node.files.log for node in self._nodes()})
         if len({node.quorum.log.voters.latest for node in self._nodes()}) > 1:
             raise ViolationError("every node knows the voters", self._standings())
-        await self._cut_off_a_follower()
+        await self._cut_off_from_the_leader()
         await self._cut_off_the_leader()
 
-    async def _cut_off_a_follower(self) -> None:
-        """KIP-996: it comes back to the leader that the others have, in the same epoch. Not one whom a majority needs:
-        of two voters, or of three of which one lost its disk."""
+    async def _cut_off_from_the_leader(self) -> None:
+        """KIP-996: a follower that alone does not hear the leader changes nothing, and comes back to it. Not one whom
+        the majority needs: of two voters, or of three of which one lost its disk."""
         leader, *followers = self._leader_first()
         voters = leader.quorum.log.voters.latest
         is_one_too_many = sum(voters.key_of(node.node) is not None for node in self._nodes()) > voters.majority
@@ -87,16 +87,16 @@ class World:
             return
         epoch, settings = leader.quorum.leader_epoch, self.story.quorum_settings
         length_ms = 2 * (settings.fetch_timeout_ms + settings.election_timeout_ms)
-        self.faults.cut_off(follower.name, length_ms)
+        self.faults.cut_off(follower.name, [leader.name], length_ms)
         await asyncio.sleep(2 * length_ms / 1_000)
         for node in self._nodes():
             if (node.quorum.leader_epoch, node.quorum.leader_id) != (epoch, leader.node.node_id):
-                raise ViolationError("who was cut off disturbs nobody", self._standings())
+                raise ViolationError("who does not hear the leader disturbs nobody", self._standings())
 
     async def _cut_off_the_leader(self) -> None:
         leader = self._leader_first()[0]
         length_ms = 2 * self.story.quorum_settings.fetch_timeout_ms
-        self.faults.cut_off(leader.name, length_ms)
+        self.faults.cut_off(leader.name, [node.name for node in self._nodes() if node is not leader], length_ms)
         await asyncio.sleep(length_ms / 1_000)
         if leader.quorum.is_leader:
             raise ViolationError("a leader whom no majority hears resigns", self._standings())
