@@ -196,7 +196,7 @@ def test_the_end_of_a_log_that_does_not_come_is_told(cluster: Cluster, path: Pat
 
 def test_a_copy_of_a_topic_that_the_history_does_not_know_is_a_mistake() -> None:
     told = [events.Send(process="p", operation=1, topic="orders", record="a")]
-    with pytest.raises(ValueError, match="no topic 'bills'; it has .'orders'."):
+    with pytest.raises(ValueError, match=r"no topic 'bills'; it has .'orders'."):
         judge(told, copies=[history.Copy("orders", "bills")])
 
 
