@@ -149,8 +149,8 @@ class SparkCampaign:
             return f"killed in batch {self.noted() + 1}"
         if is_at_end:
             return f"went on to the end, batch {self.noted()}"
-        reason = next((line for line in reversed(driver.output) if line.strip()), "").strip()
-        return f"ended in batch {self.noted() + 1}: {reason[:160]}"
+        reasons = [line.strip() for line in driver.output if "Error:" in line or "Exception:" in line]
+        return f"ended in batch {self.noted() + 1}: {(reasons or driver.output)[-1][:200]}"
 
     def finish(self) -> None:
         end = self.end_of(self.driver())
