@@ -119,9 +119,9 @@ class Schedule:
     def __init__(self) -> None:
         self._nodes = [_Node(node_id) for node_id in NODE_IDS]
         self._messages: list[_Message] = []
-        self._leaders: dict[int, int] = {}
+        self.leaders: dict[int, int] = {}
         self._votes: dict[tuple[int, int], ReplicaKey] = {}
-        self._committed: list[Entry] = []
+        self.committed: list[Entry] = []
         self._records = 0
         self._deaths = 0
         self._timeouts = 0
@@ -234,17 +234,17 @@ class Schedule:
                 raise ViolationError("one vote in an epoch", f"node {place[0]} in epoch {place[1]}")
 
     def _check_leader(self, node: _Node, epoch: int) -> None:
-        if self._leaders.setdefault(epoch, node.key.node_id) != node.key.node_id:
+        if self.leaders.setdefault(epoch, node.key.node_id) != node.key.node_id:
             raise ViolationError("one leader in an epoch", f"node {node.key.node_id} in epoch {epoch}")
-        if epoch == max(self._leaders) and node.entries[: len(self._committed)] != self._committed:
-            raise ViolationError("a leader has what is committed", f"{node.entries} of {self._committed}")
+        if epoch == max(self.leaders) and node.entries[: len(self.committed)] != self.committed:
+            raise ViolationError("a leader has what is committed", f"{node.entries} of {self.committed}")
 
     def _check_committed(self, node: _Node, high_watermark: int) -> None:
-        found, known = node.entries[:high_watermark], self._committed
+        found, known = node.entries[:high_watermark], self.committed
         shorter = min(len(found), len(known))
         if len(found) < high_watermark or found[:shorter] != known[:shorter]:
             raise ViolationError("replicas are equal below the high watermark", f"{found}, committed {known}")
-        self._committed = max(found, known, key=len)
+        self.committed = max(found, known, key=len)
 
 
 class Explored(msgspec.Struct, frozen=True):
@@ -268,8 +268,8 @@ def explore(depth: int) -> Explored:
             for choice in pickle.loads(state).next_choices():
                 schedule: Schedule = pickle.loads(state)
                 schedule.follow(choice)
-                epochs = max((epochs, *schedule._leaders))
-                committed = max(committed, len(schedule._committed))
+                epochs = max((epochs, *schedule.leaders))
+                committed = max(committed, len(schedule.committed))
                 key = _named(schedule)
                 if key not in seen:
                     seen.add(key)

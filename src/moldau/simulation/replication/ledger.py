@@ -74,6 +74,7 @@ class Ledger:
             self.fail("what a replica has survives its crash", f"{name}: the disk ends at {found}, it had {kept}")
 
     def end_on_disk(self, disk: Disk, directory: str) -> int:
+        """Where a start finds the end of the log."""
         return log_end_on_disk(disk, directory)
 
     def leadership_began(self, name: str, epoch: int, log: Log) -> None:
