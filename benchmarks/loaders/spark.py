@@ -28,6 +28,15 @@ PACE_S = 0.02
 """A micro-batch query is fed with a few records so often."""
 WARM_UP_BATCHES, MEASURED_BATCHES = 20, 100
 PATIENCE_S = 120
+PHASES = {
+    "triggerExecution": "p50_ms",
+    "latestOffset": "latest_offset_p50_ms",
+    "queryPlanning": "planning_p50_ms",
+    "addBatch": "add_batch_p50_ms",
+    "walCommit": "wal_commit_p50_ms",
+    "commitOffsets": "commit_offsets_p50_ms",
+}
+"""Of a micro-batch, in the words of Spark's progress."""
 
 
 class Query:
@@ -64,8 +73,8 @@ class Query:
         writer = writer.option("kafka.bootstrap.servers", self.bootstrap_servers).option("topic", self.target)
         writer.options(**settings).mode("append").save()
 
-    def stream(self, folder: str, *, has_aggregate: bool) -> list[float]:
-        """The ms of each micro-batch that had records."""
+    def stream(self, folder: str, *, has_aggregate: bool) -> list[dict[str, float]]:
+        """Of each micro-batch that had records, the ms that Spark's progress tells of its phases and of the whole."""
         from confluent_kafka import Producer
 
         reader = self.session.readStream.format(self.format_name)
@@ -84,13 +93,13 @@ class Query:
 
         feeder = threading.Thread(target=feed)
         feeder.start()
-        taken: dict[int, float] = {}
+        taken: dict[int, dict[str, float]] = {}
         end_s = time.monotonic() + PATIENCE_S
         try:
             while len(taken) < WARM_UP_BATCHES + MEASURED_BATCHES and time.monotonic() < end_s:
                 for progress in query.recentProgress:
                     if progress["numInputRows"]:
-                        taken[progress["batchId"]] = float(progress["durationMs"]["triggerExecution"])
+                        taken[progress["batchId"]] = progress["durationMs"]
                 time.sleep(0.2)
         finally:
             is_done.set()
@@ -106,7 +115,7 @@ def run(name: str, query: Query, records: int) -> dict[str, float]:
     if name.startswith("micro-batch"):
         with tempfile.TemporaryDirectory(prefix="moldau-bench-") as folder:
             taken = query.stream(folder, has_aggregate=name.endswith("aggregate"))
-        return {"p50_ms": statistics.median(taken)}
+        return {name: statistics.median(one.get(phase, 0) for one in taken) for phase, name in PHASES.items()}
     begin = 0.0
     for _ in range(2):
         begin = time.perf_counter()
