@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -20,14 +21,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output (`| head`) has gone; Python would complain again when it closes standard output.
-        sys.stderr.close()
+        # The reader of our output (`| head`) has gone.
+        _write_no_more()
         return 0
     except OSError as error:
-        # Standard output takes no more, say on a full disk. Python would complain again when it writes the rest.
+        # Standard output takes no more, say on a full disk.
         print(f"moldau: {error.strerror or error}", file=sys.stderr)
-        sys.stderr.close()
+        _write_no_more()
         return 1
+
+
+def _write_no_more() -> None:
+    """At its end Python writes what standard output still holds: it would complain again, and exit with code 120."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the end of the process
+    sys.stderr.close()
 
 
 def _run(words: Sequence[str]) -> int:
