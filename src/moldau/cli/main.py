@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _write_no_more() -> None:
     """At its end Python writes what standard output still holds: it would complain again, and exit with code 120."""
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the end of the process
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.stderr.close()
 
 

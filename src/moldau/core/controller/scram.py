@@ -30,6 +30,8 @@ from moldau.wire.protocol.messages.scram import (
 
 MIN_ITERATIONS = 4_096
 MAX_ITERATIONS = 16_384
+UNUSABLE_KEY = "UNKNOWN_SERVER_ERROR"
+"""Kafka finds an empty salted password last, when it makes the record."""
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 _HASHES: dict[int, Callable[..., Any]] = {1: hashlib.sha256, 2: hashlib.sha512}
 """By mechanism."""
@@ -43,7 +45,7 @@ def alter_user_scram_credentials(
     for change in _changes(request):
         yield
         present = changes.get(change.name)
-        if isinstance(present, KafkaError):
+        if isinstance(present, KafkaError) and present.name != UNUSABLE_KEY:
             continue
         if present is not None:
             changes[change.name] = kafka_error(
@@ -81,7 +83,7 @@ def _result(name: str, error: KafkaError | None) -> AlterUserScramCredentialsRes
     if error is None:
         return AlterUserScramCredentialsResult(name, 0, None)
     # a key that cannot be used fails in Kafka without a word
-    message = None if error.name == "UNKNOWN_SERVER_ERROR" else error.message
+    message = None if error.name == UNUSABLE_KEY else error.message
     return AlterUserScramCredentialsResult(name, error.code, message)
 
 
@@ -104,7 +106,7 @@ def _record(kept: UnservedRecords, change: Change) -> RemoveUserScramCredentialR
     if change.iterations > MAX_ITERATIONS:
         raise kafka_error("UNACCEPTABLE_CREDENTIAL", "Too many iterations")
     if not change.salted_password:
-        raise kafka_error("UNKNOWN_SERVER_ERROR")
+        raise kafka_error(UNUSABLE_KEY)
     # RFC 5802: of the password only what a server needs is kept
     client_key = hmac.digest(change.salted_password, b"Client Key", algorithm)
     return UserScramCredentialRecord(

@@ -162,9 +162,13 @@ class ProducerState:
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
         """Of a batch whose sequences are not checked: a coordinator's. Raises KafkaError 47."""
+        if self.is_fenced(producer_id, epoch):
+            raise _stale_epoch(producer_id, epoch, self.entries[producer_id].epoch)
+
+    def is_fenced(self, producer_id: int, epoch: int) -> bool:
+        """Whether this log holds something of the producer in a later epoch."""
         entry = self.entries.get(producer_id)
-        if entry is not None and epoch < entry.epoch:
-            raise _stale_epoch(producer_id, epoch, entry.epoch)
+        return entry is not None and epoch < entry.epoch
 
     # --- transactions ---
 

@@ -112,6 +112,7 @@ async def test_credentials_are_kept_without_the_password_and_described_after_a_r
         ((set_one("x", password=b""),), {"x": (-1, None)}),
         ((set_one("x", 1), set_one("x", 2)), {"x": (92, TWICE)}),
         ((ScramCredentialDeletion("old", 1), set_one("old", 1)), {"old": (92, TWICE)}),
+        ((set_one("x", password=b""), set_one("x", iterations=1)), {"x": (92, TWICE)}),
         ((set_one("x"), set_one("x"), set_one("y", 9)), {"x": (92, TWICE), "y": (33, "Unknown SCRAM mechanism")}),
     ],
 )

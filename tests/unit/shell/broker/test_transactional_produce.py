@@ -27,6 +27,9 @@ from moldau.wire.protocol.messages.transactions import (
     AddPartitionsToTxnTopic,
     DescribeTransactionsRequest,
     EndTxnRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
 )
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.control import EndTransactionMarker
@@ -171,6 +174,17 @@ async def test_batches_of_another_epoch_producer_or_transactional_id_are_refused
     assert await other.send({0: producer.batch(1, b"v")}) == [48], "Kafka takes the batch"
     assert await producer.write(index=1) == 0
     assert await producer.write() == 0
+
+
+@pytest.mark.parametrize("version", [9, 11, 12])
+async def test_behind_a_marker_of_a_later_epoch_a_batch_gets_47_before_the_coordinator_is_asked(
+    start_node: Any, version: int
+) -> None:
+    producer = await producer_on(start_node, version)
+    topics = (WritableTxnMarkerTopic("t", (0,)),)
+    marker = WritableTxnMarker(producer.producer_id, producer.epoch + 1, False, topics, coordinator_epoch=-1)
+    await producer.client.ask(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest((marker,)))
+    assert await producer.write() == 47
 
 
 async def test_a_request_with_two_producers_is_refused(start_node: Any) -> None:

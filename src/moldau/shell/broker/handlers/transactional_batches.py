@@ -90,6 +90,9 @@ def find_unverified(broker: Broker, context: RequestContext, transactional_id: s
             partition = writable_partition(broker, context, topic, index, context.api_version)
         except KafkaError:
             continue
+        if partition.log.producer_state.is_fenced(*producer):
+            refused[topic, index] = kafka_error(INVALID_PRODUCER_EPOCH)
+            continue
         verified_id = partition.log.producer_state.verified_id(*producer)
         if verified_id is None:
             asked.append(_Asked((topic, index), partition, found[2]))
