@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from moldau.simulation.replication.__main__ import main
 from moldau.simulation.replication.world import run_seed
+from tests.simulation.hash_seeds import digests_of
 
 
 @pytest.mark.parametrize("first_seed", [1, 11, 21])
@@ -36,18 +33,7 @@ def test_the_promise_covers_what_the_controller_cannot_know(seed):
 
 
 def test_a_seed_gives_the_same_story_whatever_the_hash_seed():
-    command = [sys.executable, "-m", "moldau.simulation.replication", "--seeds", "1..2", "--digests"]
-    digests = [
-        subprocess.run(
-            command,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
+    digests = digests_of("moldau.simulation.replication", "--seeds", "1..2")
     assert [line.rpartition(" ")[2] for line in digests[0].splitlines()] == [
         line.rpartition(" ")[2] for line in digests[1].splitlines()
     ]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from moldau.simulation.__main__ import main
 from moldau.simulation.run import run_seed
+from tests.simulation.hash_seeds import digests_of
 
 
 @pytest.mark.parametrize("seed", range(1, 11))
@@ -21,17 +18,7 @@ def test_a_seed_breaks_no_rule(seed):
 
 
 def test_a_seed_gives_the_same_trace_whatever_the_hash_seed():
-    digests = [
-        subprocess.run(
-            [sys.executable, "-m", "moldau.simulation", "--seeds", "1..3", "--seconds-virtual", "6", "--digests"],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
+    digests = digests_of("moldau.simulation", "--seeds", "1..3", "--seconds-virtual", "6")
     assert digests[0] == digests[1]
     assert digests[0].count("seed ") == 3
 

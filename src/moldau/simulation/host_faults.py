@@ -26,6 +26,8 @@ class FaultyHost(Protocol):
     @property
     def is_alive(self) -> bool: ...
     def start_if_down(self) -> None: ...
+    def stop(self) -> None: ...
+    def plan_death(self, changes: int, random: Random) -> None: ...
 
 
 class HostFaults:
@@ -56,6 +58,16 @@ class HostFaults:
 
     def start_later(self, machine: FaultyHost, random: Random) -> None:
         self._story.after(random.choice((50, 500, 2_500)), machine.start_if_down)
+
+    def stop(self, machine: FaultyHost, random: Random) -> None:
+        machine.stop()
+        self.start_later(machine, random)
+
+    def crash_inside_a_call(self, machine: FaultyHost, random: Random, *, within: int) -> None:
+        """Inside one of its next `within` changes of the disk."""
+        machine.plan_death(1 + random.randrange(within), random)
+        for delay_ms in (1_000, 2_000, 4_000):
+            self._story.after(delay_ms, machine.start_if_down)
 
     def cut_off(self, host: str, others: Sequence[str], duration_ms: int) -> None:
         self._story.trace.tell(f"{host} is cut off from {', '.join(others)} for {duration_ms} ms")

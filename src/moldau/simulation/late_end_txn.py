@@ -26,7 +26,7 @@ from functools import partial
 from moldau.simulation.checkers.copy_ledger import CopyLedger, Outcome
 from moldau.simulation.client import BrokerClient, UnansweredError
 from moldau.simulation.kinds import random_of
-from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.loop import virtual_loop
 from moldau.simulation.run import violation_of, without_collections
 from moldau.simulation.seeds import SeedOutcome, add_seed_options, broken_lines, chosen_seeds, how_it_ended, outcomes
 from moldau.simulation.violation import ViolationError
@@ -236,19 +236,13 @@ class LateScenario:
 def run_seed(seed: int, *, is_told: bool = False) -> LateOutcome:
     """Deterministic: the same code and seed give the same digest."""
     began = time.perf_counter()
-    loop = VirtualLoop()
-    with without_collections(is_collected_after=seed % COLLECTED_EVERY == 0):
+    with without_collections(is_collected_after=seed % COLLECTED_EVERY == 0), virtual_loop() as loop:
+        world = World(seed, loop, _settings(seed), print if is_told else None)
+        scenario = LateScenario(world)
         try:
-            asyncio.set_event_loop(loop)
-            world = World(seed, loop, _settings(seed), print if is_told else None)
-            scenario = LateScenario(world)
-            try:
-                violation = violation_of(world, scenario.run())
-            finally:
-                world.end_work()
+            violation = violation_of(world, scenario.run())
         finally:
-            asyncio.set_event_loop(None)
-            loop.close()
+            world.end_work()
     return LateOutcome(
         seed=seed,
         **how_it_ended(world.trace, violation),

@@ -15,7 +15,8 @@ import asyncio
 import traceback
 from asyncio import base_events, events
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
@@ -270,3 +271,15 @@ def _note_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     if error is not None and error.__traceback__ is not None:
         story += "\n" + "".join(traceback.format_tb(error.__traceback__))
     loop.on_unhandled(story, error)
+
+
+@contextmanager
+def virtual_loop() -> Iterator[VirtualLoop]:
+    """The loop of one seed, which asyncio takes for the thread's until the end."""
+    loop = VirtualLoop()
+    try:
+        asyncio.set_event_loop(loop)
+        yield loop
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import sys
 import time
@@ -15,7 +14,7 @@ from typing import Any
 from moldau.errors import InvariantError
 from moldau.simulation.client import UnansweredError
 from moldau.simulation.kinds import settings_of
-from moldau.simulation.loop import StuckError, VirtualLoop
+from moldau.simulation.loop import StuckError, virtual_loop
 from moldau.simulation.scenario import Scenario
 from moldau.simulation.seeds import SeedOutcome, how_it_ended
 from moldau.simulation.transaction_events import TransactionEvent
@@ -78,9 +77,7 @@ def _run_world(
     seed: int, seconds: float, write_line: Callable[[str], None] | None, is_every_event_told: bool
 ) -> Outcome:
     began = time.perf_counter()
-    loop = VirtualLoop()
-    try:
-        asyncio.set_event_loop(loop)
+    with virtual_loop() as loop:
         world = World(seed, loop, settings_of(seed), write_line)
         world.trace.is_every_event_told = is_every_event_told
         try:
@@ -97,9 +94,6 @@ def _run_world(
             transaction_events=world.transaction_events,
             elapsed_s=time.perf_counter() - began,
         )
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
 
 
 def violation_of(world: World, story: Coroutine[Any, Any, None]) -> ViolationError | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -66,6 +68,40 @@ def outcomes(
             yield from pool.imap(run, seeds, chunksize=1)
         return
     yield from map(run_told, seeds)
+
+
+def run_seeds(
+    command: str,
+    description: str,
+    arguments: Sequence[str] | None,
+    run_seed: Callable[..., Outcome],
+    went_well: Callable[[Outcome], str],
+    totals: Callable[[Sequence[Outcome]], str],
+) -> int:
+    """The command line of a simulator: runs the seeds that it names, prints each that is broken (alone, or with
+    `--digests`, every one) and the totals; gives the exit code. `run_seed` takes the seed, and as `write_line` what
+    gets its story while it happens."""
+    parser = argparse.ArgumentParser(prog=f"python -m {command}", description=description)
+    add_seed_options(parser)
+    options = parser.parse_args(arguments)
+    seeds = chosen_seeds(options)
+    began = time.perf_counter()
+    seen: list[Outcome] = []
+    failed = 0
+    run_told = partial(run_seed, write_line=print if options.verbose else None)
+    for outcome in outcomes(seeds, options.jobs, run_seed, run_told):
+        seen.append(outcome)
+        failed += bool(outcome.rule)
+        if outcome.rule:
+            print(broken_lines(command, outcome), flush=True)
+        elif options.digests or len(seeds) == 1:
+            print(f"seed {outcome.seed}: ok, {went_well(outcome)}", flush=True)
+        if failed >= options.max_failures:
+            break
+    if not options.digests:
+        took_s = time.perf_counter() - began
+        print(f"{len(seeds)} seeds, {failed} broken, {totals(seen)}, {took_s:.1f} s")
+    return 1 if failed else 0
 
 
 def broken_lines(command: str, outcome: SeedOutcome, *, is_story_known: bool = False) -> str:

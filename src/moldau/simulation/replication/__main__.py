@@ -5,52 +5,31 @@ Exit code 0 if no rule was broken, else 1.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
-from functools import partial
+from collections.abc import Sequence
 
 from moldau.simulation.replication.world import Outcome, run_seed
-from moldau.simulation.seeds import add_seed_options, broken_lines, chosen_seeds, outcomes
+from moldau.simulation.seeds import run_seeds
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the seeds that the command line names; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m moldau.simulation.replication", description=__doc__)
-    add_seed_options(parser)
-    options = parser.parse_args(arguments)
-    seeds = chosen_seeds(options)
-    began = time.perf_counter()
-    failed = truncations = elections = records = unclean = without_promise = 0
-    run_told = partial(run_seed, write_line=print if options.verbose else None)
-    for outcome in outcomes(seeds, options.jobs, run_seed, run_told):
-        failed += bool(outcome.rule)
-        truncations += outcome.truncations
-        elections += outcome.elections
-        records += outcome.acknowledged
-        unclean += outcome.unclean_elections
-        without_promise += outcome.is_loss_allowed
-        if outcome.rule or options.digests or len(seeds) == 1:
-            print(_summary(outcome), flush=True)
-        if failed >= options.max_failures:
-            break
-    if not options.digests:
-        print(
-            f"{len(seeds)} seeds, {failed} broken, {elections} elections ({unclean} unclean), "
-            f"{truncations} truncations, {records} records, "
-            f"{without_promise} seeds with more failures than the promise covers, "
-            f"{time.perf_counter() - began:.1f} s"
-        )
-    return 1 if failed else 0
+    return run_seeds("moldau.simulation.replication", str(__doc__), arguments, run_seed, _went_well, _totals)
 
 
-def _summary(outcome: Outcome) -> str:
-    if not outcome.rule:
-        return (
-            f"seed {outcome.seed}: ok, {outcome.elections} elections, {outcome.truncations} truncations, "
-            f"{outcome.acknowledged} records acknowledged, {outcome.elapsed_s:.2f} s, {outcome.digest}"
-        )
-    return broken_lines("moldau.simulation.replication", outcome)
+def _went_well(outcome: Outcome) -> str:
+    return (
+        f"{outcome.elections} elections, {outcome.truncations} truncations, "
+        f"{outcome.acknowledged} records acknowledged, {outcome.elapsed_s:.2f} s, {outcome.digest}"
+    )
+
+
+def _totals(seen: Sequence[Outcome]) -> str:
+    return (
+        f"{sum(one.elections for one in seen)} elections ({sum(one.unclean_elections for one in seen)} unclean), "
+        f"{sum(one.truncations for one in seen)} truncations, {sum(one.acknowledged for one in seen)} records, "
+        f"{sum(one.is_loss_allowed for one in seen)} seeds with more failures than the promise covers"
+    )
 
 
 if __name__ == "__main__":

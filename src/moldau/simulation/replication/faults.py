@@ -68,15 +68,10 @@ class Faults:
         self._hosts.start_later(machine, random)
 
     def _stop(self, random: Random) -> None:
-        machine = self._machine(random)
-        machine.stop()
-        self._hosts.start_later(machine, random)
+        self._hosts.stop(self._machine(random), random)
 
     def _crash_inside_a_call(self, random: Random) -> None:
-        machine = self._machine(random)
-        machine.plan_death(1 + random.randrange(40), random)
-        for delay_ms in (1_000, 2_000, 4_000):
-            self._story.after(delay_ms, machine.start_if_down)
+        self._hosts.crash_inside_a_call(self._machine(random), random, within=40)
 
     def _isolate(self, random: Random) -> None:
         """From everybody, from the controller alone, or from the other brokers alone."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.loop import VirtualLoop, virtual_loop
 from moldau.simulation.replication.clients import Producer, Reader
 from moldau.simulation.replication.controller import Controller
 from moldau.simulation.replication.faults import Faults
@@ -183,14 +183,9 @@ def run_seed(
 ) -> Outcome:
     """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
     began = time.perf_counter()
-    loop = VirtualLoop()
-    try:
-        asyncio.set_event_loop(loop)
+    with virtual_loop() as loop:
         world = World(seed, loop, write_line)
         violation = loop.run_until_complete(world.story.first_violation(world.run(seconds)))
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
     return Outcome(
         seed=seed,
         **how_it_ended(world.trace, violation),
