@@ -9,7 +9,15 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from moldau.wire.protocol.api_keys import API_VERSIONS
-from moldau.wire.protocol.messages import broker_lifecycle, group_records, metadata_records, raft_records
+from moldau.wire.protocol.messages import (
+    broker_lifecycle,
+    envelope,
+    group_records,
+    in_sync_replicas,
+    metadata_records,
+    producer_ids,
+    raft_records,
+)
 from moldau.wire.protocol.schema import (
     Array,
     Bytes,
@@ -41,7 +49,10 @@ def declared_in(*modules: ModuleType) -> list[tuple[MessageClass, int]]:
     ]
 
 
-NODE_MESSAGES = declared_in(broker_lifecycle)
+NODE_MESSAGES = [
+    *declared_in(broker_lifecycle, envelope, in_sync_replicas),
+    *((cls, 0) for cls in (producer_ids.AllocateProducerIdsRequest, producer_ids.AllocateProducerIdsResponse)),
+]
 """What only nodes say to each other."""
 
 ALL_MESSAGES = API_MESSAGES + NODE_MESSAGES + declared_in(metadata_records, group_records, raft_records)

@@ -1,4 +1,4 @@
-"""What a broker and the active controller say to each other through a broker's life (KIP-631, 841, 858, 866, 1066).
+"""What brokers and controllers tell the active controller of their life (KIP-631, 841, 858, 866, 919, 1066).
 
 Spoken between nodes only, on the controller's listener; within one process these messages are the arguments of calls.
 """
@@ -115,3 +115,21 @@ class AssignReplicasToDirsResponse(msgspec.Struct, frozen=True):
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     directories: tuple[AssignmentDirectory, ...] = ()
+
+
+@message(versions="0", flexible="0+")
+class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"], frozen=True):
+    """What a controller of the quorum supports, and where it listens (KIP-919)."""
+
+    controller_id: Int32 = 0
+    incarnation_id: Uuid = ZERO_UUID
+    zk_migration_ready: bool = False
+    listeners: tuple[RegisteredListener, ...] = ()
+    features: tuple[RegisteredFeature, ...] = ()
+
+
+@message(versions="0", flexible="0+")
+class ControllerRegistrationResponse(msgspec.Struct, frozen=True):
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, wire(nullable="0+")] = ""

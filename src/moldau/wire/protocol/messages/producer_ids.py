@@ -1,4 +1,5 @@
-"""Producer ids: InitProducerId for idempotence and transactions (KIP-98, 360), DescribeProducers (KIP-664)."""
+"""Producer ids: InitProducerId for idempotence and transactions (KIP-98, 360), AllocateProducerIds between nodes
+(KIP-730), DescribeProducers (KIP-664)."""
 
 from __future__ import annotations
 
@@ -35,6 +36,24 @@ class InitProducerIdResponse(msgspec.Struct, frozen=True):
     producer_epoch: Int16 = 0
     ongoing_txn_producer_id: Annotated[Int64, wire("6+")] = -1
     ongoing_txn_producer_epoch: Annotated[Int16, wire("6+")] = -1
+
+
+@message(versions="0", flexible="0+")
+class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"], frozen=True):
+    """A broker needs producer ids to give to clients."""
+
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+
+
+@message(versions="0", flexible="0+")
+class AllocateProducerIdsResponse(msgspec.Struct, frozen=True):
+    """`producer_id_len` ids from `producer_id_start` on, never given to anybody else."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    producer_id_start: Int64 = 0
+    producer_id_len: Int32 = 0
 
 
 class DescribeProducersTopic(msgspec.Struct, frozen=True):
