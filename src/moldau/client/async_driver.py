@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -18,8 +18,8 @@ Response = TypeVar("Response", bound=msgspec.Struct)
 
 
 class AsyncConnection(asyncio.Protocol):
-    """One connection, open from `opened` on until `close` or until it is lost. A ProtocolError leaves `data_received`,
-    and the transport ends the connection.
+    """One connection, open from `connection_made` on until `close` or until it is lost. A ProtocolError leaves
+    `data_received`, and the transport ends the connection.
 
     `version_of`: the version of an API that requests use. `decode`: makes the message of an answer. `lost`: makes the
     error of a request without an answer; whether such a request was done is unknown.
@@ -43,11 +43,6 @@ class AsyncConnection(asyncio.Protocol):
         self._received = bytearray()
         self._waiting: deque[_Waiting] = deque()
         self._transport: asyncio.Transport
-
-    def opened(self, transport: asyncio.Transport) -> None:
-        """For the code that dialled: requests can be sent from now on."""
-        self._transport = transport
-        self.is_open = True
 
     def send(
         self, message: Request[Response], note: Callable[[Response], None] | None = None
@@ -98,6 +93,10 @@ class AsyncConnection(asyncio.Protocol):
         self._transport.write(b"".join(parts))
 
     # -- callbacks of the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.is_open = True
 
     def data_received(self, data: bytes) -> None:
         received = self._received

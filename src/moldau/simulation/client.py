@@ -70,7 +70,7 @@ class BrokerClient(AsyncConnection):
         nothing passes."""
         client = cls(name, random)
         try:
-            client.opened(await network.connect(name, host, PORT, client))
+            await network.connect(name, host, PORT, client)
         except (ConnectionRefusedError, TimeoutError) as error:
             raise UnansweredError(str(error)) from error
         return client

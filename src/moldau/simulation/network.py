@@ -372,7 +372,7 @@ class SimulatedListener:
 
 
 class SimulatedNetwork:
-    """The Network door of every simulated process, and the hands of the scenario on the wire."""
+    """The network of all hosts, and the hands of the scenario on the wire."""
 
     def __init__(self, loop: VirtualLoop, seed: int, trace: Trace) -> None:
         self.loop = loop
@@ -558,3 +558,19 @@ class SimulatedNetwork:
 
     def _gone(self, end: End) -> None:
         self.lose(end, ConnectionResetError("the process is gone"), after=self.delay(end.random))
+
+
+class HostNetwork:
+    """The Network door of what runs on `host`."""
+
+    def __init__(self, network: SimulatedNetwork, host: str) -> None:
+        self._network = network
+        self._host = host
+
+    async def listen(
+        self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]
+    ) -> SimulatedListener:
+        return await self._network.listen(host, port, protocol_factory)
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> End:
+        return await self._network.connect(self._host, host, port, protocol)

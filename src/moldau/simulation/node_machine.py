@@ -17,6 +17,7 @@ from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.kinds import directory_path
 from moldau.simulation.loop import ProcessKilledError
 from moldau.simulation.machine import Machine
+from moldau.simulation.network import HostNetwork
 from moldau.simulation.surroundings import SimulatedEventLog, Surroundings
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workers import SimulatedWorkers, WorkerWeather
@@ -86,7 +87,7 @@ class NodeMachine(Machine):
                 random=SeededRandom(around.random_of(f"{process.name}/node").getrandbits(64)),
                 disk=disks[0],
                 workers=workers,
-                network=around.network,
+                network=HostNetwork(around.network, self.host),
                 further_disks=tuple(disks[1:]),
                 paths=tuple(directory_path(place) for place in range(len(disks))),
             ),

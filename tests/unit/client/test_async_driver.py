@@ -40,8 +40,7 @@ async def connect(broker: Cluster) -> AsyncConnection:
         lost=LostError,
         request_timeout_s=60,
     )
-    transport, _ = await asyncio.get_running_loop().create_connection(lambda: connection, host, int(port))
-    connection.opened(transport)
+    await asyncio.get_running_loop().create_connection(lambda: connection, host, int(port))
     return connection
 
 

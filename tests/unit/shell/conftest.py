@@ -204,6 +204,9 @@ class FedNetwork:
         self.factory = protocol_factory
         return FedListener(host, port or 9092)
 
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
+        raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
+
 
 class NodeUnderTest:
     """A running node, its doors, and clients of it."""

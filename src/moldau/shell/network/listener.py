@@ -1,4 +1,4 @@
-"""The network door, and its real form: TCP listeners of the running loop.
+"""The network door, and its real form: TCP on the running loop.
 
 The simulated form (`moldau.simulation.network`) feeds the same protocol class byte by byte.
 """
@@ -28,11 +28,16 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """Where connections come from."""
+    """Where connections come from and go to."""
 
     async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
         """Opens a port; `host` "" means every address. Raises OSError where that cannot be had: of a real network
         PortTakenError where another socket has it."""
+        ...
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
+        """Opens a connection; `protocol` knows of it when this returns. Raises OSError, UnicodeError for a host that
+        cannot be a name."""
         ...
 
 
@@ -77,6 +82,10 @@ class TcpNetwork:
                     raise OSError(error.errno, os.strerror(error.errno), f"{host}:{port}") from error
                 taken = PortTakenError(error.errno, _why_taken(host, port))
         raise taken
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+        return transport
 
 
 class PortTakenError(OSError):

@@ -1,0 +1,181 @@
+"""Another node of the cluster, as this one speaks to it: one connection, made when it is needed, and made again.
+
+A node answers the requests of a connection in their order, so that one which it holds back (a Fetch) holds back those
+behind it: who must not wait for such a request speaks through a `Peer` of his own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from moldau.client.async_driver import AsyncConnection
+from moldau.client.protocol.connection import ClientProtocol, PendingRequest
+from moldau.core.metadata.image import BrokerListener
+from moldau.errors import KafkaError, MoldauError, ProtocolError
+from moldau.shell.network.listener import Network
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.codec import decode_message
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.schema import Request
+
+MAX_IN_FLIGHT = 32
+"""Requests that may wait for an answer; one more waits until it may be sent."""
+
+FIRST_BACKOFF_MS = 50
+MAX_BACKOFF_MS = 500
+"""Between two tries to connect, doubling from the first to the longest; as in Kafka's quorum."""
+
+HANDSHAKE_TIMEOUT_S = 10.0
+_VERSIONS_VERSION = 3
+"""Of ApiVersions: every node that can be a peer knows it."""
+
+Response = TypeVar("Response", bound=msgspec.Struct)
+
+
+class NoAnswerError(MoldauError):
+    """The peer cannot be reached, its connection was lost, or its answer did not come in time: whether the request was
+    done is unknown."""
+
+
+class Peer:
+    """The node at `address`. Lives on one loop.
+
+    `on_lost` is called when a connection that was in use has ended, and not by this side: the peer may have died.
+    """
+
+    def __init__(self, address: BrokerListener, network: Network, on_lost: Callable[[], None] = lambda: None) -> None:
+        self._address = address
+        self._network = network
+        self._on_lost = on_lost
+        self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._connecting = asyncio.Lock()
+        self._connection: _PeerConnection | None = None
+        self._backoff_ms = 0
+        self._next_try_s = 0.0
+        self._is_closed = False
+
+    @property
+    def address(self) -> BrokerListener:
+        return self._address
+
+    def move_to(self, address: BrokerListener) -> None:
+        """The peer listens at `address` from now on: requests under way fail where that is another one."""
+        if address != self._address:
+            self._address = address
+            self._backoff_ms, self._next_try_s = 0, 0.0
+            self._drop(self._connection)
+
+    async def request(self, message: Request[Response], timeout_ms: int) -> Response:
+        """Sends `message` and waits for the answer, at most `timeout_ms` for all of it. Raises NoAnswerError only.
+
+        Whoever gives up, by time or by being cancelled, ends the connection: behind an answer that does not come
+        nothing would come either. Other requests under way fail with it.
+        """
+        connection: _PeerConnection | None = None
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000), self._in_flight:
+                connection = await self._connected()
+                return await connection.send(message)
+        except TimeoutError as error:
+            self._drop(connection)
+            raise NoAnswerError(f"{self._name()}: no answer in {timeout_ms} ms") from error
+        except asyncio.CancelledError:
+            self._drop(connection)
+            raise
+        except (KafkaError, ProtocolError) as error:  # it serves no version of this API that we know
+            raise NoAnswerError(f"{self._name()}: {error}") from error
+
+    def close(self) -> None:
+        """Requests under way fail, and so do all that come."""
+        self._is_closed = True
+        self._drop(self._connection)
+
+    async def _connected(self) -> _PeerConnection:
+        """The connection, made anew where there is none."""
+        async with self._connecting:
+            if self._is_closed:
+                raise NoAnswerError(f"{self._name()}: this node asks nothing any more")
+            if self._connection is None:
+                await asyncio.sleep(self._next_try_s - asyncio.get_running_loop().time())
+                self._connection = await self._connect()
+            return self._connection
+
+    async def _connect(self) -> _PeerConnection:
+        is_open, address = False, self._address
+        connection = _PeerConnection(ClientProtocol(self._name()), self._lost)
+        try:
+            await self._network.connect(address.host, address.port, connection)
+            await connection.request(ApiVersionsRequest(client_software_name="moldau", client_software_version="1"))
+            is_open = address == self._address and not self._is_closed
+        except (OSError, UnicodeError) as error:
+            raise NoAnswerError(f"{self._name()}: {error}") from error
+        finally:
+            if not is_open:
+                connection.end()
+            self._note_try(is_open=is_open)
+        if not is_open:
+            raise NoAnswerError(f"{self._name()}: the peer has moved, or this node has ended")
+        return connection
+
+    def _note_try(self, *, is_open: bool) -> None:
+        self._backoff_ms = 0 if is_open else min(max(FIRST_BACKOFF_MS, 2 * self._backoff_ms), MAX_BACKOFF_MS)
+        self._next_try_s = asyncio.get_running_loop().time() + self._backoff_ms / 1_000
+
+    def _lost(self, connection: _PeerConnection) -> None:
+        if connection is self._connection:
+            self._connection = None
+            self._on_lost()
+
+    def _drop(self, connection: _PeerConnection | None) -> None:
+        """This side ends `connection`: that is no news of the peer."""
+        if connection is None:
+            return
+        if connection is self._connection:
+            self._connection = None
+        connection.end()
+
+    def _name(self) -> str:
+        return f"{self._address.host}:{self._address.port}"
+
+
+class _PeerConnection(AsyncConnection):
+    """Speaks the highest versions that both sides know, from the answer to ApiVersions on. `on_end` is called once it
+    has ended, for whatever reason."""
+
+    def __init__(self, protocol: ClientProtocol, on_end: Callable[[_PeerConnection], None]) -> None:
+        super().__init__(
+            protocol,
+            version_of=self._version_of,
+            decode=self._decoded,
+            lost=NoAnswerError,
+            request_timeout_s=HANDSHAKE_TIMEOUT_S,
+        )
+        self._on_end = on_end
+
+    def end(self) -> None:
+        """Closes it, if it was ever made."""
+        if self.is_open:
+            self.close()
+
+    def _version_of(self, api_key: ApiKey) -> int:
+        return _VERSIONS_VERSION if api_key is ApiKey.API_VERSIONS else self._protocol.version_of(api_key)
+
+    def _decoded(self, pending: PendingRequest, body: memoryview) -> msgspec.Struct:
+        if pending.api_key is ApiKey.API_VERSIONS and self._protocol.take_versions(body) is not None:
+            raise ProtocolError(f"version {_VERSIONS_VERSION} of ApiVersions is not known there")
+        return decode_message(API_VERSIONS[pending.api_key].response, pending.version, body)[0]
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            super().data_received(data)
+        except (KafkaError, ProtocolError) as error:
+            self.close()
+            self.connection_lost(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._on_end(self)

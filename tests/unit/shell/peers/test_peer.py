@@ -1,0 +1,256 @@
+"""A peer is reached when it is needed, and again when it was lost; who gets no answer is told so, in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.network.listener import TcpNetwork
+from moldau.shell.peers.peer import MAX_BACKOFF_MS, MAX_IN_FLIGHT, NoAnswerError, Peer
+from moldau.simulation.loop import SimulatedProcess, VirtualLoop
+from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.trace import Trace
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
+from moldau.wire.protocol.codec import encode_message
+from moldau.wire.protocol.framing import frame
+from moldau.wire.protocol.headers import decode_request_header, encode_response_header
+from moldau.wire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+HOST, PORT = "other", 9093
+ADDRESS = BrokerListener("CONTROLLER", HOST, PORT)
+ASKED = MetadataRequest(topics=())
+
+
+class AnsweringNode:
+    """A node that serves Metadata up to version 9. `is_mute`: it reads requests and answers none."""
+
+    def __init__(self):
+        self.connections = []
+        self.requests = []
+        self.is_mute = False
+
+    def accept(self):
+        self.connections.append(_Connection(self))
+        return self.connections[-1]
+
+    def answer(self, api_key, version):
+        if api_key == ApiKey.API_VERSIONS:
+            return ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.METADATA, 0, 9),))
+        self.requests.append((ApiKey(api_key), version))
+        return None if self.is_mute else MetadataResponse(cluster_id="the other one")
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, node):
+        self.node = node
+        self.received = bytearray()
+        self.is_lost = False
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def connection_lost(self, error):
+        self.is_lost = True
+
+    def data_received(self, data):
+        self.received += data
+        while len(self.received) >= 4 and len(self.received) >= 4 + int.from_bytes(self.received[:4], "big"):
+            end = 4 + int.from_bytes(self.received[:4], "big")
+            header, _ = decode_request_header(memoryview(bytes(self.received[4:end])))
+            del self.received[:end]
+            answer = self.node.answer(header.api_key, header.api_version)
+            if answer is not None:
+                version = header.api_version
+                head = encode_response_header(header.correlation_id, response_header_version(header.api_key, version))
+                self.transport.write(frame(head, encode_message(answer, version)))
+
+
+class World:
+    """A simulated network with this node, and another one that may listen."""
+
+    def __init__(self, loop):
+        self.loop = loop
+        self.network = SimulatedNetwork(loop, 1, Trace(loop.time))
+        self.other = AnsweringNode()
+        self.process = SimulatedProcess(HOST)
+        self.losses = []
+        self.peer = self.peer_at(ADDRESS)
+
+    def peer_at(self, address):
+        return Peer(address, HostNetwork(self.network, "me"), lambda: self.losses.append(self.loop.time()))
+
+    async def listen(self, host=HOST):
+        self.process = SimulatedProcess(host)
+        await self.loop.run_in_process(self.process, self.network.listen(host, PORT, self.other.accept))
+
+    def die(self):
+        self.loop.kill(self.process)
+        self.network.drop_process(self.process)
+
+
+def tell(story):
+    """Runs `story` in a simulated world, to its end."""
+    loop = VirtualLoop()
+    try:
+
+        async def run():
+            await story(World(loop))
+
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+@pytest.mark.asyncio
+async def test_over_real_sockets_the_first_request_connects_and_all_share_one_connection():
+    node, network = AnsweringNode(), TcpNetwork()
+    listener = await network.listen("127.0.0.1", 0, node.accept)
+    peer = Peer(BrokerListener("CONTROLLER", "127.0.0.1", listener.port), network)
+    answers = await asyncio.gather(*(peer.request(ASKED, 30_000) for _ in range(10)))
+    assert [answer.cluster_id for answer in answers] == ["the other one"] * 10
+    assert len(node.connections) == 1
+    peer.close()
+    listener.close()
+
+
+@pytest.mark.asyncio
+async def test_over_real_sockets_an_address_where_nobody_listens_gives_no_answer():
+    network = TcpNetwork()
+    listener = await network.listen("127.0.0.1", 0, AnsweringNode().accept)
+    address = BrokerListener("CONTROLLER", "127.0.0.1", listener.port)
+    listener.close()
+    with pytest.raises(NoAnswerError, match=f"127.0.0.1:{listener.port}"):
+        await Peer(address, network).request(ASKED, 30_000)
+
+
+def test_the_highest_version_is_spoken_that_both_sides_know():
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        assert API_VERSIONS[ApiKey.METADATA].max_version > 9
+        assert world.other.requests == [(ApiKey.METADATA, 9)]
+
+    tell(story)
+
+
+def test_a_node_that_comes_later_is_reached_after_a_bounded_pause():
+    async def story(world):
+        for _ in range(20):
+            with pytest.raises(NoAnswerError):
+                await world.peer.request(ASKED, 10_000)
+        await world.listen()
+        began_s = world.loop.time()
+        await world.peer.request(ASKED, 10_000)
+        assert world.loop.time() - began_s < MAX_BACKOFF_MS / 1_000 + 0.4
+
+    tell(story)
+
+
+def test_the_pauses_between_tries_grow():
+    async def story(world):
+        began_s = world.loop.time()
+        for _ in range(20):
+            with pytest.raises(NoAnswerError):
+                await world.peer.request(ASKED, 10_000)
+        assert world.loop.time() - began_s > 15 * MAX_BACKOFF_MS / 1_000
+
+    tell(story)
+
+
+def test_no_answer_in_time_ends_the_connection_and_the_next_request_makes_another():
+    async def story(world):
+        await world.listen()
+        world.other.is_mute = True
+        with pytest.raises(NoAnswerError, match="no answer in 500 ms"):
+            await world.peer.request(ASKED, 500)
+        world.other.is_mute = False
+        await world.peer.request(ASKED, 1_000)
+        assert [one.is_lost for one in world.other.connections] == [True, False]
+        assert world.losses == []  # it was this side that gave up
+
+    tell(story)
+
+
+def test_a_peer_that_dies_is_told_once_and_its_requests_fail_at_once():
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        world.other.is_mute = True
+        asked = [asyncio.ensure_future(world.peer.request(ASKED, 60_000)) for _ in range(3)]
+        await asyncio.sleep(1)
+        world.die()
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(result) for result in results] == [NoAnswerError] * 3
+        assert world.loop.time() < 5
+        assert len(world.losses) == 1
+
+    tell(story)
+
+
+def test_a_peer_that_has_moved_is_asked_at_its_new_address():
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        await world.listen("elsewhere")
+        world.peer.move_to(BrokerListener("CONTROLLER", "elsewhere", PORT))
+        await world.peer.request(ASKED, 1_000)
+        assert [one.is_lost for one in world.other.connections] == [True, False]
+        assert world.losses == []
+
+    tell(story)
+
+
+def test_so_many_requests_are_under_way_at_once_and_no_more():
+    async def story(world):
+        await world.listen()
+        world.other.is_mute = True
+        asked = [asyncio.ensure_future(world.peer.request(ASKED, 60_000)) for _ in range(MAX_IN_FLIGHT + 5)]
+        await asyncio.sleep(5)
+        assert len(world.other.requests) == MAX_IN_FLIGHT
+        world.peer.close()
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(result) for result in results] == [NoAnswerError] * len(asked)
+        assert len(world.other.requests) == MAX_IN_FLIGHT
+
+    tell(story)
+
+
+def test_an_answer_that_cannot_be_read_is_no_answer():
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        asked = asyncio.ensure_future(world.peer.request(ASKED, 60_000))
+        world.other.is_mute = True
+        await asyncio.sleep(1)
+        world.other.connections[0].transport.write(frame(b"\x00"))
+        with pytest.raises(NoAnswerError, match="header cut"):
+            await asked
+
+    tell(story)
+
+
+def test_an_api_that_the_peer_does_not_serve_is_no_answer():
+    async def story(world):
+        await world.listen()
+        request = API_VERSIONS[ApiKey.FIND_COORDINATOR].request()
+        with pytest.raises(NoAnswerError, match="no version of FIND_COORDINATOR"):
+            await world.peer.request(request, 1_000)
+
+    tell(story)
+
+
+def test_behind_a_cut_link_a_request_ends_in_time():
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        world.network.cut("me", HOST, 60)
+        began_s = world.loop.time()
+        for _ in range(2):
+            with pytest.raises(NoAnswerError, match="no answer in 700 ms"):
+                await world.peer.request(ASKED, 700)
+        assert world.loop.time() - began_s == pytest.approx(1.4)
+
+    tell(story)
