@@ -7,65 +7,18 @@ import asyncio
 import pytest
 
 from moldau.core.metadata.image import BrokerListener
-from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.peers.peer import MAX_BACKOFF_MS, MAX_IN_FLIGHT, NoAnswerError, Peer
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
 from moldau.simulation.network import HostNetwork, SimulatedNetwork
 from moldau.simulation.trace import Trace
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, response_header_version
-from moldau.wire.protocol.codec import encode_message
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.framing import frame
-from moldau.wire.protocol.headers import decode_request_header, encode_response_header
-from moldau.wire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from tests.support.answering_node import AnsweringNode
 
 HOST, PORT = "other", 9093
 ADDRESS = BrokerListener("CONTROLLER", HOST, PORT)
 ASKED = MetadataRequest(topics=())
-
-
-class AnsweringNode:
-    """A node that serves Metadata up to version 9. `is_mute`: it reads requests and answers none."""
-
-    def __init__(self):
-        self.connections = []
-        self.requests = []
-        self.is_mute = False
-
-    def accept(self):
-        self.connections.append(_Connection(self))
-        return self.connections[-1]
-
-    def answer(self, api_key, version):
-        if api_key == ApiKey.API_VERSIONS:
-            return ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.METADATA, 0, 9),))
-        self.requests.append((ApiKey(api_key), version))
-        return None if self.is_mute else MetadataResponse(cluster_id="the other one")
-
-
-class _Connection(asyncio.Protocol):
-    def __init__(self, node):
-        self.node = node
-        self.received = bytearray()
-        self.is_lost = False
-
-    def connection_made(self, transport):
-        self.transport = transport
-
-    def connection_lost(self, error):
-        self.is_lost = True
-
-    def data_received(self, data):
-        self.received += data
-        while len(self.received) >= 4 and len(self.received) >= 4 + int.from_bytes(self.received[:4], "big"):
-            end = 4 + int.from_bytes(self.received[:4], "big")
-            header, _ = decode_request_header(memoryview(bytes(self.received[4:end])))
-            del self.received[:end]
-            answer = self.node.answer(header.api_key, header.api_version)
-            if answer is not None:
-                version = header.api_version
-                head = encode_response_header(header.correlation_id, response_header_version(header.api_key, version))
-                self.transport.write(frame(head, encode_message(answer, version)))
 
 
 class World:
@@ -102,28 +55,6 @@ def tell(story):
         loop.run_until_complete(run())
     finally:
         loop.close()
-
-
-@pytest.mark.asyncio
-async def test_over_real_sockets_the_first_request_connects_and_all_share_one_connection():
-    node, network = AnsweringNode(), TcpNetwork()
-    listener = await network.listen("127.0.0.1", 0, node.accept)
-    peer = Peer(BrokerListener("CONTROLLER", "127.0.0.1", listener.port), network)
-    answers = await asyncio.gather(*(peer.request(ASKED, 30_000) for _ in range(10)))
-    assert [answer.cluster_id for answer in answers] == ["the other one"] * 10
-    assert len(node.connections) == 1
-    peer.close()
-    listener.close()
-
-
-@pytest.mark.asyncio
-async def test_over_real_sockets_an_address_where_nobody_listens_gives_no_answer():
-    network = TcpNetwork()
-    listener = await network.listen("127.0.0.1", 0, AnsweringNode().accept)
-    address = BrokerListener("CONTROLLER", "127.0.0.1", listener.port)
-    listener.close()
-    with pytest.raises(NoAnswerError, match=f"127.0.0.1:{listener.port}"):
-        await Peer(address, network).request(ASKED, 30_000)
 
 
 def test_the_highest_version_is_spoken_that_both_sides_know():
