@@ -16,7 +16,7 @@ import msgspec
 
 from moldau.errors import ERROR_CODES, ProtocolError, invariant, kafka_error
 from moldau.types import Buffer
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, api_key_of, response_header_version
+from moldau.wire.protocol.api_keys import ApiKey, api_key_of, declared_api, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_into
 from moldau.wire.protocol.framing import decode_frame_length, frame_length
 from moldau.wire.protocol.headers import RequestHeader, decode_response_header, encode_request_header
@@ -79,7 +79,7 @@ class ClientProtocol:
 
         Raises UNSUPPORTED_VERSION where there is none.
         """
-        ours = API_VERSIONS[api_key]
+        ours = declared_api(api_key)
         lowest, highest = self._versions.get(api_key, (0, -1))
         version = min(ours.max_version, highest)
         if max_version is not None:

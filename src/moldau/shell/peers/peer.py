@@ -17,7 +17,7 @@ from moldau.client.protocol.connection import ClientProtocol, PendingRequest
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import KafkaError, MoldauError, ProtocolError
 from moldau.shell.network.listener import Network
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.wire.protocol.api_keys import ApiKey, declared_api
 from moldau.wire.protocol.codec import decode_message
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.schema import Request
@@ -167,7 +167,7 @@ class _PeerConnection(AsyncConnection):
     def _decoded(self, pending: PendingRequest, body: memoryview) -> msgspec.Struct:
         if pending.api_key is ApiKey.API_VERSIONS and self._protocol.take_versions(body) is not None:
             raise ProtocolError(f"version {_VERSIONS_VERSION} of ApiVersions is not known there")
-        return decode_message(API_VERSIONS[pending.api_key].response, pending.version, body)[0]
+        return decode_message(declared_api(pending.api_key).response, pending.version, body)[0]
 
     def data_received(self, data: bytes) -> None:
         try:

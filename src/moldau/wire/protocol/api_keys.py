@@ -216,10 +216,26 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.LIST_CONFIG_RESOURCES: _api(0, 1, 0, "configs", "ListConfigResources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api(0, 0, 0, "partitions", "DescribeTopicPartitions"),
 }
-"""In the order of their keys, which is their order in the answer to ApiVersions."""
+"""What a listener for clients serves, in the order of their keys, which is their order in the answer to ApiVersions."""
 
-_KEYS: Final[dict[str, ApiKey]] = {f"{row.name}Request": key for key, row in API_VERSIONS.items()}
-_ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in API_VERSIONS.items()}
+CONTROLLER_API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
+    ApiKey.VOTE: _api(0, 2, 0, "quorum", "Vote"),
+    ApiKey.BEGIN_QUORUM_EPOCH: _api(0, 1, 1, "quorum", "BeginQuorumEpoch"),
+    ApiKey.END_QUORUM_EPOCH: _api(0, 1, 1, "quorum", "EndQuorumEpoch"),
+    ApiKey.ALTER_PARTITION: _api(2, 3, 0, "in_sync_replicas", "AlterPartition"),
+    ApiKey.ENVELOPE: _api(0, 0, 0, "envelope", "Envelope"),
+    ApiKey.FETCH_SNAPSHOT: _api(0, 1, 0, "quorum", "FetchSnapshot"),
+    ApiKey.BROKER_REGISTRATION: _api(0, 4, 0, "broker_lifecycle", "BrokerRegistration"),
+    ApiKey.BROKER_HEARTBEAT: _api(0, 2, 0, "broker_lifecycle", "BrokerHeartbeat"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _api(0, 0, 0, "producer_ids", "AllocateProducerIds"),
+    ApiKey.CONTROLLER_REGISTRATION: _api(0, 0, 0, "broker_lifecycle", "ControllerRegistration"),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _api(0, 0, 0, "broker_lifecycle", "AssignReplicasToDirs"),
+}
+"""What only nodes ask each other, on the controller's listener: a listener for clients closes the connection."""
+
+_DECLARED: Final = {**API_VERSIONS, **CONTROLLER_API_VERSIONS}
+_KEYS: Final[dict[str, ApiKey]] = {f"{row.name}Request": key for key, row in _DECLARED.items()}
+_ROWS: Final[dict[int, ApiVersionRange]] = {int(key): row for key, row in _DECLARED.items()}
 
 
 def api_key_of(request: Request[Any]) -> ApiKey:
@@ -232,17 +248,18 @@ def request_header_version(api_key: int, version: int) -> int:
 
     Raises ProtocolError for a key that is not declared.
     """
-    return 2 if version >= _declared(api_key).flexible_from else 1
+    return 2 if version >= declared_api(api_key).flexible_from else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
     """1 where the response is flexible, else 0; always 0 for ApiVersions (KIP-511). Raises as above."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
-    return 1 if version >= _declared(api_key).flexible_from else 0
+    return 1 if version >= declared_api(api_key).flexible_from else 0
 
 
-def _declared(api_key: int) -> ApiVersionRange:
+def declared_api(api_key: int) -> ApiVersionRange:
+    """The API of this key, on whichever listener it is served. Raises ProtocolError for a key that is not declared."""
     row = _ROWS.get(api_key)
     if row is None:
         raise ProtocolError(f"api key {api_key} is not declared")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import ModuleType
 
 import msgspec
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from moldau.wire.protocol.api_keys import API_VERSIONS
+from moldau.wire.protocol.api_keys import API_VERSIONS, CONTROLLER_API_VERSIONS, ApiVersionRange
 from moldau.wire.protocol.messages import (
-    broker_lifecycle,
-    envelope,
     group_records,
-    in_sync_replicas,
     metadata_records,
-    producer_ids,
     raft_records,
 )
 from moldau.wire.protocol.schema import (
@@ -32,12 +29,19 @@ from moldau.wire.protocol.schema import (
 
 MessageClass = type[msgspec.Struct]
 
-API_MESSAGES: list[tuple[MessageClass, int]] = [
-    (cls, version)
-    for row in API_VERSIONS.values()
-    for cls in (row.request, row.response)
-    for version in range(row.min_version, row.max_version + 1)
-]
+
+def versions_of(rows: Iterable[ApiVersionRange]) -> list[tuple[MessageClass, int]]:
+    return [
+        (cls, version)
+        for row in rows
+        for cls in (row.request, row.response)
+        for version in range(row.min_version, row.max_version + 1)
+    ]
+
+
+API_MESSAGES = versions_of(API_VERSIONS.values())
+NODE_MESSAGES = versions_of(CONTROLLER_API_VERSIONS.values())
+"""What only nodes say to each other."""
 
 
 def declared_in(*modules: ModuleType) -> list[tuple[MessageClass, int]]:
@@ -48,12 +52,6 @@ def declared_in(*modules: ModuleType) -> list[tuple[MessageClass, int]]:
         for version in range(message_info(cls).versions.first, message_info(cls).versions.last + 1)
     ]
 
-
-NODE_MESSAGES = [
-    *declared_in(broker_lifecycle, envelope, in_sync_replicas),
-    *((cls, 0) for cls in (producer_ids.AllocateProducerIdsRequest, producer_ids.AllocateProducerIdsResponse)),
-]
-"""What only nodes say to each other."""
 
 ALL_MESSAGES = API_MESSAGES + NODE_MESSAGES + declared_in(metadata_records, group_records, raft_records)
 
