@@ -232,7 +232,7 @@ class Owner:
         waits_for_flush = log_settings.flush_messages == 1
         replication = ReplicationSettings(waits_for_flush=waits_for_flush)
         high_watermark = 0 if waits_for_flush else log.log_end_offset
-        self.partition = Partition(log, 1, BrokerId(1), replication, high_watermark)
+        self.partition = Partition(log, 1, BrokerId(1), replication, lambda partition, output: None, high_watermark)
         self.partition.metadata_changed(PartitionImage((1,), (1,), BrokerId(1), LeaderEpoch(3), 0), {}, clock.now_ms())
         self.log = ToyLog(self, self.partition)
         self.host: CoordinatorHost[Store, Request, str, Entry] = CoordinatorHost(StoreMachine(), TOPIC_PARTITION)

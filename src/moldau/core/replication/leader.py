@@ -71,6 +71,7 @@ class Leader:
         "_broker_epochs",
         "_followers",
         "_next_check_ms",
+        "_now_ms",
         "_proposal",
         "broker_id",
         "epoch_start_offset",
@@ -101,6 +102,8 @@ class Leader:
         self._proposal: _Proposal | None = None
         self._followers: dict[int, _Follower] = {}
         self._next_check_ms = now_ms + settings.replica_lag_time_max_ms // 2
+        self._now_ms = now_ms
+        """When the last event came."""
         self.is_below_min_isr = False
         """Fewer are in sync than `min.insync.replicas` asks for: acks=all is refused."""
         self.is_log_end_committed = False
@@ -113,12 +116,13 @@ class Leader:
         self.position.latest_epoch = self.leader_epoch
         return (LeadershipBegan(self.leader_epoch), *self._advance(now_ms))
 
-    def appended(self, log_end_offset: int, now_ms: int) -> tuple[Output, ...]:
-        """The log ends here now. A call and no event, for it is part of every Produce."""
+    def appended(self, log_end_offset: int) -> tuple[Output, ...]:
+        """The log ends here now. A call and no event, for it is part of every Produce; as if at the last event."""
         self.position.log_end_offset = log_end_offset
-        return self._advance(now_ms)
+        return self._advance(self._now_ms)
 
     def step(self, event: Event, now_ms: int) -> tuple[Output, ...]:
+        self._now_ms = now_ms
         match event:
             case Flushed():
                 return self._advance(now_ms)
@@ -134,6 +138,8 @@ class Leader:
         return ()
 
     def next_deadline_ms(self) -> int | None:
+        if not self._followers:
+            return None
         return self._next_check_ms if self._proposal is None else self._proposal.resend_ms
 
     def take_metadata(
@@ -141,7 +147,7 @@ class Leader:
     ) -> tuple[Output, ...]:
         """Newer metadata of the same leader epoch. Whatever was proposed for an older partition epoch is refused from
         now on, so nothing of it counts."""
-        self._broker_epochs = broker_epochs
+        self._broker_epochs, self._now_ms = broker_epochs, now_ms
         if partition.partition_epoch <= self.partition.partition_epoch:
             return ()
         self.partition = partition
@@ -150,6 +156,11 @@ class Leader:
         return self._advance(now_ms)
 
     # --- what requests ask ---
+
+    @property
+    def has_followers(self) -> bool:
+        """Other brokers hold replicas: they fetch what is appended here."""
+        return bool(self._followers)
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
@@ -176,11 +187,16 @@ class Leader:
         return True
 
     def check_fetch(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
-        """Before a follower's fetch is served. Raises 74, 75, or NOT_LEADER_OR_FOLLOWER (6) for a broker that holds no
-        replica, or is not running any more (KIP-903)."""
+        """Before a follower's fetch is served. Raises 74, 75, and 6 for a broker that is not running any more (KIP-903).
+
+        Of a broker that holds no replica Kafka believes, where it names this leader's epoch, that it knows a later
+        assignment: 75 lets it try again.
+        """
         check_leader_epoch(current_leader_epoch, self.leader_epoch)
         follower = self._followers.get(replica_id)
-        if follower is None or broker_epoch < follower.broker_epoch:
+        if follower is None:
+            raise kafka_error("NOT_LEADER_OR_FOLLOWER" if current_leader_epoch < 0 else "UNKNOWN_LEADER_EPOCH")
+        if broker_epoch < follower.broker_epoch:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
     # --- steps ---

@@ -1,13 +1,12 @@
 """A partition on this broker: its log, and the replica (a step machine) that says how far a reader may read.
 
-This is the driver of the machine, as far as one broker needs one: nothing fetches from another broker yet, so a replica
-that follows stands still, and its clients get NOT_LEADER_OR_FOLLOWER. A partition whose log failed is offline until a
-restart: every call raises KAFKA_STORAGE_ERROR (56).
+This is the driver of the machine as far as its log and its readers go; what must wait for another broker goes out
+through `perform`. A partition whose log failed is offline until a restart: every call raises KAFKA_STORAGE_ERROR (56).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from moldau.core.log.log import Appended, AppendOrigin, Log
 from moldau.core.log.reading import HOLD_ANY, Read
@@ -18,12 +17,14 @@ from moldau.core.replication.leader import ACKS_ALL, Leader
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
     Event,
+    FetchedUpTo,
     Flushed,
     HighWatermarkMoved,
     LeadershipBegan,
     LeadershipEnded,
     LogPosition,
     MetadataChanged,
+    Output,
     ReplicationSettings,
     SettingsChanged,
 )
@@ -39,11 +40,13 @@ NO_EPOCH = LeaderEpoch(-1)
 class Partition:
     """Synchronous; used from the node's loop only. `number` is unique within the node: a cheap key for waits.
 
-    `high_watermark`: the checkpointed one. Until `metadata_changed` nobody leads.
+    `high_watermark`: the checkpointed one. `perform` gets the outputs that need another broker: ProposeIsr. Until
+    `metadata_changed` nobody leads. `steady_ms`, here and there, is of a clock that never goes back.
     """
 
     __slots__ = (
         "_looked_for_aborted",
+        "_perform",
         "appended_bytes",
         "appended_records",
         "fetch_requests",
@@ -64,7 +67,13 @@ class Partition:
     )
 
     def __init__(
-        self, log: Log, number: int, broker_id: BrokerId, settings: ReplicationSettings, high_watermark: int = 0
+        self,
+        log: Log,
+        number: int,
+        broker_id: BrokerId,
+        settings: ReplicationSettings,
+        perform: Callable[[Partition, Output], None],
+        high_watermark: int = 0,
     ) -> None:
         self.log = log
         self.number = number
@@ -78,6 +87,7 @@ class Partition:
         )
         """Of the replica: only looked at. The offsets are apart: what is in the log, on the disk, on all replicas."""
         self.replica = Replica(broker_id, self.position, settings, self.end_offset_for_epoch)
+        self._perform = perform
         self.leader: Leader | None = None
         """What this broker is while it leads the partition."""
         self.leader_epoch = NO_EPOCH
@@ -106,31 +116,35 @@ class Partition:
         """`log`, in another log directory, holds all that the log until now holds."""
         self.log = log
 
-    def metadata_changed(self, image: PartitionImage, broker_epochs: Mapping[int, int], now_ms: int) -> bool:
+    def metadata_changed(self, image: PartitionImage, broker_epochs: Mapping[int, int], steady_ms: int) -> bool:
         """The metadata says this of the partition now. True: what waits for the partition looks again."""
-        is_news = self._step(MetadataChanged(image, broker_epochs), now_ms)
+        is_news = self.step(MetadataChanged(image, broker_epochs), steady_ms)
         role = self.replica.role
         self.leader = role if isinstance(role, Leader) else None
         self.leader_epoch = image.leader_epoch
         return is_news
 
-    def settings_changed(self, settings: ReplicationSettings, now_ms: int) -> bool:
+    def settings_changed(self, settings: ReplicationSettings, steady_ms: int) -> bool:
         """As `metadata_changed`; after `log.update_settings`."""
         self.flush_messages = self.log.settings.flush_messages
-        return self._step(SettingsChanged(settings), now_ms)
+        return self.step(SettingsChanged(settings), steady_ms)
 
-    def flushed(self, now_ms: int) -> bool:
+    def flushed(self, steady_ms: int) -> bool:
         """The log is on the disk up to its recovery point: gives whether the high watermark moved."""
-        return self._step(Flushed(self.log.recovery_point), now_ms)
+        return self.step(Flushed(self.log.recovery_point), steady_ms)
 
-    def _step(self, event: Event, now_ms: int) -> bool:
+    def step(self, event: Event, steady_ms: int) -> bool:
+        """Passes the event to the replica, and performs what follows. True: what waits for the partition looks
+        again."""
         is_news = False
-        for output in self.replica.step(event, now_ms):
+        for output in self.replica.step(event, steady_ms):
             match output:
                 case LeadershipBegan():
                     self.log.leader_epochs.begin(output.leader_epoch, self.log.log_end_offset)
                 case HighWatermarkMoved() | LeadershipEnded():
                     is_news = True
+                case _:
+                    self._perform(self, output)
         return is_news
 
     # --- what requests ask ---
@@ -139,6 +153,11 @@ class Partition:
     def waits_for_flush(self) -> bool:
         """`flush.messages=1`: what is not on the disk does not count."""
         return self.replica.settings.waits_for_flush
+
+    @property
+    def has_followers(self) -> bool:
+        """What is appended here must be told to who waits, for followers fetch it before consumers may."""
+        return self.leader is not None and self.leader.has_followers
 
     @property
     def high_watermark(self) -> Offset:
@@ -222,7 +241,7 @@ class Partition:
         if leader.is_log_end_committed:
             self.position.log_end_offset = self.position.high_watermark = log.log_end_offset
         else:
-            leader.appended(log.log_end_offset, now_ms)
+            leader.appended(log.log_end_offset)
         return appended
 
     def append_own(self, batch: Buffer, now_ms: int) -> Appended:
@@ -270,6 +289,22 @@ class Partition:
         if self.leader is None:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
+    def check_follower(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
+        """Before a fetch of `replica_id` is served: raises as Leader.check_fetch."""
+        self.check_leader(current_leader_epoch)
+        self.replica.leader.check_fetch(replica_id, broker_epoch, current_leader_epoch)
+
+    def position_of_follower(
+        self, replica_id: int, broker_epoch: int, offset: int, last_fetched_epoch: int
+    ) -> FetchedUpTo | None:
+        """What a fetch that `check_follower` let pass says of the follower: that it has everything below `offset`; None
+        where it has not, for its log is another one."""
+        if last_fetched_epoch >= 0 and self.diverging_epoch(offset, last_fetched_epoch) is not None:
+            return None
+        if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
+            return None
+        return FetchedUpTo(replica_id, broker_epoch, self.leader_epoch, offset)
+
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """See divergence: the one answer to where an epoch ends."""
         return self.log.end_offset_for_epoch(leader_epoch)
@@ -300,8 +335,8 @@ class Partition:
         )
 
     def read_bound(self, replica_id: int, is_read_committed: bool = False) -> int:
-        """How far `replica_id` may read: consumers (-1) up to the high watermark, or to what is decided; debugging
-        readers to the end."""
+        """How far `replica_id` may read: consumers (-1) up to the high watermark, or to what is decided; followers and
+        debugging readers to the end."""
         if replica_id != CONSUMER_REPLICA_ID:
             return self.log.log_end_offset
         return self.last_stable_offset if is_read_committed else self.position.high_watermark

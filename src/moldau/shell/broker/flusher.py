@@ -98,7 +98,7 @@ class Flusher:
                 log = partition.log
                 plan = log.unflushed()
                 if plan is None:
-                    self._flushed(partition, self._node.clock.now_ms())
+                    self._flushed(partition)
                 else:
                     plans.append((partition, log, plan))
         if not plans:
@@ -138,10 +138,10 @@ class Flusher:
                 continue
             log.mark_flushed(plan, now_ms)
             self._checkpoints.changed()
-            self._flushed(partition, now_ms)
+            self._flushed(partition)
 
-    def _flushed(self, partition: Partition, now_ms: int) -> None:
-        if partition.flushed(now_ms):
+    def _flushed(self, partition: Partition) -> None:
+        if partition.flushed(self._node.clock.monotonic_ms()):
             self._high_watermark_moved(partition)
         self._release(partition)
 

@@ -25,6 +25,7 @@ from moldau.shell.broker.directory_reports import DirectoryReports
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.log_settings import LogSettingsByOverrides
 from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.broker.replication import Replication
 from moldau.shell.broker.traffic import Traffic
 from moldau.shell.broker.waits import PartitionWaits
 from moldau.types import ZERO_UUID, Offset, TopicPartition, Uuid, uuid_to_text
@@ -73,6 +74,7 @@ class Partitions:
         checkpoints: Checkpoints,
         reports: DirectoryReports,
         waits: PartitionWaits,
+        replication: Replication,
         touched: dict[int, Partition],
         high_watermark_moved: Callable[[Partition], None],
     ) -> None:
@@ -83,6 +85,7 @@ class Partitions:
         self._checkpoints = checkpoints
         self._reports = reports
         self._waits = waits
+        self._replication = replication
         self._touched = touched
         self._high_watermark_moved = high_watermark_moved
         self.image = MetadataImage()
@@ -156,8 +159,9 @@ class Partitions:
                 self._end(hosted, index)
             hosted.absent[index] = "NOT_LEADER_OR_FOLLOWER"
         elif known is not None:
-            if known.metadata_changed(partition, self._broker_epochs, self._node.clock.now_ms()):
+            if known.metadata_changed(partition, self._broker_epochs, self._node.clock.monotonic_ms()):
                 self._high_watermark_moved(known)
+            self._replication.arm(known)
         elif TopicPartition(topic.name, index) in self.logs and not self._work:
             self._start(topic_id, index)
         else:
@@ -190,8 +194,10 @@ class Partitions:
         directory = self.logs.directory_of(topic_partition)
         noted = 0 if directory is None else directory.high_watermarks.get(topic_partition, 0)
         settings = self._replication_settings(topic.name, log.settings)
-        started = Partition(log, self._next_number, self._node.node_id, settings, noted)
-        started.metadata_changed(partition, self._broker_epochs, self._node.clock.now_ms())
+        perform = self._replication.perform
+        started = Partition(log, self._next_number, self._node.node_id, settings, perform, noted)
+        started.metadata_changed(partition, self._broker_epochs, self._node.clock.monotonic_ms())
+        self._replication.arm(started)
         hosted.partitions[index] = started
         if started.waits_for_flush and log.recovery_point < log.log_end_offset:
             self._flusher.request(started)
@@ -432,7 +438,7 @@ class Partitions:
                 if partition.log.settings == settings and partition.replica.settings == replication:
                     continue
                 partition.log.update_settings(settings)
-                partition.settings_changed(replication, self._node.clock.now_ms())
+                partition.settings_changed(replication, self._node.clock.monotonic_ms())
                 # idle partitions are not looked at: what they still have in memory may be due by the new settings
                 self._touched[partition.number] = partition
                 self._waits.changed(partition)

@@ -29,6 +29,7 @@ from moldau.shell.broker.moves import ReplicaMoves
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.quotas import BrokerQuotas
+from moldau.shell.broker.replication import Replication
 from moldau.shell.broker.topic_creation import ProducerIds, TopicCreation
 from moldau.shell.broker.waits import PartitionWaits
 from moldau.shell.network.background import BackgroundTasks
@@ -117,8 +118,9 @@ class Broker:
         self.checkpoints = checkpoints = Checkpoints(node, logs)
         self.flusher = flusher = Flusher(node, checkpoints, self.partition_appended)
         self._directory_reports = reports = DirectoryReports(node, controller.submit)
+        self.replication = replication = Replication(node, controller.submit, self.partition_appended)
         self.partitions = Partitions(
-            node, logs, flusher, checkpoints, reports, self.waits, self.touched, self.partition_appended
+            node, logs, flusher, checkpoints, reports, self.waits, replication, self.touched, self.partition_appended
         )
         self.moves = ReplicaMoves(node, self.partitions, flusher, checkpoints)
         self.topic_creation = TopicCreation(node, self.submit)
@@ -190,6 +192,7 @@ class Broker:
         """The controller knows this broker under `broker_epoch`."""
         self.broker_epoch = broker_epoch
         self._directory_reports.registered(broker_epoch)
+        self.replication.registered(broker_epoch)
 
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The quorum committed `delta`, which `image` holds already."""
@@ -290,6 +293,7 @@ class Broker:
         """Nothing of this broker runs any more after this turn of the loop."""
         self._is_stopping = True
         self._tasks.cancel()
+        self.replication.stop()
         if self._first_group_check is not None:
             self._first_group_check.cancel()
         if self._coordinators is not None:

@@ -48,11 +48,12 @@ class ShardLog(PartitionLog[Record]):
         self.contents = contents
 
     def applied(self, records: tuple[Record, ...], *, is_of_timer: bool) -> None:
-        """What was appended is in the state: it is committed now, or when it is flushed."""
-        if self.partition.waits_for_flush:
-            self._flusher.request(self.partition)
-        else:
-            self._high_watermark_moved(self.partition)
+        """What was appended is in the state: it is committed now, or when it is flushed, or when followers have it."""
+        partition = self.partition
+        if partition.waits_for_flush:
+            self._flusher.request(partition)
+        if partition.has_followers or not partition.waits_for_flush:
+            self._high_watermark_moved(partition)
 
     def failed(self, error: StorageFailedError) -> None:
         """The log's directory has failed, and with it all that stands there."""

@@ -144,7 +144,7 @@ class LocalTransactionDoor:
         is_flush_due = end_offset - partition.log.recovery_point >= partition.flush_messages
         if is_flush_due:
             self._flusher.request(partition)
-        if partition.high_watermark >= end_offset:
+        if partition.high_watermark >= end_offset or partition.has_followers:
             self._high_watermark_moved(partition)
         if is_flush_due or partition.high_watermark < end_offset:
             appended.append((place, partition, end_offset, partition.leader_epoch))

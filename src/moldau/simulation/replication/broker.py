@@ -328,7 +328,7 @@ class BrokerProcess:
         if appended.is_duplicate:
             self._answer_waits()
         else:
-            self._perform_all(leader.appended(self.log.log_end_offset, self.story.now_ms))
+            self._perform_all(leader.appended(self.log.log_end_offset))
             self._appended()
 
     def _answer_waits(self) -> None:

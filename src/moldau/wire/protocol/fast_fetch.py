@@ -44,8 +44,12 @@ bytes; -1 for an epoch or offset that the version does not carry."""
 ForgottenPartition = tuple[bytes, int]
 """Topic and partition index that a fetch session is to leave out from now on."""
 
-FetchQuestion = tuple[int, int, int, int, int, int, int, list[FetchEntry], Sequence[ForgottenPartition]]
-"""Replica id (-1: a consumer), max wait ms, min bytes, max bytes, isolation level, session id, session epoch, entries
+Reader = tuple[int, int]
+"""Replica id (-1: a consumer) and the epoch under which that broker is registered (-1: not told)."""
+CONSUMER: Final[Reader] = (-1, -1)
+
+FetchQuestion = tuple[Reader, int, int, int, int, int, int, list[FetchEntry], Sequence[ForgottenPartition]]
+"""Reader, max wait ms, min bytes, max bytes, isolation level, session id, session epoch, entries
 and forgotten partitions."""
 
 AbortedTransactions = tuple[tuple[int, int], ...]
@@ -74,7 +78,7 @@ _unpack_int = Struct(">i").unpack_from
 def decode_fetch_request(frame: memoryview, position: int, version: int) -> FetchQuestion:
     """The request whose body begins at `position`. Keeps no view of the frame. Raises ProtocolError only.
 
-    Rack, cluster id and the fields of a replica are passed over.
+    Rack, cluster id, and the directory and high watermark of a replica are passed over.
     """
     try:
         if version < FLEXIBLE_FROM:
@@ -105,7 +109,8 @@ def _decode_classic(frame: memoryview, position: int, version: int) -> FetchQues
         forgotten, position = _classic_forgotten(frame, position)
     if version >= RACK_FROM:
         _classic_string(frame, position)
-    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, entries, forgotten
+    bounds = max_wait_ms, min_bytes, max_bytes, isolation_level
+    return (replica_id, -1), *bounds, session_id, session_epoch, entries, forgotten
 
 
 def _classic_string(frame: memoryview, position: int) -> tuple[bytes, int]:
@@ -161,7 +166,7 @@ def _classic_forgotten(frame: memoryview, position: int) -> tuple[Sequence[Forgo
 
 def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchQuestion | None:
     """The request of a consumer; None, for `_decode_any`, if it has tagged fields or forgets partitions."""
-    replica_id = -1
+    reader = CONSUMER
     if version >= REPLICA_STATE_FROM:
         max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topic_count = _unpack_head_15(
             frame, position
@@ -171,6 +176,7 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchQue
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topic_count = (
             _unpack_head_12(frame, position)
         )
+        reader = (replica_id, -1)
         position += 26
     if topic_count > 127:
         topic_count, position = finish_uvarint(frame, position, topic_count)
@@ -202,7 +208,7 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchQue
     _, position = _flexible_string(frame, position + 1)
     if frame[position]:
         return None
-    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, entries, ()
+    return reader, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, entries, ()
 
 
 def _decode_any(frame: memoryview, position: int, version: int) -> FetchQuestion:
@@ -234,8 +240,9 @@ def fetch_question(request: FetchRequest, version: int) -> Pausing[FetchQuestion
         for partition in left.partitions:
             forgotten.append((name, partition))
             yield
+    state = request.replica_state
     return (
-        request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id,
+        (state.replica_id, state.replica_epoch) if version >= REPLICA_STATE_FROM else (request.replica_id, -1),
         request.max_wait_ms,
         request.min_bytes,
         request.max_bytes,

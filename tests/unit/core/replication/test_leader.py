@@ -51,7 +51,7 @@ class Story:
         return self.step(MetadataChanged(partition, epochs))
 
     def append(self, end: int) -> tuple[Output, ...]:
-        return self.replica.leader.appended(end, self.now_ms)
+        return self.replica.leader.appended(end)
 
     def fetched(self, replica: int, offset: int, broker_epoch: int | None = None) -> tuple[Output, ...]:
         return self.step(FetchedUpTo(replica, broker_epoch or EPOCHS[replica], 5, offset))

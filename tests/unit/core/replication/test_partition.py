@@ -34,7 +34,9 @@ def open_partition(
         LogSettings(**settings),
         now_ms=NOW_MS,
     )
-    partition = Partition(log, 1, BrokerId(1), replication(log.settings), high_watermark)
+    partition = Partition(
+        log, 1, BrokerId(1), replication(log.settings), lambda partition, output: None, high_watermark
+    )
     partition.metadata_changed(image, {}, NOW_MS)
     return partition
 

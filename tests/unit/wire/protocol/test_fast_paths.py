@@ -66,14 +66,15 @@ def fetch_by_codec(body: memoryview, version: int) -> tuple[object, ...]:
         for topic in request.topics
         for entry in topic.partitions
     ]
-    replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+    state = request.replica_state
+    reader = (state.replica_id, state.replica_epoch) if version >= 15 else (request.replica_id, -1)
     head = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
     forgotten = [
         (topic.topic_id if version >= 13 else topic.topic.encode(), partition)
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
-    return (replica_id, *head, request.session_id, request.session_epoch, entries, forgotten)
+    return (reader, *head, request.session_id, request.session_epoch, entries, forgotten)
 
 
 def outcome(decode, body: memoryview, version: int) -> object:

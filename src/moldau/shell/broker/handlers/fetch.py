@@ -10,9 +10,9 @@ from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
 from moldau.shell.broker.handlers.rows import rows_by_topic
-from moldau.shell.network.context import RequestContext
+from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
-from moldau.types import Buffer, Uuid
+from moldau.types import Buffer, Uuid, whole
 from moldau.wire.protocol.fast_fetch import (
     AbortedTransactions,
     FetchEntry,
@@ -52,8 +52,9 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     (KIP-320), v11 rack (KIP-392), v12 last fetched epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state
     (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
 
-    Ignored on purpose: racks, leader hints and what followers say of themselves (one node). read_committed reads to
-    the last stable offset, and names the transactions that were aborted.
+    Ignored on purpose: racks and leader hints (nothing is read from followers), the directory and the high watermark
+    that a follower names. A follower needs ClusterAction, else each partition gets 29, as in Kafka. read_committed
+    reads to the last stable offset, and names the transactions that were aborted.
     """
     if len(frame) > MANY_BYTES:
         return context.serve_long(frame, position)
@@ -71,6 +72,8 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     if isinstance(fetch, int):
         return encode_fetch_response(version, correlation_id, fetch, NO_SESSION_ID, [])
     max_wait_ms = question[1]
+    if fetch.is_follower:
+        whole(fetch.note_follower())
     results = fetch.look()
     if results is None:
         return fetch.look_later(max_wait_ms)
@@ -105,6 +108,7 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
     if isinstance(fetch, int):
         return FetchResponse(error_code=fetch)
     end_s = broker.loop.time() + question[1] / 1_000
+    await context.finish(fetch.note_follower())
     results = await fetch.collect_pausing()
     while not fetch.is_urgent and fetch.size < fetch.min_bytes and (now_s := broker.loop.time()) < end_s:
         with suppress(KafkaError):
@@ -148,7 +152,10 @@ def _begin(
     broker: Broker, context: RequestContext, question: FetchQuestion, entries: list[FetchEntry]
 ) -> ParkedFetch | int:
     """The fetch of `entries` or of its session, or the error of the whole. Raises what each entry is refused for."""
-    replica_id, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten = question
+    reader, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten = question
+    is_follower = reader[0] >= 0
+    if is_follower and not context.authorize(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+        raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
     if not 0 <= isolation_level <= READ_COMMITTED or max_bytes < 0:
         if session_epoch > INITIAL_EPOCH:
             # its partitions stand in the session, which the refused request leaves as it is
@@ -162,7 +169,7 @@ def _begin(
             entries,
             forgotten,
             uses_topic_ids=context.api_version >= TOPIC_IDS_FROM,
-            is_replica=replica_id >= 0,
+            is_replica=is_follower,
             now_ms=broker.clock.monotonic_ms(),
         )
         if isinstance(begun, int):
@@ -170,10 +177,10 @@ def _begin(
         if begun is not None:
             session, entries = begun, begun.entries
     max_bytes = min(max_bytes, broker.fetch_max_bytes)
-    if (quota_bytes := context.max_fetch_bytes()) is not None:
+    if not is_follower and (quota_bytes := context.max_fetch_bytes()) is not None:
         max_bytes = min(max_bytes, quota_bytes)
         min_bytes = min(min_bytes, max_bytes)
     if min_bytes > MAX_MIN_BYTES:
         min_bytes = MAX_MIN_BYTES
     is_read_committed = isolation_level == READ_COMMITTED
-    return ParkedFetch(broker, context, replica_id, max_bytes, min_bytes, entries, is_read_committed, session)
+    return ParkedFetch(broker, context, reader, max_bytes, min_bytes, entries, is_read_committed, session)

@@ -17,11 +17,13 @@ from moldau.shell.broker.traffic import FAILED_FETCH_REQUESTS, FETCH_ERRORS
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.telemetry import BOUND_REACHED
+from moldau.types import Pausing
 from moldau.wire.protocol.fast_fetch import (
     AbortedTransactions,
     FetchEntry,
     FetchResult,
     Part,
+    Reader,
     encode_fetch_response,
 )
 from moldau.wire.records.batch import iterate_batches
@@ -74,6 +76,7 @@ class ParkedFetch:
         "_seen",
         "_timer",
         "broker",
+        "broker_epoch",
         "context",
         "entries",
         "is_read_committed",
@@ -89,7 +92,7 @@ class ParkedFetch:
         self,
         broker: Broker,
         context: RequestContext,
-        replica_id: int,
+        reader: Reader,
         max_bytes: int,
         min_bytes: int,
         entries: list[FetchEntry],
@@ -98,7 +101,7 @@ class ParkedFetch:
     ) -> None:
         self.broker = broker
         self.context = context
-        self.replica_id = replica_id
+        self.replica_id, self.broker_epoch = reader
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
         self.entries = entries
@@ -119,10 +122,28 @@ class ParkedFetch:
         """Queued for a later turn while it is parked."""
 
     @property
+    def is_follower(self) -> bool:
+        """A broker asks, which holds replicas of what it fetches."""
+        return self.replica_id >= 0
+
+    @property
     def is_cold(self) -> bool:
         return self._cold is not None
 
     # -- looking
+
+    def note_follower(self) -> Pausing[None]:
+        """What each entry says of the follower that asks: that it has everything below. Once for each request, before
+        it is looked at first, so that the answer has the high watermark that follows; what is refused says nothing."""
+        for entry in self.entries if self.is_follower else ():
+            with suppress(KafkaError):
+                partition = self._readable_partition(entry)
+                if not partition.is_offline:
+                    partition.check_follower(self.replica_id, self.broker_epoch, entry[2])
+                    position = partition.position_of_follower(self.replica_id, self.broker_epoch, entry[3], entry[4])
+                    if position is not None:
+                        self.broker.replication.step(partition, position)
+            yield
 
     def look(self) -> list[FetchResult] | None:
         """As `collect`; None where there is much, and this turn of the loop has given away its bytes."""
@@ -262,7 +283,10 @@ class ParkedFetch:
         """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
         partition = self._readable_partition(entry)
         _, _, current_leader_epoch, offset, last_fetched_epoch, _, partition_max_bytes = entry
-        partition.check_leader(current_leader_epoch)
+        if self.is_follower:
+            partition.check_follower(self.replica_id, self.broker_epoch, current_leader_epoch)
+        else:
+            partition.check_leader(current_leader_epoch)
         if partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         if partition_max_bytes < 0:
@@ -295,19 +319,18 @@ class ParkedFetch:
             hosted = self.broker.partitions.by_id.get(topic)
             if hosted is None:
                 raise kafka_error("UNKNOWN_TOPIC_ID")
-            if not self.context.authorize(Operation.READ, Resource.TOPIC, hosted.name):
-                raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+            self._check_readable(hosted.name)
         else:
-            if not self.context.authorize(Operation.READ, Resource.TOPIC, topic):
-                raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
+            self._check_readable(topic)
             hosted = self.broker.partitions.by_name.get(topic)
             if hosted is None:
                 raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
-        partition = hosted.partitions.get(entry[1]) or hosted.find(entry[1])
-        if self.replica_id >= 0:
-            # no broker follows another one yet
-            raise kafka_error("NOT_LEADER_OR_FOLLOWER")
-        return partition
+        return hosted.partitions.get(entry[1]) or hosted.find(entry[1])
+
+    def _check_readable(self, topic: str | bytes) -> None:
+        """A follower was asked for ClusterAction instead."""
+        if not self.is_follower and not self.context.authorize(Operation.READ, Resource.TOPIC, topic):
+            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
 
     def _found(
         self,
@@ -347,7 +370,7 @@ class ParkedFetch:
 
     def finish(self, results: list[FetchResult]) -> tuple[int, int, int, list[FetchResult]]:
         """Throttle time in ms, error code and session id of the answer, and the results in it."""
-        throttle_time_ms = self.context.throttle(self.size)
+        throttle_time_ms = 0 if self.is_follower else self.context.throttle(self.size)
         if throttle_time_ms:
             # over its quota a client gets nothing now, and no session begins: it asks again after the wait
             results = []
@@ -428,6 +451,8 @@ class ParkedFetch:
     def _counted(self) -> int:
         """The bytes that were found; or as many as are waited for, where a partition holds more that may not be read
         yet: then it looks again at each change, for the high watermark or a marker may let all of them be read."""
+        if self.is_follower:
+            return self.size
         for each in self._partitions:
             end_offset = each.last_stable_offset if self.is_read_committed else each.position.high_watermark
             if end_offset < each.log.log_end_offset:

@@ -391,7 +391,7 @@ def _append(
                 waiting.append(Unacknowledged(place, partition, Offset(end_offset), epoch, is_flush_due, acks))
             if is_flush_due:
                 broker.flusher.request(partition)
-            if is_committed:
+            if is_committed or partition.has_followers:
                 # as broker.partition_appended, without the coordinators: their partitions are not written from here
                 touched[partition.number] = partition
                 if partition.number in waiters:

@@ -1,0 +1,69 @@
+"""When which replica is due for a Tick: one heap and one timer for all partitions, and no work until one is due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from moldau.core.replication.partition import Partition
+from moldau.core.replication.steps import Event, Tick
+from moldau.shell.broker.own_node import OwnNode
+
+TICKS_OF_A_TURN = 100
+"""About 0.3 ms; more that are due at once take further turns of the loop."""
+
+
+class ReplicaDeadlines:
+    """Used from the broker's loop only. `step` takes the Tick, and then arms the replica again."""
+
+    def __init__(self, node: OwnNode, step: Callable[[Partition, Event], None]) -> None:
+        self._node = node
+        self._step = step
+        self._heap: list[tuple[int, int]] = []
+        """(deadline, number of the partition); an entry counts while `_armed` says the same."""
+        self._armed: dict[int, tuple[int, Partition]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+
+    def arm(self, partition: Partition) -> None:
+        """To be called after each event of the replica. A deadline that moved back is looked at when it was due."""
+        deadline_ms = partition.replica.next_deadline_ms()
+        if deadline_ms is None:
+            return
+        armed = self._armed.get(partition.number)
+        if armed is None or deadline_ms < armed[0]:
+            self._armed[partition.number] = deadline_ms, partition
+            heappush(self._heap, (deadline_ms, partition.number))
+            self._set_timer()
+
+    def stop(self) -> None:
+        """Nothing is due any more."""
+        self._heap.clear()
+        self._armed.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set_timer(self) -> None:
+        deadline_ms = self._heap[0][0]
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        delay_ms = max(0, deadline_ms - self._node.clock.monotonic_ms())
+        self._timer = self._node.loop.call_later(delay_ms / 1_000, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        heap, now_ms = self._heap, self._node.clock.monotonic_ms()
+        for _ in range(TICKS_OF_A_TURN):
+            if not heap or heap[0][0] > now_ms:
+                break
+            deadline_ms, number = heappop(heap)
+            armed = self._armed.get(number)
+            if armed is not None and armed[0] == deadline_ms:
+                del self._armed[number]
+                self._step(armed[1], Tick())
+        if heap:
+            self._set_timer()
