@@ -10,7 +10,8 @@ from tests.support.source_tree import MODULES, SOURCE, found_in, nodes_of
 HANDLERS = sorted((SOURCE / "shell" / "broker" / "handlers").glob("*.py"))
 PAUSES = "moldau.shell.network.pauses"
 MAX_MODULES_WITH_PAUSES = 8
-ONE_TURN_OF_PATIENCE = [SOURCE / "shell" / "broker" / name for name in ("flusher.py", "directory_reports.py")]
+_PATIENT = ("flusher.py", "directory_reports.py", "isr_proposals.py")
+ONE_TURN_OF_PATIENCE = [SOURCE / "shell" / "broker" / name for name in _PATIENT]
 """They wait for the other requests of a read event, not for a pause."""
 
 

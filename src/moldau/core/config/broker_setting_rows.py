@@ -115,7 +115,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("replica.fetch.min.bytes", "int", "1", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.fetch.response.max.bytes", "int", "10485760", "[0,...]", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.fetch.wait.max.ms", "int", "500", "", READ_ONLY, IGNORED, "one node calls no other"),
-    ("replica.lag.time.max.ms", "long", "30000", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.selector.class", "string", None, "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.socket.receive.buffer.bytes", "int", "65536", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.socket.timeout.ms", "int", "30000", "", READ_ONLY, IGNORED, "one node calls no other"),

@@ -146,6 +146,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_replication_factor: Annotated[int, Row("int", "1", "", READ_ONLY)]
     min_insync_replicas: Annotated[int, Row("int", "1", "[1,...]", CLUSTER_WIDE)]
     replica_high_watermark_checkpoint_interval_ms: Annotated[int, Row("long", "5000", "", READ_ONLY)]
+    replica_lag_time_max_ms: Annotated[int, Row("long", "30000", "", READ_ONLY)]
     # groups
     group_initial_rebalance_delay_ms: Annotated[int, Row("int", "3000", "", READ_ONLY)]
     group_max_session_timeout_ms: Annotated[int, Row("int", "1800000", "", READ_ONLY)]

@@ -187,7 +187,7 @@ class Leader:
         return True
 
     def check_fetch(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
-        """Before a follower's fetch is served. Raises 74, 75, and 6 for a broker that is not running any more (KIP-903).
+        """Before a follower's fetch is served. Raises 74, 75, and 6 for a broker that runs no more (KIP-903).
 
         Of a broker that holds no replica Kafka believes, where it names this leader's epoch, that it knows a later
         assignment: 75 lets it try again.

@@ -449,5 +449,9 @@ class Partitions:
 
     def _replication_settings(self, name: str, settings: LogSettings) -> ReplicationSettings:
         """What the replicas of topic `name` go by; `settings`: those of its logs."""
-        minimum = min_insync_replicas(self.image, name, self._node.settings.view)
-        return ReplicationSettings(min_insync_replicas=minimum, waits_for_flush=settings.flush_messages == 1)
+        view = self._node.settings.view
+        return ReplicationSettings(
+            min_insync_replicas=min_insync_replicas(self.image, name, view),
+            replica_lag_time_max_ms=view.replica_lag_time_max_ms,
+            waits_for_flush=settings.flush_messages == 1,
+        )

@@ -52,9 +52,10 @@ class ReplicaDeadlines:
             self._timer.cancel()
         self._timer_ms = deadline_ms
         delay_ms = max(0, deadline_ms - self._node.clock.monotonic_ms())
-        self._timer = self._node.loop.call_later(delay_ms / 1_000, self._fire)
+        self._timer = self._node.loop.call_later(delay_ms / 1_000, self.fire)
 
-    def _fire(self) -> None:
+    def fire(self) -> None:
+        """Gives a Tick to those that are due."""
         self._timer = None
         heap, now_ms = self._heap, self._node.clock.monotonic_ms()
         for _ in range(TICKS_OF_A_TURN):

@@ -43,6 +43,10 @@ class Replication:
         """The replica was told of something by somebody else: it may be due at another time."""
         self._deadlines.arm(partition)
 
+    def fire(self) -> None:
+        """Gives the time to the replicas that wait for it, as the timer does."""
+        self._deadlines.fire()
+
     def perform(self, partition: Partition, output: Output) -> None:
         """What the replica of `partition` asks for; before its next event."""
         match output:

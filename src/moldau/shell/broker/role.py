@@ -115,14 +115,7 @@ class Broker:
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.waits, self.fetch_turns = PartitionWaits(loop), FetchTurns(loop)
-        self.checkpoints = checkpoints = Checkpoints(node, logs)
-        self.flusher = flusher = Flusher(node, checkpoints, self.partition_appended)
-        self._directory_reports = reports = DirectoryReports(node, controller.submit)
-        self.replication = replication = Replication(node, controller.submit, self.partition_appended)
-        self.partitions = Partitions(
-            node, logs, flusher, checkpoints, reports, self.waits, replication, self.touched, self.partition_appended
-        )
-        self.moves = ReplicaMoves(node, self.partitions, flusher, checkpoints)
+        self._host_partitions(logs, controller)
         self.topic_creation = TopicCreation(node, self.submit)
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.quotas = BrokerQuotas(settings, clock)
@@ -134,6 +127,17 @@ class Broker:
         self._transactions: TransactionCoordinators | None = None
         self._first_group_check: asyncio.TimerHandle | None = None
         self._is_stopping = False
+
+    def _host_partitions(self, logs: LogDirectories, controller: Controller) -> None:
+        node, moved = self.own_node, self.partition_appended
+        self.checkpoints = checkpoints = Checkpoints(node, logs)
+        self.flusher = flusher = Flusher(node, checkpoints, moved)
+        self._directory_reports = reports = DirectoryReports(node, controller.submit)
+        self.replication = replication = Replication(node, controller.submit, moved)
+        self.partitions = Partitions(
+            node, logs, flusher, checkpoints, reports, self.waits, replication, self.touched, moved
+        )
+        self.moves = ReplicaMoves(node, self.partitions, flusher, checkpoints)
 
     def _enter_bounds(self, telemetry: Telemetry) -> None:
         telemetry.held["moldau_parked_fetches"] = lambda: (self.parked_fetches, self.max_parked_fetches)
