@@ -9,7 +9,8 @@ import msgspec
 
 from moldau.core.log.producer_state import MAX_SEQUENCE, ProducedBatch, ProducerState
 from moldau.core.log.recovery import take_in_batch
-from moldau.core.log.segment import Segment, append_transactions
+from moldau.core.log.segment import Segment
+from moldau.core.log.segments import Segments
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import ProtocolError, StorageFullError, kafka_error
@@ -125,7 +126,9 @@ def patch_own(
     return buffer, placed
 
 
-def write_own(segment: Segment, producers: ProducerState, buffer: Buffer, batches: list[OwnBatch]) -> int:
+def write_own(
+    segments: Segments, segment: Segment, producers: ProducerState, buffer: Buffer, batches: list[OwnBatch]
+) -> int:
     """Writes a coordinator's batches, which have their offsets now, and the index entry of what they abort; gives the
     position. Both or neither: without the entry readers would take the records for committed ones."""
     aborted: list[AbortedTransaction] = []
@@ -133,12 +136,11 @@ def write_own(segment: Segment, producers: ProducerState, buffer: Buffer, batche
         if batch.is_of_producer:
             aborted.extend(_aborted_by(producers, buffer, batch))
     start = segment.file.append(buffer)
-    if aborted:
-        try:
-            append_transactions(segment, aborted)
-        except StorageFullError:
-            segment.file.truncate(start)
-            raise
+    try:
+        segments.append_aborted(segment, aborted)
+    except StorageFullError:
+        segment.file.truncate(start)
+        raise
     return start
 
 
@@ -188,7 +190,7 @@ def copied_batches(batches: Buffer, log_end_offset: int) -> Iterator[tuple[Batch
 
 
 def take_in_copied(
-    segment: Segment, producers: ProducerState, header: BatchHeader, batch: memoryview, now_ms: int
+    segments: Segments, segment: Segment, producers: ProducerState, header: BatchHeader, batch: memoryview, now_ms: int
 ) -> None:
     """The producer of a batch that was copied into `segment`, and the transaction that it may abort."""
     if header.producer_id < 0:
@@ -196,5 +198,4 @@ def take_in_copied(
     aborted: list[AbortedTransaction] = []
     data = bytes(batch) if header.is_control else b""
     take_in_batch(producers, msgspec.structs.astuple(header), data, 0, header.size, now_ms, aborted)
-    if aborted:
-        append_transactions(segment, aborted)
+    segments.append_aborted(segment, aborted)

@@ -155,9 +155,6 @@ class Log:
         loaded.leader_epochs.truncate_from_start(log.log_start_offset)
         log._last_flush_ms = now_ms
         log._adopt(loaded, now_ms)
-        if not loaded.is_clean:
-            # the process that died may have made files whose names are only in the page cache
-            log._segments.names_version += 1
         return log
 
     def _adopt(self, loaded: LoadedLog, now_ms: int) -> None:
@@ -276,7 +273,7 @@ class Log:
         largest_ms = max(batch.max_timestamp_ms for batch in batches_in_order)
         segment = self._segment_for(len(buffer), last_offset, largest_ms, now_ms)
         with self.health.watched():
-            start = write_own(segment, self.producer_state, buffer, batches_in_order)
+            start = write_own(self._segments, segment, self.producer_state, buffer, batches_in_order)
         for batch in batches_in_order:
             self._take_in(segment, start + batch.position, batch.size, *batch.place, leader_epoch)
             take_in_own(self.producer_state, buffer, batch, now_ms)
@@ -293,7 +290,7 @@ class Log:
             with self.health.watched():
                 place = segment.file.append(batch), header.size, header.base_offset, header.last_offset
             self._take_in(segment, *place, header.max_timestamp, header.partition_leader_epoch)
-            take_in_copied(segment, self.producer_state, header, batch, now_ms)
+            take_in_copied(self._segments, segment, self.producer_state, header, batch, now_ms)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp_ms: int, now_ms: int) -> Segment:
         """The segment that takes a batch: the active one, or a new one."""

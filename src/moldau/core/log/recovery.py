@@ -22,6 +22,7 @@ from moldau.core.log.leader_epochs import LeaderEpochs
 from moldau.core.log.offset_index import OffsetIndex
 from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.recalled_batches import recall_batches
+from moldau.core.log.recalled_epochs import recall_epochs
 from moldau.core.log.rewriting import rewrite_unflushed
 from moldau.core.log.segment import (
     CLEANED_SUFFIX,
@@ -32,8 +33,10 @@ from moldau.core.log.segment import (
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     Segment,
     base_offsets,
+    flush_file,
     index_capacity,
     parse_base_offset,
     save_transactions,
@@ -186,6 +189,7 @@ def _load(
         )
     loaded.recovery_point = min(loaded.recovery_point, loaded.next_offset)
     loaded.leader_epochs.truncate_from_end(loaded.next_offset)
+    recall_epochs(segments, loaded.leader_epochs, log_start_offset)
 
 
 def _load_segments(
@@ -257,6 +261,10 @@ def _recover(loaded: LoadedLog, first: int, settings: LogSettings, now_ms: int, 
         if loaded.is_rewritten:
             rewrite_unflushed(segment, loaded.recovery_point)
         save_transactions(segment, aborted)
+        if aborted:
+            # no later flush need come before the recovery point counts for this file: it lies there already
+            flush_file(segment.disk, segment.path(TRANSACTION_INDEX_SUFFIX))
+            segment.disk.flush_directory(segment.directory)
         loaded.producers.map_end_offset = expected_offset
         if index + 1 < len(loaded.segments):
             segment.seal()

@@ -354,17 +354,6 @@ def load_transactions(segment: Segment) -> list[AbortedTransaction]:
     return segment.aborted_transactions
 
 
-def append_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
-    """Adds to the transaction index, in the page cache only. Raises StorageFullError, and nothing has changed then."""
-    known = load_transactions(segment)
-    file = segment.disk.open(segment.path(TRANSACTION_INDEX_SUFFIX))
-    try:
-        file.append(encode_transactions(entries))
-    finally:
-        file.close()
-    known.extend(entries)
-
-
 def save_transactions(segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
     """Writes the transaction index anew, in the page cache only; an empty one is no file."""
     segment.aborted_transactions = list(entries)

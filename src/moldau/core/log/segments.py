@@ -16,6 +16,7 @@ from moldau.core.log.producer_state import ProducerState
 from moldau.core.log.retention import DeletedSegment, remove_files, rename_deleted
 from moldau.core.log.segment import (
     SNAPSHOT_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     IndexCache,
     Segment,
     load_transactions,
@@ -24,7 +25,7 @@ from moldau.core.log.segment import (
 )
 from moldau.core.log.settings import LogSettings
 from moldau.core.log.swap import swap_in
-from moldau.core.log.transaction_index import AbortedTransaction
+from moldau.core.log.transaction_index import AbortedTransaction, encode_transactions
 from moldau.ports import Disk
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class Segments:
         """These were read from the disk, in the place of whatever was known."""
         self.in_order = loaded
         self.is_clean = is_clean
+        if not is_clean:
+            # the process that died may have made files whose names are only in the page cache, and a truncation has
+            self.names_version += 1
         self.recent.clear()
         self.active = loaded[-1] if loaded else None
         self._sealed_bytes = sum(segment.size for segment in loaded[:-1])
@@ -120,6 +124,21 @@ class Segments:
         self.recent.clear()
         self.names_version += 1
         return segment
+
+    def append_aborted(self, segment: Segment, entries: Sequence[AbortedTransaction]) -> None:
+        """What markers in `segment` aborted goes into its transaction index, in the page cache only. Raises
+        StorageFullError, and nothing has changed then."""
+        if not entries:
+            return
+        known = load_transactions(segment)
+        file = self._disk.open(segment.path(TRANSACTION_INDEX_SUFFIX))
+        try:
+            file.append(encode_transactions(entries))
+        finally:
+            file.close()
+        if not known:
+            self.names_version += 1
+        known.extend(entries)
 
     def save_snapshot(self, end_offset: int, producers: ProducerState) -> None:
         """The producers at the log end, in the page cache; a FlushPlan makes it durable."""

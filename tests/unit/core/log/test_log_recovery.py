@@ -234,3 +234,19 @@ def test_a_batch_larger_than_a_chunk_is_recovered(harness) -> None:
     harness.append(1, size=(1 << 20) + 12345)
     harness.disk.crash_process()
     assert harness.open().log_end_offset == 3
+
+
+def test_epochs_that_begin_above_the_log_start_are_completed_from_the_batches(harness) -> None:
+    """DeleteRecords moves the epochs first: the broker ended before it wrote the new log start offset."""
+    for epoch, count in ((0, 2), (2, 3), (3, 1), (5, 2)):
+        harness.epoch = epoch
+        for _ in range(count):
+            harness.append()
+        harness.log.roll(harness.now_ms)
+    harness.log.advance_log_start_offset(5)
+    assert harness.log.leader_epochs.entries == [(3, 5), (5, 6)]
+    harness.flush()
+    harness.disk.crash_process()
+    log = harness.open(recovery_point=8, log_start_offset=1)
+    assert log.leader_epochs.entries == [(0, 1), (2, 2), (3, 5), (5, 6)]
+    assert log.end_offset_for_epoch(0) == (0, 2)

@@ -245,3 +245,41 @@ def test_the_start_of_the_log_may_lie_inside_an_open_transaction(harness: Harnes
     [aborted] = harness.log.aborted_transactions(2, 9)
     assert (aborted.first_offset, aborted.last_offset) == (0, 5)
     assert read_header(bytes(harness.log.read(2, max_bytes=1 << 20, end_offset=9).records or b"")).base_offset == 0
+
+
+TRANSACTION_INDEX = "t-0/00000000000000000000.txnindex"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_flush_makes_the_name_of_a_new_transaction_index_durable(harness: Harness, seed: int) -> None:
+    begin(harness)
+    harness.flush()
+    end(harness, is_commit=False)
+    harness.flush()
+    harness.disk.crash_machine(SeededRandom(seed))
+    assert decode_transactions(harness.disk.read_file(TRANSACTION_INDEX)) == [AbortedTransaction(7, 0, 1, 2)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_transaction_index_that_recovery_wrote_is_durable_at_once(harness: Harness, seed: int) -> None:
+    """No flush need come before the next segment begins: the recovery point is at the log end already."""
+    begin(harness)
+    end(harness, is_commit=False)
+    harness.flush()
+    harness.disk.remove(TRANSACTION_INDEX)
+    harness.disk.crash_machine(SeededRandom(seed))
+    harness.open(recovery_point=2)
+    harness.disk.crash_machine(SeededRandom(seed))
+    assert decode_transactions(harness.disk.read_file(TRANSACTION_INDEX)) == [AbortedTransaction(7, 0, 1, 2)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_transaction_index_that_was_cut_off_does_not_come_back(harness: Harness, seed: int) -> None:
+    begin(harness)
+    end(harness, is_commit=False)
+    harness.flush()
+    harness.log.truncate_to(1, harness.now_ms)
+    end(harness, is_commit=True)
+    harness.flush()
+    harness.disk.crash_machine(SeededRandom(seed))
+    assert not harness.disk.exists(TRANSACTION_INDEX)
