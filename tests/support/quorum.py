@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import InvariantError
 from moldau.ports import Workers
-from moldau.shell.broker.life_cycle import FEATURES, LifeCycle
+from moldau.shell.broker.life_cycle import LifeCycle
 from moldau.shell.io.twins.clock import ManualClock
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
@@ -97,9 +98,10 @@ class Node:
         assert properties is not None
         registration = BrokerRegistrationRequest(
             NODE,
-            incarnation_id=Uuid(self.random.random_bytes(16)),
+            properties.cluster_id,
+            Uuid(self.random.random_bytes(16)),
             listeners=(RegisteredListener("PLAINTEXT", "127.0.0.1", 9092),),
-            features=FEATURES,
+            features=REGISTERED_FEATURES,
             log_dirs=(properties.directory_id,),
             previous_broker_epoch=self.broker_epoch,
         )

@@ -62,7 +62,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("socket.send.buffer.bytes", "int", "102400", "", READ_ONLY, IGNORED, "the system sizes its socket buffers"),
     # quorum
     ("broker.heartbeat.interval.ms", "int", "2000", "", READ_ONLY, IGNORED, "one node calls no other"),
-    ("broker.session.timeout.ms", "int", "9000", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("controller.performance.always.log.threshold.ms", "long", "2000", "[0,...]", READ_ONLY,
      IGNORED, "the controller is synchronous"),
     ("controller.performance.sample.period.ms", "long", "60000", "[100,...]", READ_ONLY,
@@ -105,9 +104,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("num.recovery.threads.per.data.dir", "int", "2", "[1,...]", CLUSTER_WIDE,
      IGNORED, "one process has one directory, opened in order"),
     # replication
-    ("auto.leader.rebalance.enable", "boolean", "true", "", READ_ONLY, IGNORED, "one node calls no other"),
-    ("leader.imbalance.check.interval.seconds", "long", "300", "[1,...]", READ_ONLY,
-     IGNORED, "one node calls no other"),
     ("num.replica.alter.log.dirs.threads", "int", None, "", READ_ONLY, IGNORED, "one partition moves at a time"),
     ("num.replica.fetchers", "int", "1", "[1,...]", CLUSTER_WIDE, IGNORED, "one node calls no other"),
     ("replica.fetch.backoff.ms", "int", "1000", "[0,...]", READ_ONLY, IGNORED, "one node calls no other"),
@@ -118,9 +114,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("replica.selector.class", "string", None, "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.socket.receive.buffer.bytes", "int", "65536", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.socket.timeout.ms", "int", "30000", "", READ_ONLY, IGNORED, "one node calls no other"),
-    ("unclean.leader.election.enable", "boolean", "false", "", CLUSTER_WIDE,
-     IGNORED, "a single replica is always in sync: no other replica can be elected"),
-    ("unclean.leader.election.interval.ms", "long", "300000", "[1,...]", READ_ONLY, IGNORED, "one node calls no other"),
     # groups
     ("group.consumer.assignment.interval.ms", "int", "1000", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),
     ("group.consumer.assignors", "list", "uniform,range", "", READ_ONLY, NOT_SERVED, ""),

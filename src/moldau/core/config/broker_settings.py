@@ -85,6 +85,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     socket_listen_backlog_size: Annotated[int, Row("int", "50", "[1,...]", READ_ONLY)]
     socket_request_max_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
     # quorum
+    broker_session_timeout_ms: Annotated[int, Row("int", "9000", "", READ_ONLY)]
     controller_listener_names: Annotated[tuple[str, ...], Row("list", "CONTROLLER", "", READ_ONLY,
         "Kafka has no default; no socket: the controller is in the process")]
     metadata_log_max_record_bytes_between_snapshots: Annotated[int, Row("long", "20971520", "[1,...]", READ_ONLY)]
@@ -143,10 +144,14 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     message_max_bytes: Annotated[int, Row("int", "1048588", "[0,...]", CLUSTER_WIDE)]
     num_partitions: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
     # replication
+    auto_leader_rebalance_enable: Annotated[bool, Row("boolean", "true", "", READ_ONLY)]
     default_replication_factor: Annotated[int, Row("int", "1", "", READ_ONLY)]
+    leader_imbalance_check_interval_seconds: Annotated[int, Row("long", "300", "[1,...]", READ_ONLY)]
     min_insync_replicas: Annotated[int, Row("int", "1", "[1,...]", CLUSTER_WIDE)]
     replica_high_watermark_checkpoint_interval_ms: Annotated[int, Row("long", "5000", "", READ_ONLY)]
     replica_lag_time_max_ms: Annotated[int, Row("long", "30000", "", READ_ONLY)]
+    unclean_leader_election_enable: Annotated[bool, Row("boolean", "false", "", CLUSTER_WIDE)]
+    unclean_leader_election_interval_ms: Annotated[int, Row("long", "300000", "[1,...]", READ_ONLY)]
     # groups
     group_initial_rebalance_delay_ms: Annotated[int, Row("int", "3000", "", READ_ONLY)]
     group_max_session_timeout_ms: Annotated[int, Row("int", "1800000", "", READ_ONLY)]

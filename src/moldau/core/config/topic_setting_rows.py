@@ -58,6 +58,6 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
     ("segment.jitter.ms", "long", "0", "[0,...]", ("log.roll.jitter.ms", "log.roll.jitter.hours"), HONOURED, ""),
     ("segment.ms", "long", "604800000", "[1,...]", ("log.roll.ms", "log.roll.hours"), HONOURED, ""),
     ("unclean.leader.election.enable", "boolean", "false", "", ("unclean.leader.election.enable",),
-     IGNORED, "a single replica is always in sync: no other replica can be elected"),
+     HONOURED, ""),
 )
 # fmt: on

@@ -1,4 +1,5 @@
-"""What operators ask of the controller now and then. Imported with the first such request: a start does without."""
+"""What operators and brokers ask of the controller now and then. Imported with the first such request: a start does
+without."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from moldau.core.controller.brokers import unregister_broker
 from moldau.core.controller.client_quotas import alter_client_quotas
 from moldau.core.controller.config_alterations import alter_configs, incremental_alter_configs
 from moldau.core.controller.features import update_features
+from moldau.core.controller.in_sync_replicas import alter_partition
 from moldau.core.controller.leader_elections import elect_leaders
 from moldau.core.controller.partitions import create_partitions
+from moldau.core.controller.producer_ids import allocate_producer_ids
 from moldau.core.controller.reassignments import alter_partition_reassignments
 from moldau.core.controller.requests import AdministrationRequest, AdministrationResponse
 from moldau.core.controller.scram import alter_user_scram_credentials
@@ -19,11 +22,13 @@ from moldau.types import Pausing
 from moldau.wire.protocol.messages.client_quotas import AlterClientQuotasRequest
 from moldau.wire.protocol.messages.cluster import UnregisterBrokerRequest, UpdateFeaturesRequest
 from moldau.wire.protocol.messages.configs import AlterConfigsRequest, IncrementalAlterConfigsRequest
+from moldau.wire.protocol.messages.in_sync_replicas import AlterPartitionRequest
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     ElectLeadersRequest,
 )
+from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest
 from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest
 
 
@@ -56,3 +61,7 @@ def administer(
             return (yield from update_features(image, settings, kraft_version, request))
         case UnregisterBrokerRequest():
             return unregister_broker(image, settings, request)
+        case AllocateProducerIdsRequest():
+            return allocate_producer_ids(image, request)
+        case AlterPartitionRequest():
+            return (yield from alter_partition(image, settings, request))

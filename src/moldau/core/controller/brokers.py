@@ -1,142 +1,128 @@
-"""Brokers come, serve and go: registration, unfencing, controlled and unclean ends, as records of Apache Kafka.
+"""Brokers serve and go: heartbeats, controlled and unclean ends, as records of Apache Kafka.
 
-The order of a life: BrokerRegistration (fenced) -> BrokerHeartbeat (its partitions get it as leader) -> BrokerHeartbeat
-that wants to shut down (its partitions lose it, then it is fenced). A broker that registers while it still counts as
-serving has crashed: it is fenced first. If it brings no mark of a clean stop, what it held may be incomplete: it is no
-eligible leader (KIP-966).
+The order of a life: BrokerRegistration (fenced; registrations.py) -> BrokerHeartbeat (its partitions get it as leader)
+-> BrokerHeartbeat that wants to shut down (its partitions lose it, then it is fenced). A broker that is not heard of
+any more is fenced as well (sessions.py, rounds.py).
 
 A change of many partitions is cut into batches: each decision does one, and the broker asks again until all is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.controller.configs import min_insync_replicas
-from moldau.core.controller.elections import change_in_sync
-from moldau.core.controller.requests import RegisterController
-from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, SUPPORTED_FEATURES, RecordVersions
+from moldau.core.controller.partition_changes import PartitionChanges
+from moldau.core.controller.sessions import BrokerSessions
+from moldau.core.metadata.features import RecordVersions
 from moldau.core.metadata.fold import MetadataRecord
-from moldau.core.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from moldau.errors import ERROR_CODES, kafka_error
-from moldau.wire.protocol.messages.broker_lifecycle import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
-from moldau.wire.protocol.messages.metadata_records import (
-    BrokerEndpoint,
-    BrokerFeature,
-    BrokerRegistrationChangeRecord,
-    ControllerEndpoint,
-    ControllerFeature,
-    PartitionChangeRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    UnregisterBrokerRecord,
-)
+from moldau.core.metadata.image import BrokerImage, MetadataImage
+from moldau.errors import kafka_error
+from moldau.wire.protocol.messages.broker_lifecycle import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from moldau.wire.protocol.messages.metadata_records import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 
 if TYPE_CHECKING:
     from moldau.wire.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 
-MAX_CHANGES_PER_STEP = 9_000
-"""Partition changes in one batch; a batch of `__cluster_metadata` holds at most 10,000 records."""
-
 UNFENCED = -1
 FENCED = 1
 
-_AGAIN = BrokerRegistrationResponse(error_code=ERROR_CODES["DUPLICATE_BROKER_REGISTRATION"])
 _STOPPING = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
 _SHUT_DOWN = BrokerHeartbeatResponse(is_caught_up=True, should_shut_down=True)
 
 
-def register_controller(request: RegisterController) -> list[MetadataRecord]:
-    """A controller announces itself at each start."""
-    points = tuple(
-        ControllerEndpoint(point.name, point.host, point.port, point.security_protocol) for point in request.listeners
-    )
-    features = tuple(
-        ControllerFeature(feature.name, feature.min_level, feature.max_level) for feature in SUPPORTED_FEATURES
-    )
-    return [RegisterControllerRecord(request.controller_id, request.incarnation_id, False, points, features)]
-
-
-def register_broker(
-    image: MetadataImage, settings: BrokerSettings, request: BrokerRegistrationRequest
-) -> tuple[list[MetadataRecord], BrokerRegistrationResponse]:
-    """Fences what still counts as serving, takes back the eligibility of an unclean predecessor, registers.
-
-    While the earlier life is not ended, the answer is DUPLICATE_BROKER_REGISTRATION: the broker registers again.
-    """
-    old = image.brokers.get(request.broker_id)
-    is_clean = old is None or request.previous_broker_epoch == old.epoch
-    changes = _Changes(image, settings, request.broker_id)
-    if old is not None and not old.is_fenced:
-        records = changes.leave()
-        if changes.is_complete:
-            records.append(BrokerRegistrationChangeRecord(old.broker_id, old.epoch, fenced=FENCED))
-        return records, _AGAIN
-    records = [] if is_clean else changes.lose_eligibility()
-    if not changes.is_complete:
-        return records, _AGAIN
-    versions = RecordVersions.for_levels(image.features)
-    points = tuple(
-        BrokerEndpoint(point.name, point.host, point.port, point.security_protocol) for point in request.listeners
-    )
-    features = tuple(
-        BrokerFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
-        for feature in request.features
-    )
-    records.append(
-        RegisterBrokerRecord(
-            broker_id=request.broker_id,
-            incarnation_id=request.incarnation_id,
-            broker_epoch=image.end_offset,
-            end_points=points,
-            features=features,
-            rack=request.rack,
-            fenced=True,
-            log_dirs=request.log_dirs if versions.register_broker >= 3 else (),
-        )
-    )
-    return records, BrokerRegistrationResponse(broker_epoch=image.end_offset)
-
-
 def heartbeat(
-    image: MetadataImage, settings: BrokerSettings, request: BrokerHeartbeatRequest
+    image: MetadataImage,
+    settings: BrokerSettings,
+    sessions: BrokerSessions,
+    request: BrokerHeartbeatRequest,
+    now_ms: int,
 ) -> tuple[list[MetadataRecord], BrokerHeartbeatResponse]:
-    """A broker that serves: lifts its fence, then makes it leader of the partitions that have none; it has caught up
-    when no partition is left. One that wants to stop: marks it, moves its partitions away from it, and last fences it
-    in a batch of its own; then it should shut down.
+    """A broker that has its own registration in its metadata, and wants to serve: lifts its fence, then makes it leader
+    of the partitions that have none; it has caught up when no partition is left. One that wants to stop: marks it,
+    moves its partitions away from it, and when all that serve know of that, fences it; then it should shut down.
 
-    Of the request the rest is not looked at: a broker registers when it serves.
+    Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
     """
     broker = _registered(image, request.broker_id, request.broker_epoch)
-    changes = _Changes(image, settings, request.broker_id)
-    if request.want_shut_down:
-        return _shut_down(broker, changes)
+    sessions.heard(broker.broker_id, broker.epoch, request.current_metadata_offset, now_ms)
+    changes = PartitionChanges(image, settings, broker.broker_id)
+    if request.want_shut_down or broker.is_in_controlled_shutdown:
+        records, response = _shut_down(image, sessions, broker, changes, is_at_once=request.want_fence)
+    elif request.want_fence or (broker.is_fenced and request.current_metadata_offset < broker.epoch):
+        records = [] if broker.is_fenced else fence(broker, changes)
+        is_caught_up = request.current_metadata_offset >= broker.epoch
+        response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=broker.is_fenced or changes.is_complete)
+    else:
+        records = _serve(image, sessions, broker, changes)
+        is_caught_up = sessions.is_settled(broker.broker_id)
+        response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=False)
+    return records + _directory_changes(image, settings, broker, request), response
+
+
+def fence(broker: BrokerImage, changes: PartitionChanges) -> list[MetadataRecord]:
+    """Takes the broker its partitions, and last fences it; `changes.is_complete` says whether this is done."""
+    records = changes.leave()
+    if changes.is_complete:
+        records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=FENCED))
+    return records
+
+
+def _serve(
+    image: MetadataImage, sessions: BrokerSessions, broker: BrokerImage, changes: PartitionChanges
+) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
     if broker.is_fenced:
         records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=UNFENCED))
         if RecordVersions.for_levels(image.features).can_cordon and broker.cordoned_log_directories is None:
             records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, cordoned_log_dirs=()))
-    records += changes.come_back()
-    return records, BrokerHeartbeatResponse(is_caught_up=changes.is_complete, is_fenced=False)
+    if broker.is_fenced or not sessions.is_settled(broker.broker_id):
+        records += changes.come_back()
+        sessions.settled(broker.broker_id, is_settled=changes.is_complete)
+    return records
 
 
-def _shut_down(broker: BrokerImage, changes: _Changes) -> tuple[list[MetadataRecord], BrokerHeartbeatResponse]:
+def _shut_down(
+    image: MetadataImage,
+    sessions: BrokerSessions,
+    broker: BrokerImage,
+    changes: PartitionChanges,
+    *,
+    is_at_once: bool,
+) -> tuple[list[MetadataRecord], BrokerHeartbeatResponse]:
     if broker.is_fenced:
+        sessions.end(broker.broker_id)
         return [], _SHUT_DOWN
     records = changes.leave()
-    if not broker.is_in_controlled_shutdown:
-        stopping = BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, in_controlled_shutdown=1)
-        return [stopping, *records], _STOPPING
-    if records:
+    if not (is_at_once or broker.is_in_controlled_shutdown):
+        records.insert(0, BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, in_controlled_shutdown=1))
+    if records and not is_at_once:
+        sessions.leaves_at(broker.broker_id, image.end_offset + len(records) - 1)
         return records, _STOPPING
-    return [BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=FENCED)], _SHUT_DOWN
+    if not changes.is_complete or not (is_at_once or sessions.has_left(image, broker.broker_id)):
+        return records, _STOPPING
+    sessions.end(broker.broker_id)
+    records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, fenced=FENCED))
+    return records, _SHUT_DOWN
+
+
+def _directory_changes(
+    image: MetadataImage, settings: BrokerSettings, broker: BrokerImage, request: BrokerHeartbeatRequest
+) -> list[MetadataRecord]:
+    """Failed log directories take their replicas out of the in-sync ones; cordoned ones are noted (KIP-858, 1066)."""
+    records: list[MetadataRecord] = []
+    failed = tuple(directory for directory in request.offline_log_dirs if directory in broker.log_directories)
+    if failed:
+        changes = PartitionChanges(image, settings, broker.broker_id)
+        records += changes.leave(failed)
+        if changes.is_complete:
+            left = tuple(directory for directory in broker.log_directories if directory not in failed)
+            records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, log_dirs=left))
+    cordoned = request.cordoned_log_dirs
+    is_new = cordoned is not None and cordoned != (broker.cordoned_log_directories or ())
+    if is_new and RecordVersions.for_levels(image.features).can_cordon:
+        records.append(BrokerRegistrationChangeRecord(broker.broker_id, broker.epoch, cordoned_log_dirs=cordoned))
+    return records
 
 
 def unregister_broker(
@@ -156,7 +142,7 @@ def unregister_broker(
         raise kafka_error(
             "INVALID_REQUEST", f"Broker {request.broker_id} is serving: stop it before it is unregistered."
         )
-    changes = _Changes(image, settings, request.broker_id)
+    changes = PartitionChanges(image, settings, request.broker_id)
     records = changes.leave()
     if not changes.is_complete:
         raise kafka_error("REQUEST_TIMED_OUT", "too many partitions for one batch")
@@ -173,97 +159,3 @@ def _registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> Brok
             "STALE_BROKER_EPOCH", f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
         )
     return broker
-
-
-class _Changes:
-    """The partition changes that one broker's coming or going asks for, up to a batch of them."""
-
-    def __init__(self, image: MetadataImage, settings: BrokerSettings, broker_id: int) -> None:
-        self.is_complete = True
-        """False once a batch was full before all partitions were seen."""
-        self._image = image
-        self._settings = settings
-        self._broker_id = broker_id
-        self._has_elr = image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
-
-    def leave(self) -> list[MetadataRecord]:
-        """The broker is neither in sync nor leader anywhere."""
-
-        def change(topic: TopicImage, index: int, old: PartitionImage, minimum: int) -> PartitionChangeRecord | None:
-            if self._broker_id not in old.isr and old.leader != self._broker_id:
-                return None
-            target = tuple(replica for replica in old.isr if replica != self._broker_id)
-            return self._change(topic, index, old, minimum, target, self._is_active_elsewhere)
-
-        return self._collect(change)
-
-    def lose_eligibility(self) -> list[MetadataRecord]:
-        """What the broker holds may be incomplete: it is no eligible leader replica."""
-
-        def change(topic: TopicImage, index: int, old: PartitionImage, minimum: int) -> PartitionChangeRecord | None:
-            if self._broker_id not in old.eligible_leader_replicas:
-                return None
-            return self._change(topic, index, old, minimum, old.isr, self._is_active_elsewhere, (self._broker_id,))
-
-        return self._collect(change) if self._has_elr else []
-
-    def come_back(self) -> list[MetadataRecord]:
-        """The broker leads every partition that has no leader and may have it."""
-
-        def change(topic: TopicImage, index: int, old: PartitionImage, minimum: int) -> PartitionChangeRecord | None:
-            if old.leader >= 0 or self._broker_id not in old.replicas:
-                return None
-            return self._change(topic, index, old, minimum, old.isr, self._is_active_with)
-
-        return self._collect(change)
-
-    def _is_active_elsewhere(self, broker_id: int) -> bool:
-        return broker_id != self._broker_id and self._is_active(broker_id)
-
-    def _is_active_with(self, broker_id: int) -> bool:
-        return broker_id == self._broker_id or self._is_active(broker_id)
-
-    def _is_active(self, broker_id: int) -> bool:
-        broker = self._image.brokers.get(broker_id)
-        return broker is not None and broker.is_active
-
-    def _change(
-        self,
-        topic: TopicImage,
-        partition_id: int,
-        old: PartitionImage,
-        minimum: int,
-        target_isr: tuple[int, ...],
-        is_active: Callable[[int], bool],
-        lost_replicas: tuple[int, ...] = (),
-    ) -> PartitionChangeRecord | None:
-        return change_in_sync(
-            topic.topic_id,
-            partition_id,
-            old,
-            target_isr=target_isr,
-            is_active=is_active,
-            min_insync_replicas=minimum,
-            has_elr=self._has_elr,
-            lost_replicas=lost_replicas,
-        )
-
-    def _collect(
-        self, change: Callable[[TopicImage, int, PartitionImage, int], PartitionChangeRecord | None]
-    ) -> list[MetadataRecord]:
-        records: list[MetadataRecord] = []
-        for topic, partition_id, old, minimum in self._partitions():
-            record = change(topic, partition_id, old, minimum)
-            if record is None:
-                continue
-            if len(records) == MAX_CHANGES_PER_STEP:
-                self.is_complete = False
-                break
-            records.append(record)
-        return records
-
-    def _partitions(self) -> Iterator[tuple[TopicImage, int, PartitionImage, int]]:
-        for topic in self._image.topics_by_id.values():
-            minimum = min_insync_replicas(self._image, topic.name, self._settings)
-            for partition_id, old in topic.partitions.items():
-                yield topic, partition_id, old, minimum

@@ -13,6 +13,7 @@ from moldau.core.metadata.image import ConfigResource, MetadataImage, ResourceTy
 from moldau.wire.protocol.messages.metadata_records import ConfigRecord
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 def topic_config_records(topic: str, configs: Mapping[str, str]) -> list[ConfigRecord]:
@@ -30,6 +31,16 @@ def min_insync_replicas(image: MetadataImage, topic: str, settings: BrokerSettin
         if text.isascii() and text.isdigit():
             return int(text[:10])
     return settings.min_insync_replicas
+
+
+def allows_unclean_election(image: MetadataImage, topic: str, settings: BrokerSettings) -> bool:
+    """Whether a replica that may lack records may lead the topic's partitions: its own value, else the cluster's, else
+    the node's."""
+    for values in (image.topic_configs(topic), image.cluster_defaults()):
+        text = values.get(UNCLEAN_ELECTION)
+        if text is not None:
+            return text.strip().lower() == "true"
+    return settings.unclean_leader_election_enable
 
 
 def setting_layers(image: MetadataImage, static: BrokerSettings) -> SettingLayers:

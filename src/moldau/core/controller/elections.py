@@ -3,16 +3,24 @@
 Below `min.insync.replicas` the high watermark stands still, so a replica that leaves the in-sync set then still has
 everything: it stays *eligible*. Without in-sync and eligible replicas the last known leader is remembered, and takes
 over when it returns; records may be missing then, which `leader_recovery_state` says.
+
+A reassignment ends here too: with the change that has all its new replicas in sync (KIP-455).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
+
+import msgspec
 
 from moldau.core.metadata.fold import LEADER_UNCHANGED
 from moldau.core.metadata.image import NO_LEADER, LeaderRecoveryState, PartitionImage
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
+
+UNCHANGED: Final = -1
+"""A leader recovery state that a record does not change."""
 
 
 def change_in_sync(
@@ -25,61 +33,120 @@ def change_in_sync(
     min_insync_replicas: int,
     has_elr: bool,
     lost_replicas: tuple[int, ...] = (),
+    allows_unclean: bool = False,
+    recovery_state: int = UNCHANGED,
 ) -> PartitionChangeRecord | None:
     """The record that makes `target_isr` the in-sync replicas and elects a leader if one is needed; None if nothing is.
 
     `lost_replicas` stopped uncleanly: what they had may be gone, so they are not eligible. Without ELR the in-sync
-    replicas never become empty: the last ones stay, without a leader.
+    replicas never become empty: the last ones stay, without a leader. `allows_unclean`: where no other replica may
+    lead, any active one may. `recovery_state`: what the leader says of itself.
     """
-    elr, last_known = _eligible(old, target_isr, min_insync_replicas, lost_replicas) if has_elr else ((), ())
-    if not target_isr and not has_elr:
-        target_isr = old.isr
-    leader, is_unclean = _elect(old, target_isr, elr, is_active)
-    if leader != NO_LEADER and leader not in target_isr:
-        target_isr = (leader,)
-        elr, last_known = _eligible(old, target_isr, min_insync_replicas, lost_replicas)
-    if leader == NO_LEADER and not target_isr:
+    completed = _completed(old, target_isr)
+    replicas, isr = (old.replicas, target_isr) if completed is None else completed
+    minimum = min(min_insync_replicas, len(replicas))
+    elr, last_known = _eligible(old, replicas, isr, minimum, lost_replicas) if has_elr else ((), ())
+    if not isr and not has_elr:
+        isr = old.isr
+    leader, is_unclean = _elect(old, replicas, isr, elr, is_active, allows_unclean=allows_unclean)
+    if leader != NO_LEADER and leader not in isr:
+        isr = (leader,)
+        elr, last_known = ((), ()) if is_unclean else _eligible(old, replicas, isr, minimum, lost_replicas)
+    if leader == NO_LEADER and not isr:
         # of several last known eligible replicas only the leader is remembered
         last_known = old.last_known_elr if old.leader == NO_LEADER else (old.leader,)
     elif leader != NO_LEADER:
         last_known = ()
+    if is_unclean:
+        recovery_state = LeaderRecoveryState.RECOVERING
+    elif recovery_state == old.leader_recovery_state:
+        recovery_state = UNCHANGED
+    # naming the leader begins an epoch: a replica that was removed must not go on in the old one
+    is_new_epoch = leader != old.leader or len(replicas) < len(old.replicas)
     record = PartitionChangeRecord(
         partition_id=partition_id,
         topic_id=topic_id,
-        isr=target_isr if target_isr != old.isr else None,
-        leader=leader if leader != old.leader else LEADER_UNCHANGED,
-        leader_recovery_state=LeaderRecoveryState.RECOVERING if is_unclean else -1,
+        isr=isr if isr != old.isr else None,
+        leader=leader if is_new_epoch else LEADER_UNCHANGED,
+        leader_recovery_state=recovery_state,
         eligible_leader_replicas=elr if elr != old.eligible_leader_replicas else None,
         last_known_elr=last_known if last_known != old.last_known_elr else None,
     )
+    if completed is not None:
+        record = _ending_reassignment(record, old, replicas)
     return None if record == PartitionChangeRecord(partition_id=partition_id, topic_id=topic_id) else record
 
 
+def is_moving(partition: PartitionImage) -> bool:
+    """Whether a reassignment of the partition is under way."""
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def _completed(old: PartitionImage, isr: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """(replicas, in-sync replicas) behind the reassignment under way, if it is complete with `isr`: all that are added
+    are in sync, and, where fewer are added than removed, all that stay."""
+    if not is_moving(old):
+        return None
+    adding, removing = old.adding_replicas, old.removing_replicas
+    replicas = tuple(replica for replica in old.replicas if replica not in removing)
+    left = tuple(replica for replica in isr if replica not in removing)
+    needed = replicas if len(adding) < len(removing) else adding
+    return (replicas, left) if left and all(replica in left for replica in needed) else None
+
+
+def _ending_reassignment(
+    record: PartitionChangeRecord, old: PartitionImage, replicas: tuple[int, ...]
+) -> PartitionChangeRecord:
+    """`record` that takes away what the reassignment removes as well."""
+    known = dict(zip(old.replicas, old.directories, strict=False))
+    has_fewer = replicas != old.replicas
+    return msgspec.structs.replace(
+        record,
+        replicas=replicas if has_fewer else None,
+        removing_replicas=() if old.removing_replicas else None,
+        adding_replicas=() if old.adding_replicas else None,
+        directories=tuple(known[replica] for replica in replicas) if has_fewer and known else None,
+    )
+
+
 def _eligible(
-    old: PartitionImage, target_isr: tuple[int, ...], min_insync_replicas: int, lost_replicas: tuple[int, ...]
+    old: PartitionImage,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    minimum: int,
+    lost_replicas: tuple[int, ...],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(eligible leader replicas, last known ones) beside `target_isr`, each sorted."""
-    if len(target_isr) >= min(min_insync_replicas, len(old.replicas)):
+    """(eligible leader replicas, last known ones) beside `isr`, each sorted."""
+    if len(isr) >= minimum:
         return (), ()
-    candidates = sorted({*old.eligible_leader_replicas, *old.isr})
-    elr = tuple(replica for replica in candidates if replica not in target_isr and replica not in lost_replicas)
+    candidates = sorted(
+        replica for replica in {*old.eligible_leader_replicas, *old.isr} if replica in replicas and replica not in isr
+    )
+    elr = tuple(replica for replica in candidates if replica not in lost_replicas)
     known = sorted({*candidates, *old.last_known_elr})
-    return elr, tuple(replica for replica in known if replica not in target_isr and replica not in elr)
+    return elr, tuple(replica for replica in known if replica not in isr and replica not in elr)
 
 
 def _elect(
     old: PartitionImage,
+    replicas: tuple[int, ...],
     isr: tuple[int, ...],
     elr: tuple[int, ...],
     is_active: Callable[[int], bool],
+    *,
+    allows_unclean: bool,
 ) -> tuple[int, bool]:
     """(leader, was it unclean): the old leader if it may stay, else the first replica that may lead."""
     if old.leader in isr and is_active(old.leader):
         return old.leader, False
     for allowed in (isr, elr):
-        for replica in old.replicas:
+        for replica in replicas:
             if replica in allowed and is_active(replica):
                 return replica, False
     if not isr and not elr and len(old.last_known_elr) == 1 and is_active(old.last_known_elr[0]):
         return old.last_known_elr[0], True
+    if allows_unclean:
+        for replica in replicas:
+            if is_active(replica):
+                return replica, True
     return NO_LEADER, False

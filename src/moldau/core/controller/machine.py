@@ -8,21 +8,23 @@ import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.controller.assignments import Charge, free_of_charge
-from moldau.core.controller.brokers import heartbeat, register_broker, register_controller
+from moldau.core.controller.brokers import heartbeat
 from moldau.core.controller.configs import MIN_INSYNC_REPLICAS
 from moldau.core.controller.directories import assign_directories
-from moldau.core.controller.producer_ids import allocate_producer_ids
+from moldau.core.controller.registrations import register_broker, register_controller
 from moldau.core.controller.requests import (
     ActivateController,
-    AllocateProducerIds,
+    AskedRequest,
     ControllerReady,
     ControllerRequest,
     ControllerResponse,
     MeteredRequest,
-    RegisterController,
+    Round,
 )
+from moldau.core.controller.rounds import first_rounds, play_round
+from moldau.core.controller.sessions import BrokerSessions
 from moldau.core.controller.topics import create_topics, delete_topics
-from moldau.core.coordination.machine import Decision, Now
+from moldau.core.coordination.machine import Decision, Now, Timer
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
 from moldau.core.metadata.image import CLUSTER_DEFAULTS, MetadataDelta, MetadataImage
@@ -34,6 +36,7 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
     AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
+    ControllerRegistrationRequest,
 )
 from moldau.wire.protocol.messages.metadata_records import (
     AbortTransactionRecord,
@@ -60,6 +63,8 @@ class ControllerMachine:
         windows = Windows(settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000)
         self._mutations = MutationBuckets(windows)
         self._kraft_version = kraft_version
+        self._sessions = BrokerSessions(settings.node_id, settings.broker_session_timeout_ms)
+        self._are_rounds_armed = False
 
     def new_state(self) -> MetadataFold:
         return MetadataFold(self._cluster_id)
@@ -69,11 +74,23 @@ class ControllerMachine:
     ) -> Pausing[ControllerDecision]:
         """One request: its records and its answer, with pauses where it names many. Raises KafkaError where the answer
         has no place for it."""
+        image, now_ms = state.image, now.steady_ms
+        if isinstance(request, Round):
+            records, next_round = yield from play_round(image, self._settings, self._sessions, request, now_ms)
+            return Decision(tuple(records), timers=(next_round,))
         records, response = yield from self._answer(state, request, now)
-        return Decision(tuple(records), ((request_id, response),))
+        timers: tuple[Timer[ControllerRequest], ...] = ()
+        if self._sessions.has_others and not self._are_rounds_armed:
+            self._are_rounds_armed = True
+            timers = first_rounds(image, self._settings, self._sessions, now_ms)
+        return Decision(tuple(records), ((request_id, response),), timers)
 
     def _answer(
-        self, state: MetadataFold, request: ControllerRequest, now: Now, charge: Charge = free_of_charge
+        self,
+        state: MetadataFold,
+        request: AskedRequest,
+        now: Now,
+        charge: Charge = free_of_charge,
     ) -> Pausing[tuple[list[MetadataRecord], ControllerResponse]]:
         image = state.image
         match request:
@@ -81,17 +98,17 @@ class ControllerMachine:
                 return (yield from create_topics(state, self._settings, self._random, request, charge))
             case DeleteTopicsRequest():
                 return (yield from delete_topics(image, self._settings, request, charge))
-            case AllocateProducerIds():
-                return allocate_producer_ids(image, request)
             case BrokerRegistrationRequest():
-                return register_broker(image, self._settings, request)
+                return register_broker(image, self._settings, self._sessions, request, now.steady_ms)
             case BrokerHeartbeatRequest():
-                return heartbeat(image, self._settings, request)
+                return heartbeat(image, self._settings, self._sessions, request, now.steady_ms)
             case AssignReplicasToDirsRequest():
                 return assign_directories(image, request)
-            case RegisterController():
-                return register_controller(request), ControllerReady()
+            case ControllerRegistrationRequest():
+                return register_controller(request)
             case ActivateController():
+                self._sessions.begin(image, now.steady_ms)
+                self._are_rounds_armed = False
                 return self._activate(state, request), ControllerReady()
             case MeteredRequest():
                 metered = self._mutations.charge(request.quota, now.steady_ms)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from moldau.core.controller.assignments import check_assignment, default_directory
+from moldau.core.controller.elections import is_moving
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -95,7 +96,7 @@ def _change(
     if partition is None:
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"Unable to find partition {name}:{asked.partition_index}.")
     if asked.replicas is None:
-        if not _is_moving(partition):
+        if not is_moving(partition):
             raise kafka_error("NO_REASSIGNMENT_IN_PROGRESS")
         return _written(image, topic, asked.partition_index, partition, _settled(partition))
     check_assignment(image, asked.replicas, None)
@@ -106,10 +107,6 @@ def _change(
             f"The replication factor is changed from {len(current)} to {len(asked.replicas)}",
         )
     return _written(image, topic, asked.partition_index, partition, asked.replicas)
-
-
-def _is_moving(partition: PartitionImage) -> bool:
-    return bool(partition.adding_replicas or partition.removing_replicas)
 
 
 def _settled(partition: PartitionImage) -> tuple[int, ...]:
@@ -168,7 +165,7 @@ def list_partition_reassignments(
         moving: list[OngoingPartitionReassignment] = []
         for index in topic.partitions if indexes is None else indexes:
             partition = topic.partitions.get(index)
-            if partition is not None and _is_moving(partition):
+            if partition is not None and is_moving(partition):
                 going = partition.adding_replicas, partition.removing_replicas
                 moving.append(OngoingPartitionReassignment(index, partition.replicas, *going))
             yield

@@ -8,7 +8,7 @@ import msgspec
 
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener
-from moldau.types import BrokerId, ProducerId, Uuid
+from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -16,6 +16,8 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
 )
 from moldau.wire.protocol.messages.topics import (
     CreateTopicsRequest,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
     )
+    from moldau.wire.protocol.messages.in_sync_replicas import AlterPartitionRequest, AlterPartitionResponse
     from moldau.wire.protocol.messages.partitions import (
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
         ElectLeadersRequest,
         ElectLeadersResponse,
     )
+    from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
     from moldau.wire.protocol.messages.scram import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 
 
@@ -55,28 +59,6 @@ class ActivateController(msgspec.Struct, frozen=True):
 
     bootstrap_records: tuple[MetadataRecord, ...]
     """What `bootstrap.checkpoint` holds, in its order."""
-
-
-class RegisterController(msgspec.Struct, frozen=True):
-    """A controller of the quorum says what it supports and where it listens."""
-
-    controller_id: BrokerId
-    incarnation_id: Uuid
-    listeners: tuple[BrokerListener, ...]
-
-
-class AllocateProducerIds(msgspec.Struct, frozen=True):
-    """A broker needs producer ids to give to clients."""
-
-    broker_id: BrokerId
-    broker_epoch: int
-
-
-class ProducerIdBlock(msgspec.Struct, frozen=True):
-    """`count` ids from `first_producer_id` on, never given to anybody else."""
-
-    first_producer_id: ProducerId
-    count: int
 
 
 class QuorumDescription(msgspec.Struct, frozen=True):
@@ -89,6 +71,22 @@ class QuorumDescription(msgspec.Struct, frozen=True):
     log_end_offset: int
     directory_id: Uuid
     listeners: tuple[BrokerListener, ...]
+
+
+class FenceStaleBroker(msgspec.Struct, frozen=True):
+    """Time to look for a broker that is not heard of any more."""
+
+
+class BalanceLeaders(msgspec.Struct, frozen=True):
+    """Time to give leadership back to preferred replicas (`auto.leader.rebalance.enable`)."""
+
+
+class ElectUncleanly(msgspec.Struct, frozen=True):
+    """Time to look for partitions without a leader that may have any (`unclean.leader.election.enable`)."""
+
+
+Round = FenceStaleBroker | BalanceLeaders | ElectUncleanly
+"""What the active controller asks of itself, again and again."""
 
 
 class MeteredRequest(msgspec.Struct, frozen=True):
@@ -106,7 +104,7 @@ def metered(
 
 
 class ControllerReady(msgspec.Struct, frozen=True):
-    """The answer to ActivateController and RegisterController."""
+    """The answer to ActivateController."""
 
 
 # names of types only: their modules are imported with the first request of theirs
@@ -114,35 +112,35 @@ AdministrationRequest: TypeAlias = (
     "AlterConfigsRequest | IncrementalAlterConfigsRequest"
     " | CreatePartitionsRequest | ElectLeadersRequest | AlterPartitionReassignmentsRequest"
     " | UpdateFeaturesRequest | UnregisterBrokerRequest | AlterClientQuotasRequest"
-    " | AlterUserScramCredentialsRequest"
+    " | AlterUserScramCredentialsRequest | AllocateProducerIdsRequest | AlterPartitionRequest"
 )
 AdministrationResponse: TypeAlias = (
     "AlterConfigsResponse | IncrementalAlterConfigsResponse"
     " | CreatePartitionsResponse | ElectLeadersResponse | AlterPartitionReassignmentsResponse"
     " | UpdateFeaturesResponse | UnregisterBrokerResponse | AlterClientQuotasResponse"
-    " | AlterUserScramCredentialsResponse"
+    " | AlterUserScramCredentialsResponse | AllocateProducerIdsResponse | AlterPartitionResponse"
 )
 
-ControllerRequest: TypeAlias = "CoreRequest | AdministrationRequest"
+AskedRequest: TypeAlias = "CoreRequest | AdministrationRequest"
+ControllerRequest: TypeAlias = "AskedRequest | Round"
 ControllerResponse: TypeAlias = "CoreResponse | AdministrationResponse"
 
 CoreRequest = (
     CreateTopicsRequest
     | DeleteTopicsRequest
-    | AllocateProducerIds
     | BrokerRegistrationRequest
     | BrokerHeartbeatRequest
     | AssignReplicasToDirsRequest
-    | RegisterController
+    | ControllerRegistrationRequest
     | ActivateController
     | MeteredRequest
 )
 CoreResponse = (
     CreateTopicsResponse
     | DeleteTopicsResponse
-    | ProducerIdBlock
     | BrokerRegistrationResponse
     | BrokerHeartbeatResponse
     | AssignReplicasToDirsResponse
+    | ControllerRegistrationResponse
     | ControllerReady
 )

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from moldau.wire.protocol.messages.broker_lifecycle import RegisteredFeature
+
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
@@ -38,6 +40,11 @@ SUPPORTED_FEATURES: tuple[FeatureRange, ...] = (
 )
 """What brokers and controllers register with: Kafka 4.3's own ranges. A controller refuses a broker whose range does
 not hold the finalized level, so leaving one out would lock the directory against Apache Kafka."""
+
+REGISTERED_FEATURES = tuple(
+    RegisteredFeature(feature.name, feature.min_level, feature.max_level) for feature in SUPPORTED_FEATURES
+)
+"""The same, as it stands in registrations."""
 
 FORMATTED_LEVELS: tuple[tuple[str, int], ...] = (
     (METADATA_VERSION, METADATA_VERSION_4_3),

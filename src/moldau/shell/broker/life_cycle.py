@@ -9,18 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
-from moldau.core.metadata.features import SUPPORTED_FEATURES
 from moldau.types import BrokerId, Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
-    RegisteredFeature,
 )
-
-FEATURES = tuple(
-    RegisteredFeature(feature.name, feature.min_level, feature.max_level) for feature in SUPPORTED_FEATURES
-)
-"""What a broker registers with."""
 
 
 class OwnController(Protocol):
@@ -54,9 +47,10 @@ class LifeCycle:
                 registered = await self._controller.submit(registration)
             epoch = registered.broker_epoch
         else:
-            answers = first, self._controller.ask(BrokerHeartbeatRequest(self._node_id, epoch))
+            # this broker has its registration in its metadata by the commit that lifts its fence
+            answers = first, self._controller.ask(BrokerHeartbeatRequest(self._node_id, epoch, epoch))
             await asyncio.gather(*(answer for answer in answers if isinstance(answer, asyncio.Future)))
-        serving = BrokerHeartbeatRequest(self._node_id, epoch)
+        serving = BrokerHeartbeatRequest(self._node_id, epoch, epoch)
         while not (await self._controller.submit(serving)).is_caught_up:
             pass
         return epoch

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import OFFSETS_TOPIC
-from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock, QuorumDescription
+from moldau.core.controller.requests import QuorumDescription
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
     from moldau.shell.broker.coordinators import Coordinators
     from moldau.shell.broker.transactions import TransactionCoordinators
+    from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
 
 MAX_REWRITES = 2
 """A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
@@ -277,10 +278,12 @@ class Broker:
         await self.partitions.wait_settled()
         return response
 
-    async def _allocate_producer_ids(self) -> ProducerIdBlock:
+    async def _allocate_producer_ids(self) -> AllocateProducerIdsResponse:
         """Raises KafkaError."""
-        request = AllocateProducerIds(self.node_id, self.broker_epoch)
-        return cast(ProducerIdBlock, await self.controller.submit(request))
+        from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+        request = AllocateProducerIdsRequest(self.node_id, self.broker_epoch)
+        return cast(AllocateProducerIdsResponse, await self.controller.submit(request))
 
     # -- work beside the connections
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS, internal_topic_settings
-from moldau.core.controller.requests import ProducerIdBlock
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC, topic_name_fault
 from moldau.errors import ERROR_CODES, MoldauError, kafka_error
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.network.event_log import escape
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
 
 MAX_PENDING = 1_000
 TIMEOUT_MS = 30_000
@@ -77,7 +79,7 @@ class TopicCreation:
 class ProducerIds:
     """Producer ids from the block that the controller gave us; a block is never given back."""
 
-    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+    def __init__(self, allocate: Callable[[], Awaitable[AllocateProducerIdsResponse]]) -> None:
         self._allocate = allocate
         self._next = 0
         self._end = 0
@@ -95,6 +97,6 @@ class ProducerIds:
             block = await self._allocate()
             # another request may have fetched a block meanwhile; one block too many does no harm, there are enough ids
             if self._next >= self._end:
-                self._next = block.first_producer_id
-                self._end = block.first_producer_id + block.count
+                self._next = block.producer_id_start
+                self._end = block.producer_id_start + block.producer_id_len
         return producer_id

@@ -308,7 +308,8 @@ class Node:
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
-        from moldau.shell.broker.life_cycle import FEATURES, LifeCycle
+        from moldau.core.metadata.features import REGISTERED_FEATURES
+        from moldau.shell.broker.life_cycle import LifeCycle
         from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest, RegisteredListener
 
         listeners = []
@@ -322,7 +323,7 @@ class Node:
             cluster_id=broker.image.cluster_id,
             incarnation_id=broker.incarnation_id,
             listeners=tuple(listeners),
-            features=FEATURES,
+            features=REGISTERED_FEATURES,
             rack=self.settings.broker_rack,
             log_dirs=tuple(sorted(logs.online_ids)),
             previous_broker_epoch=logs.previous_broker_epoch,

@@ -24,13 +24,12 @@ from moldau.core.controller.requests import (
     ControllerRequest,
     ControllerResponse,
     QuorumDescription,
-    RegisterController,
 )
 from moldau.core.log.cut import Cut
 from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
-from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, REGISTERED_FEATURES
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
@@ -49,6 +48,7 @@ from moldau.shell.quorum.quorum_state import QUORUM_STATE, check_voters, read_qu
 from moldau.shell.quorum.raft_driver import RaftDriver
 from moldau.shell.quorum.snapshots import Snapshots
 from moldau.types import ZERO_UUID, BrokerId, Offset, Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import ControllerRegistrationRequest, RegisteredListener
 
 
 class VoterIdentity(msgspec.Struct, frozen=True):
@@ -176,10 +176,17 @@ class QuorumRole:
         is_new = METADATA_VERSION not in self._fold.image.features
         activate = ActivateController(load_bootstrap_records(self._disk) if is_new else ())
         raft.begin()
-        listeners = (self.identity.controller_listener,)
-        register = RegisterController(self.identity.node_id, random_uuid(self._random), listeners)
         # decided one after the other, made durable by one flush
-        await _all_answered(self.ask(activate), self.ask(register))
+        await _all_answered(self.ask(activate), self.ask(self._registration()))
+
+    def _registration(self) -> ControllerRegistrationRequest:
+        point = self.identity.controller_listener
+        return ControllerRegistrationRequest(
+            self.identity.node_id,
+            random_uuid(self._random),
+            listeners=(RegisteredListener(point.name, point.host, point.port, point.security_protocol),),
+            features=REGISTERED_FEATURES,
+        )
 
     def _load(self) -> RaftDriver:
         """Folds snapshot and log. Waits for the disk."""

@@ -22,9 +22,10 @@ from moldau.errors import KafkaError
 DEFAULTS = parse_broker_settings({})
 READ_ELSEWHERE = (
     *("compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
-    *("internal.segment.bytes", "min.insync.replicas"),
+    *("internal.segment.bytes", "min.insync.replicas", "unclean.leader.election.enable"),
 )
-"""Acting settings that are no field of the view: the first five become others, the replicas ask for the last."""
+"""Acting settings that are no field of the view: the first five become others, replicas and controller ask for the last
+two."""
 
 REFUSALS = [
     ("foo.bar", "1", "Unknown topic config name: foo.bar"),

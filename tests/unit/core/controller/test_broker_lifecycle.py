@@ -10,20 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller import brokers
+from moldau.core.controller import partition_changes
 from moldau.core.controller.elections import change_in_sync
 from moldau.core.controller.machine import ControllerMachine
 from moldau.core.controller.placement import place_replicas
 from moldau.core.controller.requests import (
     ActivateController,
-    AllocateProducerIds,
     ControllerRequest,
     ControllerResponse,
     MeteredRequest,
-    ProducerIdBlock,
 )
 from moldau.core.coordination.machine import Now
-from moldau.core.metadata.features import FORMATTED_LEVELS
+from moldau.core.metadata.features import FORMATTED_LEVELS, REGISTERED_FEATURES
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord, merge_partition
 from moldau.core.metadata.image import BrokerImage, PartitionImage
 from moldau.core.quotas.usage import MutationQuota
@@ -40,7 +38,6 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    RegisteredFeature,
     RegisteredListener,
 )
 from moldau.wire.protocol.messages.metadata_records import (
@@ -55,6 +52,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
+from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -73,9 +71,13 @@ class Controller:
     """The machine with a list as its log; every decision is applied at once."""
 
     def __init__(self) -> None:
-        self.machine = ControllerMachine("cluster", parse_broker_settings({}), SeededRandom(1), lambda: 0)
-        self.state = self.machine.new_state()
         self.log: list[MetadataRecord] = []
+        self.state = MetadataFold("cluster")
+        self.crash()
+
+    def crash(self) -> None:
+        """The process that has the broker and the controller ends, and another one begins."""
+        self.machine = ControllerMachine("cluster", parse_broker_settings({}), SeededRandom(1), lambda: 0)
         self.ask(ActivateController(BOOTSTRAP))
 
     def ask(self, request: ControllerRequest) -> tuple[tuple[MetadataRecord, ...], ControllerResponse]:
@@ -109,8 +111,8 @@ class Controller:
     def start(self, broker_epoch: int, previous_broker_epoch: int = -1) -> list[tuple[MetadataRecord, ...]]:
         """The broker's epoch is where the log ends when it registers."""
         self.state.take_delta(Offset(broker_epoch), 0)
-        batches = self.repeat(registration(previous_broker_epoch))
-        return batches + self.repeat(BrokerHeartbeatRequest(1, broker_epoch))
+        batches = self.repeat(registration(previous_broker_epoch, Uuid(broker_epoch.to_bytes(16))))
+        return batches + self.repeat(BrokerHeartbeatRequest(1, broker_epoch, broker_epoch))
 
     def stop(self, broker_epoch: int) -> list[tuple[MetadataRecord, ...]]:
         return self.repeat(BrokerHeartbeatRequest(1, broker_epoch, want_shut_down=True))
@@ -122,12 +124,13 @@ class Controller:
         return response.topics[0].topic_id
 
 
-def registration(previous_broker_epoch: int = -1) -> BrokerRegistrationRequest:
+def registration(previous_broker_epoch: int = -1, incarnation: Uuid = INCARNATION) -> BrokerRegistrationRequest:
     return BrokerRegistrationRequest(
         1,
-        incarnation_id=INCARNATION,
+        "cluster",
+        incarnation_id=incarnation,
         listeners=(RegisteredListener("PLAINTEXT", "h", 9092),),
-        features=(RegisteredFeature("metadata.version", 7, 30), RegisteredFeature("group.version", 0, 1)),
+        features=REGISTERED_FEATURES,
         rack=None,
         log_dirs=(DIRECTORY,),
         previous_broker_epoch=previous_broker_epoch,
@@ -185,7 +188,10 @@ def test_a_first_start_registers_fenced_and_then_lifts_the_fence() -> None:
         None,
     )
     assert record.end_points == (BrokerEndpoint("PLAINTEXT", "h", 9092, 0),)
-    assert record.features == (BrokerFeature("metadata.version", 7, 30), BrokerFeature("group.version", 0, 1))
+    assert record.features[:2] == (
+        BrokerFeature("metadata.version", 7, 30),
+        BrokerFeature("eligible.leader.replicas.version", 0, 1),
+    )
     assert unfenced == (
         BrokerRegistrationChangeRecord(1, 13, fenced=-1),
         BrokerRegistrationChangeRecord(1, 13, cordoned_log_dirs=()),
@@ -215,6 +221,7 @@ def test_after_a_crash_the_broker_is_fenced_loses_its_eligibility_and_recovers_a
     controller = Controller()
     controller.start(13)
     topic_id = controller.create("t")
+    controller.crash()
     [fenced, registered, unfenced] = controller.start(30)
     assert fenced == (
         PartitionChangeRecord(0, topic_id, isr=(), leader=-1, eligible_leader_replicas=(1,), last_known_elr=(1,)),
@@ -228,7 +235,7 @@ def test_after_a_crash_the_broker_is_fenced_loses_its_eligibility_and_recovers_a
 
 
 def test_many_partitions_are_changed_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brokers, "MAX_CHANGES_PER_STEP", 4)
+    monkeypatch.setattr(partition_changes, "MAX_CHANGES_PER_STEP", 4)
     controller = Controller()
     controller.start(13)
     controller.create("t", 10)
@@ -276,8 +283,8 @@ def test_each_replica_of_an_assignment_has_its_answer_and_what_is_new_its_record
         (BrokerHeartbeatRequest(1, 12, want_shut_down=True), 77),
         (AssignReplicasToDirsRequest(1, 12), 77),
         (AssignReplicasToDirsRequest(2, 13), 77),
-        (AllocateProducerIds(BrokerId(2), 13), 102),
-        (AllocateProducerIds(BrokerId(1), 12), 77),
+        (AllocateProducerIdsRequest(2, 13), 77),
+        (AllocateProducerIdsRequest(1, 12), 77),
     ],
 )
 def test_a_broker_that_is_not_registered_is_refused(request_: ControllerRequest, code: int) -> None:
@@ -291,9 +298,9 @@ def test_a_broker_that_is_not_registered_is_refused(request_: ControllerRequest,
 def test_producer_ids_come_in_blocks_that_never_overlap() -> None:
     controller = Controller()
     controller.start(13)
-    request = AllocateProducerIds(BrokerId(1), 13)
+    request = AllocateProducerIdsRequest(1, 13)
     assert [controller.ask(request)[1] for _ in range(3)] == [
-        ProducerIdBlock(ProducerId(first), 1000) for first in (0, 1000, 2000)
+        AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=1000) for first in (0, 1000, 2000)
     ]
 
 
@@ -313,10 +320,11 @@ def test_folding_the_log_gives_the_state_through_any_life(steps: list[str]) -> N
             controller.start(epoch + 1, previous_broker_epoch=epoch)
             epoch += 1
         elif step == "crash":
+            controller.crash()
             controller.start(epoch + 1)
             epoch += 1
         elif step == "ids":
-            controller.ask(AllocateProducerIds(BrokerId(1), epoch))
+            controller.ask(AllocateProducerIdsRequest(1, epoch))
         assert all(partition.leader == 1 and partition.isr == (1,) for partition in partitions(controller.state))
     folded = MetadataFold("cluster")
     for record in controller.log:

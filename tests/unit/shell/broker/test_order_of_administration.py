@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.core.controller.features import UpgradeType
-from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
-from moldau.shell.broker.life_cycle import FEATURES
+from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, REGISTERED_FEATURES
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.types import Uuid
 from moldau.wire.protocol.api_keys import ApiKey
@@ -59,8 +58,11 @@ async def test_a_list_of_reassignments_sees_the_one_before_it(start_node: Any) -
     await node.create_topic("t")
     listener = RegisteredListener("PLAINTEXT", "127.0.0.1", 9092)
     directory = Uuid(b"d" * 16)
-    other = BrokerRegistrationRequest(2, "", Uuid(b"i" * 16), (listener,), FEATURES, log_dirs=(directory,))
-    await node.node.broker.controller.submit(other)
+    broker, incarnation = node.node.broker, Uuid(b"i" * 16)
+    other = BrokerRegistrationRequest(
+        2, broker.image.cluster_id, incarnation, (listener,), REGISTERED_FEATURES, log_dirs=(directory,)
+    )
+    await broker.controller.submit(other)
     topic = ReassignableTopic("t", (ReassignablePartition(0, (1, 2)),))
     _, listed = await answers_to(
         node,

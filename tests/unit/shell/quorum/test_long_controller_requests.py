@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
 from moldau.errors import KafkaError
 from moldau.shell.network.pauses import TURN_THINGS
 from moldau.shell.quorum.role import QuorumRole
@@ -16,6 +15,7 @@ from moldau.wire.protocol.messages.configs import (
     IncrementalAlterConfigsResource,
 )
 from moldau.wire.protocol.messages.partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from moldau.wire.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.quorum import NODE, GatedWorkers, Node, codes, create, stop, turn
 
@@ -63,12 +63,12 @@ async def test_what_is_asked_meanwhile_waits_and_sees_what_was_done() -> None:
     long = asyncio.ensure_future(codes(role, create(*NAMES)))
     await turn()
     again = asyncio.ensure_future(codes(role, create(NAMES[-1], "new")))
-    block = asyncio.ensure_future(role.submit(AllocateProducerIds(NODE, node.broker_epoch)))
+    block = asyncio.ensure_future(role.submit(AllocateProducerIdsRequest(NODE, node.broker_epoch)))
     await turn()
     assert not again.done()
     assert await long == [0] * COUNT
     assert await again == [36, 0]
-    assert isinstance(await block, ProducerIdBlock)
+    assert isinstance(await block, AllocateProducerIdsResponse)
     await stop(role)
 
 

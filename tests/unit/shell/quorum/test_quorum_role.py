@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller.requests import AllocateProducerIds, ProducerIdBlock
 from moldau.core.metadata.features import served_features
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.errors import KafkaError
@@ -20,6 +19,7 @@ from moldau.shell.quorum.metadata_log import load_snapshot
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 from moldau.types import BrokerId, TopicPartition, Uuid
+from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from moldau.wire.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
@@ -40,6 +40,10 @@ from tests.support.quorum import (
 )
 
 
+def block(first: int) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=1000)
+
+
 def test_a_first_start_makes_a_cluster_with_kafkas_features() -> None:
     async def test() -> None:
         role = await Node().start()
@@ -58,7 +62,7 @@ def test_topics_configs_and_producer_ids_survive_a_clean_restart_and_a_crash() -
         node = Node()
         role = await node.start_with_broker()
         assert await codes(role, create("a", "b", partitions=2)) == [0, 0]
-        assert await role.submit(AllocateProducerIds(NODE, node.broker_epoch)) == ProducerIdBlock(0, 1000)  # type: ignore[arg-type]
+        assert await role.submit(AllocateProducerIdsRequest(NODE, node.broker_epoch)) == block(0)
         await node.shut_down_broker(role)
         await stop(role)
         role = await node.start_with_broker()
@@ -72,7 +76,7 @@ def test_topics_configs_and_producer_ids_survive_a_clean_restart_and_a_crash() -
         role = await node.start_with_broker()
         assert role.leader_epoch == 3
         assert list(role.image.topics_by_name) == ["a", "b"]
-        assert await role.submit(AllocateProducerIds(NODE, node.broker_epoch)) == ProducerIdBlock(1000, 1000)  # type: ignore[arg-type]
+        assert await role.submit(AllocateProducerIdsRequest(NODE, node.broker_epoch)) == block(1000)
         await stop(role)
 
     run(test)
@@ -513,7 +517,9 @@ async def test_after_records_that_nobody_can_write_the_controller_decides_on(mon
     with monkeypatch.context() as patch:
         patch.setattr("moldau.shell.quorum.controller.build_metadata_batch", overflow)
         with pytest.raises(KafkaError) as caught:
-            await role.submit(AllocateProducerIds(NODE, node.broker_epoch))
+            await role.submit(AllocateProducerIdsRequest(NODE, node.broker_epoch))
     assert caught.value.code == -1
-    assert isinstance(await role.submit(AllocateProducerIds(NODE, node.broker_epoch)), ProducerIdBlock)
+    assert isinstance(
+        await role.submit(AllocateProducerIdsRequest(NODE, node.broker_epoch)), AllocateProducerIdsResponse
+    )
     await stop(role)

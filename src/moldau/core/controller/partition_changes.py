@@ -1,0 +1,150 @@
+"""What becomes of partitions when brokers come and go, as records: up to a batch of them in one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+import msgspec
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.configs import allows_unclean_election, min_insync_replicas
+from moldau.core.controller.elections import UNCHANGED, change_in_sync
+from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS
+from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
+from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
+
+MAX_CHANGES_PER_STEP = 9_000
+"""Partition changes in one batch; a batch of `__cluster_metadata` holds at most 10,000 records."""
+
+
+class TopicTerms(msgspec.Struct, frozen=True):
+    """What holds for the elections of one topic's partitions."""
+
+    topic: TopicImage
+    min_insync_replicas: int
+    has_elr: bool
+    allows_unclean: bool
+
+
+def topic_terms(image: MetadataImage, settings: BrokerSettings, topic: TopicImage) -> TopicTerms:
+    return TopicTerms(
+        topic,
+        min_insync_replicas(image, topic.name, settings),
+        image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0,
+        allows_unclean_election(image, topic.name, settings),
+    )
+
+
+def may_lead(image: MetadataImage, partition: PartitionImage, broker_id: int, *, is_coming: bool = False) -> bool:
+    """Whether the broker is active, or about to be, and the directory of its replica has not failed (KIP-858)."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or not (broker.is_active or is_coming):
+        return False
+    if not partition.directories or not broker.log_directories or broker_id not in partition.replicas:
+        return True
+    directory = partition.directories[partition.replicas.index(broker_id)]
+    return directory == UNASSIGNED_DIRECTORY or directory in broker.log_directories
+
+
+def change_partition(
+    image: MetadataImage,
+    terms: TopicTerms,
+    partition_id: int,
+    target_isr: tuple[int, ...],
+    *,
+    coming: int | None = None,
+    leaving: int | None = None,
+    lost_replicas: tuple[int, ...] = (),
+    recovery_state: int = UNCHANGED,
+) -> PartitionChangeRecord | None:
+    """The record that makes `target_isr` the in-sync replicas, and elects a leader if one is needed; None if nothing
+    is. The broker `coming` counts as active already, the broker `leaving` does not any more."""
+    old = terms.topic.partitions[partition_id]
+
+    def is_active(broker_id: int) -> bool:
+        return broker_id != leaving and may_lead(image, old, broker_id, is_coming=broker_id == coming)
+
+    return change_in_sync(
+        terms.topic.topic_id,
+        partition_id,
+        old,
+        target_isr=target_isr,
+        is_active=is_active,
+        min_insync_replicas=terms.min_insync_replicas,
+        has_elr=terms.has_elr,
+        lost_replicas=lost_replicas,
+        allows_unclean=terms.allows_unclean,
+        recovery_state=recovery_state,
+    )
+
+
+class PartitionChanges:
+    """The changes that one broker's coming or going asks for."""
+
+    def __init__(self, image: MetadataImage, settings: BrokerSettings, broker_id: int) -> None:
+        self.is_complete = True
+        """False once a batch was full before all partitions were seen."""
+        self._image = image
+        self._settings = settings
+        self._broker_id = broker_id
+
+    def leave(self, directories: Collection[Uuid] | None = None) -> list[MetadataRecord]:
+        """The broker is neither in sync nor leader anywhere, or where its replica lies in one of `directories`."""
+
+        def change(terms: TopicTerms, index: int, old: PartitionImage) -> PartitionChangeRecord | None:
+            if self._broker_id not in old.isr and old.leader != self._broker_id:
+                return None
+            if directories is not None and self._directory_in(old) not in directories:
+                return None
+            target = tuple(replica for replica in old.isr if replica != self._broker_id)
+            return change_partition(self._image, terms, index, target, leaving=self._broker_id)
+
+        return self._collect(change)
+
+    def lose_eligibility(self) -> list[MetadataRecord]:
+        """What the broker holds may be incomplete: it is no eligible leader replica."""
+
+        def change(terms: TopicTerms, index: int, old: PartitionImage) -> PartitionChangeRecord | None:
+            if self._broker_id not in old.eligible_leader_replicas:
+                return None
+            lost = (self._broker_id,)
+            return change_partition(self._image, terms, index, old.isr, leaving=self._broker_id, lost_replicas=lost)
+
+        return self._collect(change) if self._image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) else []
+
+    def come_back(self) -> list[MetadataRecord]:
+        """The broker leads every partition that has no leader and may have it."""
+
+        def change(terms: TopicTerms, index: int, old: PartitionImage) -> PartitionChangeRecord | None:
+            if old.leader >= 0 or self._broker_id not in old.replicas:
+                return None
+            return change_partition(self._image, terms, index, old.isr, coming=self._broker_id)
+
+        return self._collect(change)
+
+    def _directory_in(self, partition: PartitionImage) -> Uuid | None:
+        if not partition.directories or self._broker_id not in partition.replicas:
+            return None
+        return partition.directories[partition.replicas.index(self._broker_id)]
+
+    def _collect(
+        self, change: Callable[[TopicTerms, int, PartitionImage], PartitionChangeRecord | None]
+    ) -> list[MetadataRecord]:
+        records: list[MetadataRecord] = []
+        for terms, partition_id, old in self._partitions():
+            record = change(terms, partition_id, old)
+            if record is None:
+                continue
+            if len(records) == MAX_CHANGES_PER_STEP:
+                self.is_complete = False
+                break
+            records.append(record)
+        return records
+
+    def _partitions(self) -> Iterator[tuple[TopicTerms, int, PartitionImage]]:
+        for topic in self._image.topics_by_id.values():
+            terms = topic_terms(self._image, self._settings, topic)
+            for partition_id, old in topic.partitions.items():
+                yield terms, partition_id, old

@@ -1,0 +1,167 @@
+"""Brokers and controllers register: who may, and what that writes (KIP-631, 858, 919, 966).
+
+A broker that registers while it still counts as serving has crashed: it is fenced first. If it brings no mark of a
+clean stop, what it held may be incomplete: it is no eligible leader. One whose session goes on has not crashed: then
+another node uses its id.
+"""
+
+from __future__ import annotations
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.brokers import fence
+from moldau.core.controller.partition_changes import PartitionChanges
+from moldau.core.controller.sessions import NO_OFFSET, BrokerSessions
+from moldau.core.metadata.features import METADATA_VERSION, RecordVersions
+from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.image import BrokerImage, MetadataImage
+from moldau.errors import ERROR_CODES, kafka_error
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from moldau.wire.protocol.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+
+RESERVED_DIRECTORIES = 100
+"""The lowest directory ids say "unassigned", "lost" and the like (KIP-858)."""
+
+_AGAIN = BrokerRegistrationResponse(error_code=ERROR_CODES["DUPLICATE_BROKER_REGISTRATION"])
+
+
+def register_controller(
+    request: ControllerRegistrationRequest,
+) -> tuple[list[MetadataRecord], ControllerRegistrationResponse]:
+    """A controller announces itself at each start."""
+    points = tuple(
+        ControllerEndpoint(point.name, point.host, point.port, point.security_protocol) for point in request.listeners
+    )
+    features = tuple(
+        ControllerFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
+        for feature in request.features
+    )
+    record = RegisterControllerRecord(
+        request.controller_id, request.incarnation_id, request.zk_migration_ready, points, features
+    )
+    return [record], ControllerRegistrationResponse(error_message=None)
+
+
+def register_broker(
+    image: MetadataImage,
+    settings: BrokerSettings,
+    sessions: BrokerSessions,
+    request: BrokerRegistrationRequest,
+    now_ms: int,
+) -> tuple[list[MetadataRecord], BrokerRegistrationResponse]:
+    """Fences what still counts as serving, takes back the eligibility of an unclean predecessor, registers.
+
+    While the earlier life is not ended, the answer is DUPLICATE_BROKER_REGISTRATION: the broker registers again. One
+    that registers twice in one life keeps its epoch and its fence.
+
+    Raises, in Kafka's order: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION (another node has this id and
+    serves), INVALID_REGISTRATION, UNSUPPORTED_VERSION.
+    """
+    old = image.brokers.get(request.broker_id)
+    _check(image, sessions, request, old, now_ms)
+    if old is not None and old.incarnation_id == request.incarnation_id and sessions.is_alive(old, now_ms):
+        sessions.heard(old.broker_id, old.epoch, NO_OFFSET, now_ms)
+        return [_registration(image, request, old.epoch, old)], BrokerRegistrationResponse(broker_epoch=old.epoch)
+    is_clean = old is None or request.previous_broker_epoch == old.epoch
+    changes = PartitionChanges(image, settings, request.broker_id)
+    if old is not None and not old.is_fenced:
+        return fence(old, changes), _AGAIN
+    records = [] if is_clean else changes.lose_eligibility()
+    if not changes.is_complete:
+        return records, _AGAIN
+    epoch = image.end_offset
+    records.append(_registration(image, request, epoch, None))
+    sessions.heard(request.broker_id, epoch, NO_OFFSET, now_ms)
+    return records, BrokerRegistrationResponse(broker_epoch=epoch)
+
+
+def _check(
+    image: MetadataImage,
+    sessions: BrokerSessions,
+    request: BrokerRegistrationRequest,
+    old: BrokerImage | None,
+    now_ms: int,
+) -> None:
+    if request.cluster_id != image.cluster_id:
+        raise kafka_error(
+            "INCONSISTENT_CLUSTER_ID",
+            f"Expected cluster ID {image.cluster_id}, but got cluster ID {request.cluster_id}",
+        )
+    if old is not None and old.incarnation_id != request.incarnation_id and sessions.is_alive(old, now_ms):
+        raise kafka_error(
+            "DUPLICATE_BROKER_REGISTRATION",
+            "Another broker is registered with that broker id. If the broker was recently restarted this should "
+            "self-resolve once the heartbeat manager expires the broker's session.",
+        )
+    _check_directories(image, request)
+    _check_features(image, request)
+
+
+def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
+    fault = ""
+    if not request.log_dirs:
+        fault = "No directories specified in request"
+    elif any(int.from_bytes(directory) < RESERVED_DIRECTORIES for directory in request.log_dirs):
+        fault = "Reserved directory ID in request"
+    elif len(dict.fromkeys(request.log_dirs)) < len(request.log_dirs):
+        fault = "Duplicate directory ID in request"
+    if fault:
+        raise kafka_error("INVALID_REGISTRATION", fault)
+    for broker in image.brokers.values():
+        taken = next((directory for directory in request.log_dirs if directory in broker.log_directories), None)
+        if taken is not None and broker.broker_id != request.broker_id:
+            raise kafka_error(
+                "INVALID_REGISTRATION",
+                f"Broker {broker.broker_id} is already registered with directory {taken.hex()}",
+            )
+
+
+def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
+    """The broker must work with every finalized level; one that does not name a feature knows its level 0 only."""
+    ranges = {feature.name: feature for feature in request.features}
+    if METADATA_VERSION not in ranges:
+        raise kafka_error("INVALID_REGISTRATION", "Request features do not contain 'metadata.version'")
+    for name, level in image.features.items():
+        feature = ranges.get(name)
+        lowest, highest = (0, 0) if feature is None else (feature.min_supported_version, feature.max_supported_version)
+        if not lowest <= level <= highest:
+            raise kafka_error(
+                "UNSUPPORTED_VERSION",
+                f"Unable to register because the broker does not support finalized version {level} of {name}. The "
+                f"broker wants a version between {lowest} and {highest}, inclusive.",
+            )
+
+
+def _registration(
+    image: MetadataImage, request: BrokerRegistrationRequest, epoch: int, same_life: BrokerImage | None
+) -> RegisterBrokerRecord:
+    versions = RecordVersions.for_levels(image.features)
+    points = tuple(
+        BrokerEndpoint(point.name, point.host, point.port, point.security_protocol) for point in request.listeners
+    )
+    features = tuple(
+        BrokerFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
+        for feature in request.features
+    )
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=points,
+        features=features,
+        rack=request.rack,
+        fenced=same_life is None or same_life.is_fenced,
+        in_controlled_shutdown=same_life is not None and same_life.is_in_controlled_shutdown,
+        log_dirs=request.log_dirs if versions.register_broker >= 3 else (),
+    )

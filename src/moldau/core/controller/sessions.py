@@ -1,0 +1,106 @@
+"""Which brokers are heard of: what the active controller keeps of heartbeats, and no record says (KIP-631).
+
+A broker that was not heard of for `broker.session.timeout.ms` has no session, and is to be fenced. A controller that
+becomes active does not know who was heard of: each broker that serves has a whole session from then on. The broker in
+this process lives and dies with the controller: its session begins when it registers, and has no end but its own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.core.metadata.image import BrokerImage, MetadataImage
+
+NO_OFFSET = -1
+
+
+class _Session(msgspec.Struct):
+    """`metadata_offset`: the last one that the broker has acted on. `shutdown_offset`: once every other broker has
+    reached it, nobody takes this one for a leader any more. `is_settled`: every partition that waited for this broker
+    has a leader."""
+
+    broker_epoch: int
+    end_ms: int
+    metadata_offset: int = NO_OFFSET
+    shutdown_offset: int = NO_OFFSET
+    is_settled: bool = False
+
+
+class BrokerSessions:
+    """Soft state: decisions may change it, a controller begins without it. Times are steady."""
+
+    def __init__(self, own_id: int, timeout_ms: int) -> None:
+        self._own_id = own_id
+        self._timeout_ms = timeout_ms
+        self._sessions: dict[int, _Session] = {}
+        self.has_others = False
+        """There are brokers in other processes."""
+
+    def begin(self, image: MetadataImage, now_ms: int) -> None:
+        """This controller became active."""
+        own = self._sessions.get(self._own_id)
+        self._sessions = {
+            broker.broker_id: _Session(broker.epoch, now_ms + self._timeout_ms)
+            for broker in image.brokers.values()
+            if not broker.is_fenced and broker.broker_id != self._own_id
+        }
+        self.has_others = bool(self._sessions)
+        if own is not None:
+            self._sessions[self._own_id] = own
+
+    def heard(self, broker_id: int, broker_epoch: int, metadata_offset: int, now_ms: int) -> None:
+        """The broker registered, with `metadata_offset` -1, or sent a heartbeat."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.broker_epoch != broker_epoch:
+            session = self._sessions[broker_id] = _Session(broker_epoch, 0)
+        session.end_ms = now_ms + self._timeout_ms
+        session.metadata_offset = metadata_offset
+        self.has_others = self.has_others or broker_id != self._own_id
+
+    def end(self, broker_id: int) -> None:
+        """The broker was told to shut down: another life of it may register at once."""
+        self._sessions.pop(broker_id, None)
+
+    def settled(self, broker_id: int, *, is_settled: bool) -> None:
+        """Whether all partitions that waited for the broker have a leader."""
+        self._sessions[broker_id].is_settled = is_settled
+
+    def is_settled(self, broker_id: int) -> bool:
+        return self._sessions[broker_id].is_settled
+
+    def is_alive(self, broker: BrokerImage, now_ms: int) -> bool:
+        """Whether this life of the broker may still go on."""
+        session = self._sessions.get(broker.broker_id)
+        if session is None or session.broker_epoch != broker.epoch:
+            return False
+        return broker.broker_id == self._own_id or now_ms < session.end_ms
+
+    def stale(self, image: MetadataImage, now_ms: int) -> BrokerImage | None:
+        """A broker that counts as serving and has no session any more."""
+        for broker in image.brokers.values():
+            if not broker.is_fenced and broker.broker_id != self._own_id and not self.is_alive(broker, now_ms):
+                return broker
+        return None
+
+    def next_end_ms(self, image: MetadataImage, now_ms: int) -> int:
+        """When to look for stale brokers next."""
+        ends = (
+            self._sessions[broker.broker_id].end_ms
+            for broker in image.brokers.values()
+            if not broker.is_fenced and broker.broker_id != self._own_id and broker.broker_id in self._sessions
+        )
+        return min(ends, default=now_ms + self._timeout_ms)
+
+    def leaves_at(self, broker_id: int, offset: int) -> None:
+        """The records up to `offset` take the broker its partitions, before it shuts down."""
+        session = self._sessions[broker_id]
+        session.shutdown_offset = max(offset, session.shutdown_offset)
+
+    def has_left(self, image: MetadataImage, broker_id: int) -> bool:
+        """Whether every active broker has acted on the records that take this one its partitions."""
+        offset = self._sessions[broker_id].shutdown_offset
+        return all(
+            broker.broker_id in self._sessions and self._sessions[broker.broker_id].metadata_offset >= offset
+            for broker in image.brokers.values()
+            if broker.is_active and broker.broker_id != broker_id
+        )
