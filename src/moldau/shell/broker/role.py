@@ -228,6 +228,24 @@ class Broker:
             return advertised.host, advertised.port
         return context.local_address or ("localhost", 0)
 
+    def address_of(self, broker_id: int, context: RequestContext) -> tuple[str, int] | None:
+        """Where the client that asks reaches a broker: on the listener of its own request. None: nowhere."""
+        if broker_id == self.node_id:
+            return self.address_for(context)
+        registered = self.image.brokers.get(broker_id)
+        if registered is None:
+            return None
+        return next(
+            ((point.host, point.port) for point in registered.listeners if point.name == context.listener_name), None
+        )
+
+    def serving_brokers(self, context: RequestContext) -> dict[int, tuple[str, int]]:
+        """The address of each broker that is not fenced and that the client reaches, by id, in order; this one always
+        is: it answers."""
+        serving = {*(one.broker_id for one in self.image.brokers.values() if not one.is_fenced), self.node_id}
+        addresses = ((broker_id, self.address_of(broker_id, context)) for broker_id in sorted(serving))
+        return {broker_id: address for broker_id, address in addresses if address is not None}
+
     # -- what the handlers report
 
     def partition_appended(self, partition: Partition) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from moldau.core.coordination.host import CoordinatorHost
 from moldau.core.coordination.machine import Machine, Record, Request, Response, State
 from moldau.core.groups.group_partitions import partition_for_group
+from moldau.core.metadata.image import NO_LEADER
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, kafka_error
 from moldau.shell.broker.flusher import Flusher
@@ -135,6 +136,11 @@ class Shards(Generic[ShardT]):
         if topic is None:
             raise kafka_error("NOT_COORDINATOR")
         return self.shard(partition_for_group(key, len(topic.partitions)))
+
+    def leader_for(self, key: str) -> int:
+        """Which broker coordinates `key`; -1: none at the moment, or the topic is not there."""
+        topic = self._partitions.image.topics_by_name.get(self.topic)
+        return NO_LEADER if topic is None else topic.partitions[partition_for_group(key, len(topic.partitions))].leader
 
     def all_shards(self) -> list[ShardT]:
         """One for each partition of the topic that this node leads. Raises KafkaError where it cannot serve one."""

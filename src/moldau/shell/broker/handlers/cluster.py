@@ -84,14 +84,10 @@ async def act_describe_cluster(
 
 def _described(broker: Broker, context: RequestContext, registered: BrokerImage) -> DescribeClusterBroker | None:
     """A broker as this client reaches it; None for one that has no listener of that name."""
-    if registered.broker_id == broker.node_id:
-        host, port = broker.address_for(context)
-    else:
-        listener = next((point for point in registered.listeners if point.name == context.listener_name), None)
-        if listener is None:
-            return None
-        host, port = listener.host, listener.port
-    return DescribeClusterBroker(registered.broker_id, host, port, registered.rack, registered.is_fenced)
+    address = broker.address_of(registered.broker_id, context)
+    if address is None:
+        return None
+    return DescribeClusterBroker(registered.broker_id, *address, registered.rack, registered.is_fenced)
 
 
 async def act_describe_quorum(

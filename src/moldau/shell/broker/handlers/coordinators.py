@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.network.context import Operation, RequestContext, Resource
@@ -10,6 +10,7 @@ from moldau.wire.protocol.messages.coordinators import Coordinator, FindCoordina
 
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
+    from moldau.shell.broker.shards import Shards
 
 GROUP = 0
 TRANSACTION = 1
@@ -41,8 +42,11 @@ async def act_find_coordinator(
     found = list(once.values())
     if any(not coordinator.error_code for coordinator in found):
         try:
-            owner = broker.transactions if request.key_type == TRANSACTION else broker.coordinators
+            owner: Shards[Any] = broker.transactions if request.key_type == TRANSACTION else broker.coordinators
             await context.wait(owner.ensure_topic())
+            for index, one in enumerate(found):
+                found[index] = _located(broker, context, owner, one)
+                await context.pause()
         except KafkaError:
             found = [_failed(one.key, one.error_code or COORDINATOR_NOT_AVAILABLE) for one in found]
     return _response(context, found)
@@ -59,8 +63,18 @@ def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> C
         return _failed(key, INVALID_REQUEST)
     if key_type == SHARE:
         return _failed(key, COORDINATOR_NOT_AVAILABLE)
-    host, port = broker.address_for(context)
-    return Coordinator(key, broker.node_id, host, port, 0, "")
+    return Coordinator(key, NO_NODE, "", NO_NODE, 0, "")
+
+
+def _located(broker: Broker, context: RequestContext, owner: Shards[Any], found: Coordinator) -> Coordinator:
+    """The broker that leads the partition of the key; none while that has no leader that this client reaches."""
+    if found.error_code:
+        return found
+    leader = owner.leader_for(found.key)
+    address = broker.address_of(leader, context)
+    if address is None:
+        return _failed(found.key, COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(found.key, leader, *address, 0, "")
 
 
 def _is_share_key(key: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
-from moldau.core.metadata.image import PartitionImage, TopicImage
+from moldau.core.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES
 from moldau.shell.network.context import (
     CLUSTER_NAME,
@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 ALL_BY_NULL_FROM = 1
 ROWS_BETWEEN_PAUSES = 50
 AUTO_CREATE_FLAG_FROM = 4
+LISTENER_NOT_FOUND_FROM = 6
 LOOKUP_BY_ID_FROM = 12
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 INVALID_TOPIC_EXCEPTION = ERROR_CODES["INVALID_TOPIC_EXCEPTION"]
 TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 INVALID_REQUEST = ERROR_CODES["INVALID_REQUEST"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
+
+LEADER_NOT_AVAILABLE = ERROR_CODES["LEADER_NOT_AVAILABLE"]
+LISTENER_NOT_FOUND = ERROR_CODES["LISTENER_NOT_FOUND"]
 
 NO_OPERATIONS = -2147483648
 
@@ -46,34 +50,44 @@ async def act_metadata(broker: Broker, context: RequestContext, request: Metadat
     v5 offline replicas (KIP-112), v7 leader epoch (KIP-320), v8 authorized operations (KIP-430), v10 topic ids and
     v12 lookup by them (KIP-516), v11 no cluster operations (KIP-700), v13 an error of the whole (KIP-1102).
 
-    An unknown topic that may be created gets 3, and is created: the client asks again. Ignored on purpose: nothing.
+    An unknown topic that may be created gets 3, and is created: the client asks again. A partition whose leader this
+    client cannot reach gets 5, or 72 where the leader has no listener of that name. Ignored on purpose: nothing.
     """
     version, image = context.api_version, broker.image
+    serving = broker.serving_brokers(context)
     topics: list[MetadataResponseTopic] = []
     if request.topics is None or (version < ALL_BY_NULL_FROM and not request.topics):
         for topic in [image.topics_by_name[name] for name in sorted(image.topics_by_name)]:
             if context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic.name):
-                topics.append(await _described(context, request, topic))
+                topics.append(await _described(broker, context, request, topic, serving))
             await context.pause()
     else:
         for asked in distinct(request.topics):
             if topics:
                 await context.pause()
             found = _find(broker, context, request, asked)
-            topics.append(await _described(context, request, found) if isinstance(found, TopicImage) else found)
-    return _response(broker, context, request, topics)
+            if isinstance(found, TopicImage):
+                found = await _described(broker, context, request, found, serving)
+            topics.append(found)
+    return _response(broker, context, request, topics, serving)
 
 
 def _response(
-    broker: Broker, context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    broker: Broker,
+    context: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataResponseTopic],
+    serving: dict[int, tuple[str, int]],
 ) -> MetadataResponse:
-    host, port = broker.address_for(context)
     cluster_operations = NO_OPERATIONS
     if request.include_cluster_authorized_operations:
         cluster_operations = _operations(context, CLUSTER_OPERATIONS, Resource.CLUSTER, CLUSTER_NAME)
     return MetadataResponse(
         throttle_time_ms=context.throttle(),
-        brokers=(MetadataResponseBroker(broker.node_id, host, port, broker.settings.broker_rack),),
+        brokers=tuple(
+            MetadataResponseBroker(broker_id, *address, broker.image.brokers[broker_id].rack)
+            for broker_id, address in serving.items()
+        ),
         cluster_id=broker.image.cluster_id,
         controller_id=broker.node_id,
         topics=tuple(topics),
@@ -119,13 +133,19 @@ def _error(name: str | None, topic_id: Uuid, code: int) -> MetadataResponseTopic
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)
 
 
-async def _described(context: RequestContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
+async def _described(
+    broker: Broker,
+    context: RequestContext,
+    request: MetadataRequest,
+    topic: TopicImage,
+    serving: dict[int, tuple[str, int]],
+) -> MetadataResponseTopic:
     operations = NO_OPERATIONS
     if request.include_topic_authorized_operations:
         operations = _operations(context, TOPIC_OPERATIONS, Resource.TOPIC, topic.name)
     rows: list[MetadataResponsePartition] = []
     for index, partition in topic.partitions.items():
-        rows.append(_row(index, partition))
+        rows.append(_row(broker, context, index, partition, serving))
         if len(rows) % ROWS_BETWEEN_PAUSES == 0:
             await context.pause(ROWS_BETWEEN_PAUSES)
     return MetadataResponseTopic(
@@ -137,14 +157,22 @@ async def _described(context: RequestContext, request: MetadataRequest, topic: T
     )
 
 
-def _row(index: int, partition: PartitionImage) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        partition_index=index,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.isr,
-    )
+def _row(
+    broker: Broker,
+    context: RequestContext,
+    index: int,
+    partition: PartitionImage,
+    serving: dict[int, tuple[str, int]],
+) -> MetadataResponsePartition:
+    leader, epoch, replicas = partition.leader, partition.leader_epoch, partition.replicas
+    if leader in serving and len(replicas) == 1:
+        return MetadataResponsePartition(0, index, leader, epoch, replicas, partition.isr)
+    error_code = 0
+    if leader not in serving:
+        is_deaf = leader in broker.image.brokers and context.api_version >= LISTENER_NOT_FOUND_FROM
+        leader, error_code = NO_LEADER, LISTENER_NOT_FOUND if is_deaf else LEADER_NOT_AVAILABLE
+    offline = tuple(replica for replica in replicas if replica not in serving)
+    return MetadataResponsePartition(error_code, index, leader, epoch, replicas, partition.isr, offline)
 
 
 def _operations(context: RequestContext, codes: tuple[int, ...], resource: int, name: str) -> int:

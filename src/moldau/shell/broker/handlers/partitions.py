@@ -13,7 +13,7 @@ from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller import leader_elections, partitions, reassignments
 from moldau.core.controller.requests import metered
 from moldau.core.controller.topic_names import topic_name_fault
-from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
+from moldau.core.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
 from moldau.shell.network.context import TOPIC_OPERATIONS, Operation, RequestContext, Resource
@@ -136,7 +136,7 @@ async def _page(
     limit: int,
 ) -> tuple[list[DescribeTopicPartitionsResponseTopic], DescribeTopicPartitionsCursor | None]:
     """The topics of one page, and where the next one begins; the cursor's partition counts for the cursor's topic."""
-    image = broker.image
+    image, serving = broker.image, broker.serving_brokers(context)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         await context.pause()
@@ -149,7 +149,7 @@ async def _page(
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(len(topic.partitions), first + limit)
-        described = tuple(_described(image, topic, index) for index in range(first, end))
+        described = tuple(_described(topic, index, serving) for index in range(first, end))
         limit -= len(described)
         topics.append(
             DescribeTopicPartitionsResponseTopic(
@@ -165,22 +165,21 @@ async def _page(
     return topics, None
 
 
-def _described(image: MetadataImage, topic: TopicImage, index: int) -> DescribeTopicPartitionsResponsePartition:
+def _described(
+    topic: TopicImage, index: int, serving: dict[int, tuple[str, int]]
+) -> DescribeTopicPartitionsResponsePartition:
     partition: PartitionImage = topic.partitions[index]
+    has_leader = partition.leader in serving
     return DescribeTopicPartitionsResponsePartition(
-        error_code=0 if partition.leader >= 0 else LEADER_NOT_AVAILABLE,
+        error_code=0 if has_leader else LEADER_NOT_AVAILABLE,
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=partition.leader if has_leader else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
         eligible_leader_replicas=partition.eligible_leader_replicas,
         last_known_elr=partition.last_known_elr,
-        offline_replicas=tuple(
-            replica
-            for replica in partition.replicas
-            if (holder := image.brokers.get(replica)) is None or holder.is_fenced
-        ),
+        offline_replicas=tuple(replica for replica in partition.replicas if replica not in serving),
     )
 
 
