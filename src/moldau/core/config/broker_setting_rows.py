@@ -49,7 +49,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
      IGNORED, "waits are woken one by one, nothing to purge"),
     ("fetch.purgatory.purge.interval.requests", "int", "1000", "", READ_ONLY,
      IGNORED, "waits are woken one by one, nothing to purge"),
-    ("inter.broker.listener.name", "string", None, "", READ_ONLY, IGNORED, "one node calls no other"),
     ("num.io.threads", "int", "8", "[1,...]", CLUSTER_WIDE, IGNORED, "requests are handled on one event loop"),
     ("num.network.threads", "int", "3", "[1,...]", CLUSTER_WIDE, IGNORED, "requests are handled on one event loop"),
     ("producer.purgatory.purge.interval.requests", "int", "1000", "", READ_ONLY,
@@ -106,14 +105,8 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     # replication
     ("num.replica.alter.log.dirs.threads", "int", None, "", READ_ONLY, IGNORED, "one partition moves at a time"),
     ("num.replica.fetchers", "int", "1", "[1,...]", CLUSTER_WIDE, IGNORED, "one node calls no other"),
-    ("replica.fetch.backoff.ms", "int", "1000", "[0,...]", READ_ONLY, IGNORED, "one node calls no other"),
-    ("replica.fetch.max.bytes", "int", "1048576", "[0,...]", READ_ONLY, IGNORED, "one node calls no other"),
-    ("replica.fetch.min.bytes", "int", "1", "", READ_ONLY, IGNORED, "one node calls no other"),
-    ("replica.fetch.response.max.bytes", "int", "10485760", "[0,...]", READ_ONLY, IGNORED, "one node calls no other"),
-    ("replica.fetch.wait.max.ms", "int", "500", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.selector.class", "string", None, "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.socket.receive.buffer.bytes", "int", "65536", "", READ_ONLY, IGNORED, "one node calls no other"),
-    ("replica.socket.timeout.ms", "int", "30000", "", READ_ONLY, IGNORED, "one node calls no other"),
     # groups
     ("group.consumer.assignment.interval.ms", "int", "1000", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),
     ("group.consumer.assignors", "list", "uniform,range", "", READ_ONLY, NOT_SERVED, ""),

@@ -72,6 +72,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The addresses that clients are given; empty if nothing was set."""
     connections_max_idle_ms: Annotated[int, Row("long", "600000", "", READ_ONLY)]
     fetch_max_bytes: Annotated[int, Row("int", "57671680", "[1024,...]", READ_ONLY)]
+    inter_broker_listener_name: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     listeners: Annotated[tuple[Endpoint, ...], Row("list", "PLAINTEXT://127.0.0.1:9092", "", PER_BROKER,
         "Kafka binds every interface by default")]
     """The listeners for clients; those named by `controller.listener.names` are left out: they need no socket here."""
@@ -148,8 +149,14 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     default_replication_factor: Annotated[int, Row("int", "1", "", READ_ONLY)]
     leader_imbalance_check_interval_seconds: Annotated[int, Row("long", "300", "[1,...]", READ_ONLY)]
     min_insync_replicas: Annotated[int, Row("int", "1", "[1,...]", CLUSTER_WIDE)]
+    replica_fetch_backoff_ms: Annotated[int, Row("int", "1000", "[0,...]", READ_ONLY)]
+    replica_fetch_max_bytes: Annotated[int, Row("int", "1048576", "[0,...]", READ_ONLY)]
+    replica_fetch_min_bytes: Annotated[int, Row("int", "1", "", READ_ONLY)]
+    replica_fetch_response_max_bytes: Annotated[int, Row("int", "10485760", "[0,...]", READ_ONLY)]
+    replica_fetch_wait_max_ms: Annotated[int, Row("int", "500", "", READ_ONLY)]
     replica_high_watermark_checkpoint_interval_ms: Annotated[int, Row("long", "5000", "", READ_ONLY)]
     replica_lag_time_max_ms: Annotated[int, Row("long", "30000", "", READ_ONLY)]
+    replica_socket_timeout_ms: Annotated[int, Row("int", "30000", "", READ_ONLY)]
     unclean_leader_election_enable: Annotated[bool, Row("boolean", "false", "", CLUSTER_WIDE)]
     unclean_leader_election_interval_ms: Annotated[int, Row("long", "300000", "[1,...]", READ_ONLY)]
     # groups
@@ -266,6 +273,12 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
             if endpoint.name == name:
                 return endpoint
         return None
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener at which brokers reach each other: as in Kafka that of the security protocol, which
+        is PLAINTEXT here, if nothing is set."""
+        return self.inter_broker_listener_name or "PLAINTEXT"
 
     @property
     def retention_ms(self) -> int:
@@ -401,6 +414,9 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("process.roles must be broker,controller: nodes with one role are not served yet")
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
+    inter_broker = settings.inter_broker_listener_name
+    if inter_broker is not None and all(endpoint.name != inter_broker for endpoint in settings.listeners):
+        raise invalid_config("inter.broker.listener.name must be a listener name defined in advertised.listeners")
     directories = settings.log_directories
     if len(dict.fromkeys(directories)) != len(directories):
         raise invalid_config("log.dirs names a directory twice")

@@ -355,6 +355,13 @@ class LogDirectory:
         log.truncate_to(offset, now_ms)
         log.recovery_point = min(flushed_offset, log.log_end_offset)
 
+    def start_over(self, topic_partition: TopicPartition, offset: int, now_ms: int) -> None:
+        """The log holds nothing any more and begins at `offset`, beyond its end. As `truncate`: after a crash on the
+        way it may end anywhere, and nothing is called lost."""
+        log = self.logs[topic_partition]
+        self.truncate(topic_partition, log.log_start_offset, now_ms)
+        log.start_at(offset, now_ms)
+
     def keep_leader_epochs(self, topic_partition: TopicPartition, known: LeaderEpochs) -> None:
         """The log knows what another copy of it does, also after the next crash. Waits. Raises as a disk."""
         log = self.logs[topic_partition]

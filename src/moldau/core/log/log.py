@@ -339,10 +339,8 @@ class Log:
     # --- roll, truncate, delete ---
 
     def roll(self, now_ms: int) -> Segment:
-        """Seals the active segment and begins one at the log end offset; an empty active segment stays.
-
-        Raises StorageFullError, and nothing has changed then.
-        """
+        """Seals the active segment and begins one at the log end offset; an empty active segment stays. Raises
+        StorageFullError, and nothing has changed then."""
         active = self._segments.active
         if active is None:
             return self._segments.begin(self.log_end_offset, now_ms, self.settings)
@@ -356,8 +354,7 @@ class Log:
         """Drops every batch that reaches to `offset` or beyond, and reads the last segment anew; waits for the disk.
 
         The end may come to lie below `offset` if that is inside a batch, never below the log start offset. Producer
-        state, leader epochs and recovery point go back with it. Only while no flush runs (`is_flushing`): that would
-        write the indexes and leader epochs of what is cut here.
+        state, leader epochs and recovery point go back with it. Not while a flush runs, which would write their files.
         """
         invariant(not self.is_flushing, f"{self.topic_partition} is truncated while it is flushed")
         if offset >= self.log_end_offset:
@@ -381,6 +378,14 @@ class Log:
             )
         self._adopt(loaded, now_ms)
 
+    def start_at(self, offset: int, now_ms: int) -> None:
+        """Begins anew at `offset`, beyond the end, in a log that `truncate_to` has emptied."""
+        with self.health.watched():
+            self._segments.begin_anew(offset, now_ms, self.settings)
+        self.log_start_offset = self.log_end_offset = offset
+        self.leader_epochs.clear()
+        self.producer_state = ProducerState(self.settings.max_producer_ids)
+
     def advance_log_start_offset(self, offset: int) -> bool:
         """Records below `offset` are no longer read; their segments go at the next retention check. False if the
         start is there already. Raises OFFSET_OUT_OF_RANGE beyond the end."""
@@ -397,10 +402,8 @@ class Log:
         return self.producer_state.expire(now_ms, self.settings.producer_id_expiration_ms) == EXPIRY_SLICE
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[DeletedSegment]:
-        """Applies retention: renames the files of old segments to `*.deleted` and moves the log start offset.
-
-        `take_purgeable` removes them from the disk.
-        """
+        """Applies retention: renames the files of old segments to `*.deleted`, for `take_purgeable`, and moves the log
+        start offset."""
         self.health.check()
         count = count_deletable(
             segment_facts(self.segments, self.log_end_offset),

@@ -140,6 +140,11 @@ class Segments:
             self.names_version += 1
         known.extend(entries)
 
+    def begin_anew(self, base_offset: int, now_ms: int, settings: LogSettings) -> None:
+        """As `begin`; nothing in front of it is of the log any more."""
+        self.begin(base_offset, now_ms, settings)
+        self.delete_oldest(len(self.in_order) - 1, now_ms + settings.file_delete_delay_ms)
+
     def save_snapshot(self, end_offset: int, producers: ProducerState) -> None:
         """The producers at the log end, in the page cache; a FlushPlan makes it durable."""
         if self._snapshot_offset == end_offset:

@@ -4,6 +4,9 @@ One fetch at a time: fetch, append, with `flush.messages=1` flush, and fetch aga
 leader that the follower has everything below. The fetch also names the epoch of the last batch; where the logs part,
 the leader answers with the epoch and the offset of that place, and the follower cuts its log there. A follower never
 cuts at its high watermark, which may lie below what is acknowledged (KIP-101, KIP-595).
+
+A follower whose log ends before the leader's begins starts anew at that begin; one that ends behind the leader's end,
+in an epoch that the leader knows nothing of, is cut to that end: as in Kafka, the leader's log is the truth.
 """
 
 from __future__ import annotations
@@ -21,11 +24,13 @@ from moldau.core.replication.steps import (
     FetchAnswered,
     FetchFailed,
     FetchFrom,
+    FetchOutOfRange,
     Flushed,
     LogPosition,
     Output,
     ReplicationSettings,
     SettingsChanged,
+    StartAt,
     Tick,
     Truncated,
     TruncateTo,
@@ -38,6 +43,7 @@ class _State(enum.Enum):
     APPENDING = "appending"
     FLUSHING = "flushing"
     TRUNCATING = "truncating"
+    STARTING_ANEW = "starting anew"
     BACKING_OFF = "backing off"
 
 
@@ -74,11 +80,16 @@ class Follower:
             case Truncated() if self._state is _State.TRUNCATING:
                 self._end_at(event)
                 return (*self._lower(), *self._fetch())
+            case Truncated() if self._state is _State.STARTING_ANEW:
+                self._end_at(event)
+                self.position.high_watermark = event.log_end_offset
+                return (*MOVED, *self._fetch())
+            case FetchOutOfRange() if self._is_answer(event):
+                return self._out_of_range(event, now_ms)
             case Flushed() | SettingsChanged() if self._state is _State.FLUSHING:
                 return self._fetch()
             case FetchFailed() if event.leader_epoch == self.leader_epoch:
-                self._state = _State.BACKING_OFF
-                self._retry_ms = now_ms + self.settings.replica_fetch_backoff_ms
+                self._back_off(now_ms)
             case Tick() if self._retry_ms is not None and now_ms >= self._retry_ms:
                 return self._fetch()
         return ()
@@ -96,13 +107,31 @@ class Follower:
         offset = Offset(position.log_end_offset)
         return (FetchFrom(self.leader_id, self.leader_epoch, offset, position.latest_epoch),)
 
+    def _back_off(self, now_ms: int) -> None:
+        self._state = _State.BACKING_OFF
+        self._retry_ms = now_ms + self.settings.replica_fetch_backoff_ms
+
+    def _is_answer(self, event: FetchAnswered | FetchOutOfRange) -> bool:
+        return (
+            self._state is _State.FETCHING
+            and event.leader_epoch == self.leader_epoch
+            and event.fetch_offset == self.position.log_end_offset
+        )
+
+    def _out_of_range(self, event: FetchOutOfRange, now_ms: int) -> tuple[Output, ...]:
+        log_end_offset = self.position.log_end_offset
+        if event.log_end_offset < log_end_offset:
+            self._state = _State.TRUNCATING
+            return (TruncateTo(Offset(event.log_end_offset)),)
+        if event.log_start_offset > log_end_offset:
+            self._state = _State.STARTING_ANEW
+            return (StartAt(Offset(event.log_start_offset)),)
+        self._back_off(now_ms)
+        return ()
+
     def _answered(self, event: FetchAnswered) -> tuple[Output, ...]:
         position = self.position
-        if (
-            self._state is not _State.FETCHING
-            or event.leader_epoch != self.leader_epoch
-            or event.fetch_offset != position.log_end_offset
-        ):
+        if not self._is_answer(event):
             return ()
         if event.diverging is not None:
             self._state = _State.TRUNCATING

@@ -13,6 +13,7 @@ from moldau.core.log.reading import HOLD_ANY, Read
 from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.divergence import check_leader_epoch, diverging_epoch
+from moldau.core.replication.follower import Follower
 from moldau.core.replication.leader import ACKS_ALL, Leader
 from moldau.core.replication.replica import Replica
 from moldau.core.replication.steps import (
@@ -28,9 +29,16 @@ from moldau.core.replication.steps import (
     ReplicationSettings,
     SettingsChanged,
 )
-from moldau.errors import StorageFailedError, StorageFullError, kafka_error
+from moldau.errors import ProtocolError, StorageFailedError, StorageFullError, kafka_error
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset, TopicPartition, Uuid
-from moldau.wire.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, TRANSACTIONAL_FLAG, read_header
+from moldau.wire.records.batch import (
+    ATTRIBUTES_POSITION,
+    CONTROL_FLAG,
+    TRANSACTIONAL_FLAG,
+    is_crc_valid,
+    iterate_batches,
+    read_header,
+)
 from moldau.wire.records.control import EndTransactionMarker, build_end_transaction_batch, end_of_transaction
 
 CONSUMER_REPLICA_ID = -1
@@ -40,7 +48,7 @@ NO_EPOCH = LeaderEpoch(-1)
 class Partition:
     """Synchronous; used from the node's loop only. `number` is unique within the node: a cheap key for waits.
 
-    `high_watermark`: the checkpointed one. `perform` gets the outputs that need another broker: ProposeIsr. Until
+    `high_watermark`: the checkpointed one. `perform` gets the outputs that need another broker, or must wait. Until
     `metadata_changed` nobody leads. `steady_ms`, here and there, is of a clock that never goes back.
     """
 
@@ -154,6 +162,12 @@ class Partition:
         """`flush.messages=1`: what is not on the disk does not count."""
         return self.replica.settings.waits_for_flush
 
+    def is_following(self, leader_epoch: int) -> bool:
+        """Whether another broker leads in `leader_epoch`, and this replica fetches from it."""
+        role = self.replica.role
+        is_here = not self.is_deleted and not self.is_offline
+        return is_here and isinstance(role, Follower) and role.leader_epoch == leader_epoch
+
     @property
     def has_followers(self) -> bool:
         """What is appended here must be told to who waits, for followers fetch it before consumers may."""
@@ -243,6 +257,33 @@ class Partition:
         else:
             leader.appended(log.log_end_offset)
         return appended
+
+    def append_copied(self, batches: Buffer, now_ms: int) -> None:
+        """Appends what the leader holds, as it is, up to the first damaged batch. Raises ProtocolError for such a one,
+        StorageFullError, StorageFailedError: offline from now on; what stands before it is in the log then."""
+        end = 0
+        for position, header in iterate_batches(batches):
+            if not is_crc_valid(batches, position, header.size):
+                break
+            end = position + header.size
+            self.may_have_aborted = self.may_have_aborted or header.is_control
+        try:
+            self.log.append_copied(memoryview(batches)[:end], now_ms)
+        except StorageFailedError:
+            self.is_offline = True
+            raise
+        if end < len(batches):
+            self._check_cut(memoryview(batches)[end:])
+
+    def _check_cut(self, rest: memoryview) -> None:
+        """What stands behind the last whole batch is a batch that the fetch had no room for, or damage."""
+        for _ in iterate_batches(rest):
+            raise ProtocolError(f"{self.topic_partition}: a batch of the leader has a wrong checksum")
+
+    def follow_log_start(self, log_start_offset: int) -> bool:
+        """Retention and DeleteRecords of the leader hold here, too, as far as the high watermark is known here. Whether
+        the log start offset moved."""
+        return log_start_offset <= self.position.high_watermark and self.log.advance_log_start_offset(log_start_offset)
 
     def append_own(self, batch: Buffer, now_ms: int) -> Appended:
         """As `append`, of a coordinator's batch. Raises also 47 for a batch of a producer's transaction, or a marker,

@@ -18,7 +18,7 @@ from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset
 
 class MetadataChanged(msgspec.Struct, frozen=True):
     """The metadata log says this of the partition now. `broker_epochs`: of the brokers that may be in sync, which are
-    neither fenced nor shutting down (KIP-903)."""
+    neither fenced nor shutting down (KIP-903); may be a mapping that its owner keeps as of now."""
 
     partition: PartitionImage
     broker_epochs: Mapping[int, int]
@@ -76,6 +76,16 @@ class FetchAnswered(msgspec.Struct, frozen=True):
     diverging: tuple[int, int] | None = None
 
 
+class FetchOutOfRange(msgspec.Struct, frozen=True):
+    """To a follower: the FetchFrom of `fetch_offset` names an offset outside of the log of the leader of
+    `leader_epoch`, which reaches from `log_start_offset` to `log_end_offset`."""
+
+    leader_epoch: int
+    fetch_offset: int
+    log_start_offset: int
+    log_end_offset: int
+
+
 class FetchFailed(msgspec.Struct, frozen=True):
     """To a follower: the leader of `leader_epoch` refused the fetch or did not answer, or the disk had no room."""
 
@@ -83,8 +93,8 @@ class FetchFailed(msgspec.Struct, frozen=True):
 
 
 class Truncated(msgspec.Struct, frozen=True):
-    """To a follower: a TruncateTo was performed, and the log ends here now: perhaps before the offset asked for, where
-    that lies inside a batch."""
+    """To a follower: a TruncateTo or a StartAt was performed, and the log ends here now: after a TruncateTo perhaps
+    before the offset asked for, where that lies inside a batch."""
 
     log_end_offset: int
     latest_epoch: int
@@ -102,6 +112,7 @@ Event = (
     | FetchedUpTo
     | IsrAnswered
     | FetchAnswered
+    | FetchOutOfRange
     | FetchFailed
     | Truncated
     | Tick
@@ -142,6 +153,13 @@ class TruncateTo(msgspec.Struct, frozen=True):
     offset: Offset
 
 
+class StartAt(msgspec.Struct, frozen=True):
+    """Drop the whole log, which ends before the leader's begins, and begin it anew at `offset`; then step with
+    Truncated."""
+
+    offset: Offset
+
+
 class Append(msgspec.Struct, frozen=True):
     """Append the leader's batches as they are, then step with Copied, or FetchFailed where that was impossible."""
 
@@ -157,7 +175,7 @@ class FetchFrom(msgspec.Struct, frozen=True):
     last_fetched_epoch: int
 
 
-Output = LeadershipBegan | LeadershipEnded | HighWatermarkMoved | ProposeIsr | TruncateTo | Append | FetchFrom
+Output = LeadershipBegan | LeadershipEnded | HighWatermarkMoved | ProposeIsr | TruncateTo | StartAt | Append | FetchFrom
 
 MOVED: Final = (HighWatermarkMoved(),)
 """What nearly every append gives: made once."""

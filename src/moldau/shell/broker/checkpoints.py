@@ -7,7 +7,8 @@ is answered, so that records once deleted do not come back after a crash; reques
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 
 from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import CheckpointPlan, LogDirectory
@@ -35,6 +36,12 @@ class Checkpoints:
         """Whether anything changed since the last call."""
         is_due, self._is_due = self._is_due, False
         return is_due
+
+    @asynccontextmanager
+    async def standing_still(self) -> AsyncIterator[None]:
+        """Nothing is written to a checkpoint by others meanwhile."""
+        async with self._lock:
+            yield
 
     async def write(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """All checkpoints. A directory that fails is reported to the broker. Raises StorageFullError."""

@@ -58,6 +58,14 @@ class Flusher:
             self._waiters.setdefault(partition.number, deque()).append((end_offset, waiter))
         return waiter
 
+    async def wait_idle(self, partition: Partition) -> None:
+        """Until no flush of the log runs, in whatever way it ends."""
+        while partition.log.is_flushing:
+            ended: asyncio.Future[None] = self._node.loop.create_future()
+            self._waiters.setdefault(partition.number, deque()).appendleft((Offset(0), ended))
+            with suppress(KafkaError):
+                await ended
+
     async def save_log_start_offsets(self, partitions: Sequence[Partition]) -> None:
         """Until the log start offsets that these partitions have now are on the disk; those of a directory that fails
         are offline then. Raises StorageFullError."""

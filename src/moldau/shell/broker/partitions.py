@@ -95,7 +95,7 @@ class Partitions:
         """Ids of the topics whose produced records are read one by one, and perhaps compressed anew."""
         self._settings_of = LogSettingsByOverrides(node.settings.view)
         self._broker_epochs: dict[int, int] = {}
-        """Of the brokers that may be in sync (KIP-903)."""
+        """Of the brokers that may be in sync (KIP-903), as of now: every leader here looks into this one."""
         self.ended = Traffic()
         """What went through partitions that are deleted."""
         self._next_number = 0
@@ -129,9 +129,10 @@ class Partitions:
         self.image = image
         self._inline = SLICE_PARTITIONS
         if delta.brokers:
-            self._broker_epochs = {
-                broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.is_active
-            }
+            self._broker_epochs.clear()
+            self._broker_epochs.update(
+                {broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.is_active}
+            )
         for topic in delta.deleted_topics.values():
             self._end_topic(topic)
         for topic_id, touched in delta.topics.items():
@@ -453,5 +454,6 @@ class Partitions:
         return ReplicationSettings(
             min_insync_replicas=min_insync_replicas(self.image, name, view),
             replica_lag_time_max_ms=view.replica_lag_time_max_ms,
+            replica_fetch_backoff_ms=view.replica_fetch_backoff_ms,
             waits_for_flush=settings.flush_messages == 1,
         )

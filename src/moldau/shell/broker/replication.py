@@ -1,35 +1,105 @@
 """The replicas of this broker among those of others: passes events to them, and performs what they ask for.
 
-What a replica may do with its own log is done in `core/replication/partition.py`; here is what goes to other nodes and
-comes from them, and the time.
+What a replica may do with its own log at once is done in `core/replication/partition.py`; here is what a follower does
+to its log, what goes to other nodes and comes from them, and the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
+from moldau.core.log.directories import LogDirectories
+from moldau.core.metadata.image import BrokerImage, BrokerListener, MetadataDelta, MetadataImage
 from moldau.core.replication.partition import Partition
-from moldau.core.replication.steps import Event, Output, ProposeIsr
+from moldau.core.replication.steps import (
+    Append,
+    Copied,
+    Event,
+    FetchFailed,
+    FetchFrom,
+    Output,
+    ProposeIsr,
+    StartAt,
+    Truncated,
+    TruncateTo,
+)
+from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError
+from moldau.shell.broker.checkpoints import Checkpoints
+from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.isr_proposals import IsrProposals
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.replica_deadlines import ReplicaDeadlines
+from moldau.shell.broker.replica_fetcher import ReplicaFetcher
+from moldau.shell.network.listener import Network
+from moldau.shell.peers.peer import Peer
+from moldau.types import Buffer
 
 
 class Replication:
     """Used from the broker's loop only. `moved`: what waits for a partition looks again."""
 
     def __init__(
-        self, node: OwnNode, submit: Callable[[Any], Awaitable[Any]], moved: Callable[[Partition], None]
+        self,
+        node: OwnNode,
+        logs: LogDirectories,
+        flusher: Flusher,
+        checkpoints: Checkpoints,
+        network: Network,
+        submit: Callable[[Any], Awaitable[Any]],
+        moved: Callable[[Partition], None],
     ) -> None:
         self._node = node
+        self._logs = logs
+        self._flusher = flusher
+        self._checkpoints = checkpoints
+        self._network = network
         self._moved = moved
         self._deadlines = ReplicaDeadlines(node, self.step)
         self._proposals = IsrProposals(node, submit, self.step)
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        """By the id of the broker that leads."""
+        self._addresses: dict[int, BrokerListener] = {}
+        self._broker_epoch = -1
+
+    # -- what happens to the broker
 
     def registered(self, broker_epoch: int) -> None:
-        """The controller takes proposals under this epoch."""
+        """This broker is known under `broker_epoch`: the controller takes proposals, and leaders its fetches."""
+        self._broker_epoch = broker_epoch
         self._proposals.registered(broker_epoch)
+        for fetcher in self._fetchers.values():
+            fetcher.registered(broker_epoch)
+
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """To be called before the partitions hear of it."""
+        for broker_id in delta.brokers:
+            broker = image.brokers.get(broker_id)
+            address = None if broker is None else self._address_of(broker)
+            fetcher = self._fetchers.get(broker_id)
+            if address is None:
+                self._addresses.pop(broker_id, None)
+                if fetcher is not None:
+                    fetcher.close()
+                    del self._fetchers[broker_id]
+            else:
+                self._addresses[broker_id] = address
+                if fetcher is not None:
+                    fetcher.move_to(address)
+
+    def _address_of(self, broker: BrokerImage) -> BrokerListener | None:
+        name = self._node.settings.view.inter_broker_listener
+        return next((listener for listener in broker.listeners if listener.name == name), None)
+
+    def stop(self) -> None:
+        """Nothing is asked or awaited any more."""
+        self._deadlines.stop()
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+
+    # -- events
 
     def step(self, partition: Partition, event: Event) -> None:
         """Passes the event to the replica of `partition`, unless that is gone."""
@@ -47,12 +117,84 @@ class Replication:
         """Gives the time to the replicas that wait for it, as the timer does."""
         self._deadlines.fire()
 
+    # -- outputs
+
     def perform(self, partition: Partition, output: Output) -> None:
-        """What the replica of `partition` asks for; before its next event."""
+        """What the replica of `partition` asks for; before its next event, or begun and reported with an event."""
         match output:
             case ProposeIsr():
                 self._proposals.add(partition, output)
+            case FetchFrom():
+                self._fetch(partition, output)
+            case Append():
+                self._append(partition, output.records)
+            case TruncateTo() | StartAt():
+                self._node.spawn(self._cut(partition, output))
 
-    def stop(self) -> None:
-        """Nothing is asked or awaited any more."""
-        self._deadlines.stop()
+    def _fetch(self, partition: Partition, output: FetchFrom) -> None:
+        fetcher = self._fetchers.get(output.leader_id)
+        if fetcher is None:
+            address = self._addresses.get(output.leader_id)
+            if address is None:
+                # it is not registered yet, or has no listener for brokers
+                fail = partial(self.step, partition, FetchFailed(output.leader_epoch))
+                self._node.loop.call_soon(fail)
+                return
+            peer = Peer(address, self._network)
+            fetcher = ReplicaFetcher(self._node, peer, self._broker_epoch, self.step)
+            self._fetchers[output.leader_id] = fetcher
+        fetcher.fetch(partition, output)
+
+    def _append(self, partition: Partition, records: Buffer) -> None:
+        end_offset = partition.log.log_end_offset
+        try:
+            partition.append_copied(records, self._node.clock.now_ms())
+        except (ProtocolError, KafkaError, StorageFullError) as error:
+            place = str(partition.topic_partition)
+            self._node.log.warn("replica append", f"{place}: what the leader sent is refused: {error}", about=place)
+        except StorageFailedError:
+            self._node.directory_failed()
+            return
+        log = partition.log
+        if log.log_end_offset == end_offset:
+            self.step(partition, FetchFailed(partition.leader_epoch))
+            return
+        self.step(partition, Copied(log.log_end_offset, log.leader_epochs.latest_epoch))
+        self._moved(partition)
+        if partition.waits_for_flush:
+            self._flusher.request(partition)
+
+    async def _cut(self, partition: Partition, output: TruncateTo | StartAt) -> None:
+        """While no flush of the log runs, and no checkpoint is written. A replica that has another leader by then keeps
+        its log: the next leader says where to cut."""
+        leader_epoch = partition.leader_epoch
+        place = partition.topic_partition
+        async with self._checkpoints.standing_still():
+            await self._flusher.wait_idle(partition)
+            directory = self._logs.directory_of(place)
+            if directory is None or not partition.is_following(leader_epoch):
+                return
+            old_end_offset, now_ms = partition.log.log_end_offset, self._node.clock.now_ms()
+            try:
+                if isinstance(output, TruncateTo):
+                    directory.truncate(place, output.offset, now_ms)
+                else:
+                    directory.start_over(place, output.offset, now_ms)
+            except StorageFullError as error:
+                self._node.log.warn("replica truncation", f"{place} is not cut yet: {error}", about=str(place))
+                self.step(partition, FetchFailed(leader_epoch))
+                return
+            except StorageFailedError:
+                self._node.directory_failed()
+                return
+            log = partition.log
+            self._node.log.info(
+                "replica truncated",
+                f"node {self._node.node_id}: {place}: cut from offset {old_end_offset} to {log.log_end_offset}, "
+                f"as the leader of epoch {leader_epoch} has it",
+                about=str(place),
+            )
+            self._checkpoints.changed()
+            self.step(partition, Truncated(log.log_end_offset, log.leader_epochs.latest_epoch))
+        if partition.waits_for_flush:
+            self._flusher.request(partition)

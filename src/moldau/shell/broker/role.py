@@ -36,6 +36,7 @@ from moldau.shell.network.background import BackgroundTasks
 from moldau.shell.network.bounds import ResponseMemory
 from moldau.shell.network.context import RequestContext
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
 from moldau.telemetry import Telemetry
 from moldau.types import BrokerId, Uuid
@@ -74,6 +75,7 @@ class Broker:
         random: Random,
         disk: Disk,
         workers: Workers,
+        network: Network,
         pauses: Pauses,
         telemetry: Telemetry,
         log: EventLog,
@@ -116,7 +118,7 @@ class Broker:
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
         self.waits, self.fetch_turns = PartitionWaits(loop), FetchTurns(loop)
-        self._host_partitions(logs, controller)
+        self._host_partitions(logs, network, controller)
         self.topic_creation = TopicCreation(node, self.submit)
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.quotas = BrokerQuotas(settings, clock)
@@ -129,12 +131,14 @@ class Broker:
         self._first_group_check: asyncio.TimerHandle | None = None
         self._is_stopping = False
 
-    def _host_partitions(self, logs: LogDirectories, controller: Controller) -> None:
+    def _host_partitions(self, logs: LogDirectories, network: Network, controller: Controller) -> None:
         node, moved = self.own_node, self.partition_appended
         self.checkpoints = checkpoints = Checkpoints(node, logs)
         self.flusher = flusher = Flusher(node, checkpoints, moved)
         self._directory_reports = reports = DirectoryReports(node, controller.submit)
-        self.replication = replication = Replication(node, controller.submit, moved)
+        self.replication = replication = Replication(
+            node, logs, flusher, checkpoints, network, controller.submit, moved
+        )
         self.partitions = Partitions(
             node, logs, flusher, checkpoints, reports, self.waits, replication, self.touched, moved
         )
@@ -204,6 +208,7 @@ class Broker:
         self.image = image
         self.quotas.metadata_changed(image, delta)
         self.dynamic_settings.apply(image, delta)
+        self.replication.metadata_changed(image, delta)
         self.partitions.apply(image, delta)
         if self.broker_epoch >= 0 and not self._is_stopping:
             # the last act of a clean stop takes every partition its leader: that is no news

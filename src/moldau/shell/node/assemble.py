@@ -215,6 +215,7 @@ class Node:
             random=doors.random,
             disk=doors.disk,
             workers=doors.workers,
+            network=doors.network,
             pauses=pauses,
             telemetry=self.telemetry,
             log=self.log,

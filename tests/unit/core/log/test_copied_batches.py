@@ -104,3 +104,28 @@ def test_after_a_flush_that_failed_the_log_may_be_truncated(harness: Harness) ->
     harness.log.flush_failed()
     harness.log.truncate_to(0, NOW_MS)
     assert (harness.log.log_end_offset, harness.log.recovery_point) == (0, 0)
+
+
+@pytest.mark.parametrize("batches", [0, 1, 5])
+def test_a_log_begins_anew_where_its_leader_begins_and_opens_so_after_every_crash(
+    harness: Harness, batches: int
+) -> None:
+    disk = MemoryDisk()
+    directory = LogDirectory.open(disk)
+    log = directory.create_log(PARTITION, METADATA_TOPIC_ID, LogSettings(), now_ms=NOW_MS)
+    for _ in range(batches):
+        log.append(harness.batch(2), leader_epoch=1, now_ms=NOW_MS, origin=AppendOrigin.CLIENT)
+    if (plan := log.unflushed()) is not None:
+        plan.run()
+        log.mark_flushed(plan, NOW_MS)
+        checkpoints = directory.checkpoint({PARTITION: 2 * batches})
+        checkpoints.run()
+        directory.checkpointed(checkpoints)
+    directory.start_over(PARTITION, 100, NOW_MS)
+    assert (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries) == (100, 100, [])
+    assert log.append(harness.batch(2), leader_epoch=3, now_ms=NOW_MS, origin=AppendOrigin.CLIENT).base_offset == 100
+    disk.crash_process()
+    after = LogDirectory.open(disk)
+    (reopened,) = after.open_all(lambda _: LogSettings(), NOW_MS)
+    assert reopened is not None
+    assert (reopened.log_start_offset, reopened.log_end_offset) == (100, 102)

@@ -12,6 +12,7 @@ from moldau.core.replication.steps import (
     FetchAnswered,
     FetchFailed,
     FetchFrom,
+    FetchOutOfRange,
     Flushed,
     HighWatermarkMoved,
     LogPosition,
@@ -19,6 +20,7 @@ from moldau.core.replication.steps import (
     Output,
     ReplicationSettings,
     SettingsChanged,
+    StartAt,
     Tick,
     Truncated,
     TruncateTo,
@@ -145,3 +147,26 @@ def test_without_a_leader_nothing_is_fetched() -> None:
     assert story.step(MetadataChanged(leaderless, {})) == ()
     assert story.step(FetchAnswered(5, 0, 3, b"batches")) == ()
     assert story.replica.next_deadline_ms() is None
+
+
+def test_a_log_that_ends_before_the_leaders_begins_starts_anew_there() -> None:
+    story = Story((4, 0), end=10, high_watermark=8)
+    assert story.step(FetchOutOfRange(5, 10, 20, 30)) == (StartAt(Offset(20)),)
+    assert story.step(FetchAnswered(5, 10, 99, b"late")) == ()
+    story.epochs.clear()
+    assert story.step(Truncated(20, -1)) == (HighWatermarkMoved(), fetch(20, -1))
+    assert story.replica.high_watermark == 20
+
+
+def test_a_log_that_ends_behind_the_leaders_is_cut_to_its_end() -> None:
+    story = Story((4, 0), end=10, high_watermark=5)
+    assert story.step(FetchOutOfRange(5, 10, 0, 6)) == (TruncateTo(Offset(6)),)
+    assert story.step(Truncated(6, 4)) == (fetch(6, 4),)
+
+
+def test_an_offset_that_is_in_range_by_now_is_fetched_after_the_backoff() -> None:
+    story = Story((4, 0), end=10)
+    assert story.step(FetchOutOfRange(5, 10, 0, 12)) == ()
+    assert story.replica.next_deadline_ms() == 1_000
+    story.now_ms = 1_000
+    assert story.step(Tick()) == (fetch(10, 4),)

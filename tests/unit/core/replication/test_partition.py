@@ -10,9 +10,10 @@ from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import ReplicationSettings
-from moldau.errors import KafkaError, StorageFailedError
+from moldau.errors import KafkaError, ProtocolError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.types import BrokerId, LeaderEpoch, TopicPartition, Uuid
+from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.control import EndTransactionMarker
 
@@ -286,3 +287,29 @@ def test_only_a_transaction_that_was_aborted_makes_readers_look_for_aborted_ones
     [aborted] = partition.aborted_transactions(3, 4)
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (7, 3, 4)
     assert partition.aborted_transactions(0, 3) == []
+
+
+def copied(*values: bytes) -> list[bytearray]:
+    """Batches of another copy of the log, one for each value."""
+    source = open_partition()
+    for value in values:
+        source.append(bytearray(build_batch([(None, value, NOW_MS, ())])), NOW_MS)
+    read = source.read(0, 1 << 20, len(values), at_least_one_batch=True)
+    data = bytes(read.records or b"")
+    return [bytearray(data[place : place + header.size]) for place, header in iterate_batches(data)]
+
+
+def test_a_damaged_batch_of_the_leader_and_what_stands_behind_it_are_refused() -> None:
+    first, second, third = copied(b"a", b"b", b"c")
+    second[-1] ^= 1
+    follower = open_partition(image=TWO)
+    with pytest.raises(ProtocolError):
+        follower.append_copied(first + second + third, NOW_MS)
+    assert follower.log.log_end_offset == 1
+
+
+def test_a_batch_that_the_fetch_had_no_room_for_is_left_out_in_silence() -> None:
+    first, second = copied(b"a", b"b")
+    follower = open_partition(image=TWO)
+    follower.append_copied(first + second[:-1], NOW_MS)
+    assert follower.log.log_end_offset == 1

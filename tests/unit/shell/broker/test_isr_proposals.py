@@ -86,9 +86,16 @@ class Story:
     def __init__(self, node: Any, isr: tuple[int, ...], count: int = 1) -> None:
         self.node = node
         self.controller = Controller()
-        self.moved: list[int] = []
-        own_node = node.node.broker.own_node
-        self.replication = Replication(own_node, self.controller.submit, lambda each: self.moved.append(each.number))
+        broker = node.node.broker
+        self.replication = Replication(
+            broker.own_node,
+            broker.partitions.logs,
+            broker.flusher,
+            broker.checkpoints,
+            node.doors.network,
+            self.controller.submit,
+            lambda partition: None,
+        )
         self.partitions = [self._partition(index, isr) for index in range(count)]
         self.replication.registered(10)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.log.damage import DamagedBatchError
-from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
+from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.list_offsets import (
@@ -81,7 +81,7 @@ async def act_list_offsets(broker: Broker, context: RequestContext, request: Lis
     local and tiered ends (KIP-405, KIP-1005), v10 timeout (KIP-1075), v11 earliest pending upload (KIP-1023).
 
     A partition that stands twice is answered once, with 42. Ignored on purpose: the timeout and the tiered ends
-    (nothing is tiered: they find nothing, as in Kafka without remote storage). All replica ids get the same answer.
+    (nothing is tiered: they find nothing, as in Kafka without remote storage). A follower is told the log end.
     """
     counts: dict[tuple[str, int], int] = {}
     for topic in request.topics:
@@ -93,9 +93,9 @@ async def act_list_offsets(broker: Broker, context: RequestContext, request: Lis
     for topic in request.topics:
         rows: dict[int, ListOffsetsPartitionResponse] = {}
         for asked in topic.partitions:
-            found = _find(broker, context, request.isolation_level, counts, topic.name, asked)
+            found = _find(broker, context, request, counts, topic.name, asked)
             if isinstance(found, Search):
-                found = await _search(broker, context, request.isolation_level == READ_COMMITTED, found)
+                found = await _search(broker, context, request, found)
             rows[asked.partition_index] = _row(context, asked, found)
             await context.pause()
         topics.append(ListOffsetsTopicResponse(topic.name, tuple(rows.values())))
@@ -106,7 +106,7 @@ async def act_list_offsets(broker: Broker, context: RequestContext, request: Lis
 def _find(
     broker: Broker,
     context: RequestContext,
-    isolation_level: int,
+    request: ListOffsetsRequest,
     counts: dict[tuple[str, int], int],
     name: str,
     partition: ListOffsetsPartition,
@@ -114,12 +114,12 @@ def _find(
     try:
         if counts[name, partition.partition_index] > 1:
             raise kafka_error("INVALID_REQUEST")
-        return _look_up(broker, context, isolation_level, name, partition)
+        return _look_up(broker, context, request, name, partition)
     except KafkaError as error:
         return error.code, -1, -1, -1
 
 
-async def _search(broker: Broker, context: RequestContext, is_read_committed: bool, search: Search) -> Found:
+async def _search(broker: Broker, context: RequestContext, request: ListOffsetsRequest, search: Search) -> Found:
     """What the search finds, off the loop."""
     try:
         record = await search.look(context, broker.workers)
@@ -131,9 +131,13 @@ async def _search(broker: Broker, context: RequestContext, is_read_committed: bo
         return error.code, -1, -1, -1
     except KafkaError as error:
         return error.code, -1, -1, -1
-    if record is None or record.offset >= search.partition.read_bound(CONSUMER_REPLICA_ID, is_read_committed):
+    if record is None or record.offset >= _read_bound(search.partition, request):
         return 0, -1, -1, -1
     return 0, record.timestamp_ms, record.offset, record.leader_epoch
+
+
+def _read_bound(partition: Partition, request: ListOffsetsRequest) -> int:
+    return partition.read_bound(request.replica_id, request.isolation_level == READ_COMMITTED)
 
 
 def _row(context: RequestContext, asked: ListOffsetsPartition, found: Found) -> ListOffsetsPartitionResponse:
@@ -144,12 +148,12 @@ def _row(context: RequestContext, asked: ListOffsetsPartition, found: Found) -> 
 
 
 def _look_up(
-    broker: Broker, context: RequestContext, isolation_level: int, topic: str, asked: ListOffsetsPartition
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
 ) -> Found | Search:
     """What is found, or the search that will find it in Workers. Raises KafkaError."""
     if not context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
-    if not 0 <= isolation_level <= READ_COMMITTED:
+    if not 0 <= request.isolation_level <= READ_COMMITTED:
         raise kafka_error("INVALID_REQUEST")
     timestamp = asked.timestamp
     if timestamp < 0 and context.api_version < SPECIAL_FROM.get(timestamp, 1 << 15):
@@ -160,8 +164,7 @@ def _look_up(
         raise kafka_error("KAFKA_STORAGE_ERROR")
     log = partition.log
     if timestamp == LATEST:
-        end_offset = partition.read_bound(CONSUMER_REPLICA_ID, isolation_level == READ_COMMITTED)
-        return 0, -1, end_offset, partition.leader_epoch
+        return 0, -1, _read_bound(partition, request), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return 0, -1, log.log_start_offset, log.leader_epochs.epoch_of_offset(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):

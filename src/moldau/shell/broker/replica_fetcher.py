@@ -1,0 +1,213 @@
+"""One fetcher for each broker that leads partitions which are followed here: all of them with one request at a time.
+
+Each replica says what it wants (FetchFrom), and waits; a request asks for whatever is wanted when it leaves. What comes
+is given to the replicas one after the other. A replica that is refused, or gets no answer, waits for its back-off, and
+the others go on.
+
+While followers flush what came (`flush.messages=1`) the next request waits for them: at the leader it would be held
+back for what others want, and they would come too late to be in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from moldau.core.metadata.image import BrokerListener
+from moldau.core.replication.fetch_requests import FetchRequests, PartitionKey
+from moldau.core.replication.partition import Partition
+from moldau.core.replication.steps import Event, FetchAnswered, FetchFailed, FetchFrom, FetchOutOfRange
+from moldau.errors import ERROR_CODES
+from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.types import ZERO_UUID
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
+EARLIEST = -4
+"""Of the log itself, without what is tiered."""
+LATEST = -1
+
+Wanted = tuple[Partition, FetchFrom]
+
+
+class ReplicaFetcher:
+    """Used from the broker's loop only. `step` gives an event to a replica."""
+
+    def __init__(self, node: OwnNode, peer: Peer, broker_epoch: int, step: Callable[[Partition, Event], None]) -> None:
+        self._node = node
+        self._peer = peer
+        self._broker_epoch = broker_epoch
+        self._step = step
+        self._requests = FetchRequests()
+        self._wanted: dict[PartitionKey, Wanted] = {}
+        self._flushing: dict[int, Partition] = {}
+        """Those whose next fetch comes when they have flushed."""
+        self._flushed = asyncio.Event()
+        self._is_running = False
+        self._is_closed = False
+
+    def registered(self, broker_epoch: int) -> None:
+        """Leaders know this broker under `broker_epoch`; without one nothing is fetched."""
+        self._broker_epoch = broker_epoch
+        self._begin()
+
+    def move_to(self, address: BrokerListener) -> None:
+        """The leader listens at another address."""
+        self._peer.move_to(address)
+
+    def fetch(self, partition: Partition, wanted: FetchFrom) -> None:
+        """Asks for it with the next request; in place of what `partition` wanted before."""
+        self._wanted[partition.topic_id or ZERO_UUID, partition.topic_partition.partition] = partition, wanted
+        self._flushing.pop(partition.number, None)
+        if not self._flushing:
+            self._flushed.set()
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._wanted and not self._is_running and not self._is_closed and self._broker_epoch >= 0:
+            self._is_running = True
+            self._node.spawn(self._run())
+
+    def close(self) -> None:
+        """Fetches nothing any more."""
+        self._is_closed = True
+        self._wanted.clear()
+        self._peer.close()
+
+    async def _run(self) -> None:
+        try:
+            while self._wanted and not self._is_closed:
+                await self._wait_for_flushes()
+                await self._fetch_once()
+        finally:
+            self._is_running = False
+
+    async def _wait_for_flushes(self) -> None:
+        if self._flushing:
+            self._flushed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._node.settings.view.replica_fetch_wait_max_ms / 1_000):
+                    await self._flushed.wait()
+            self._flushing.clear()
+
+    async def _fetch_once(self) -> None:
+        """One request, and what comes of it."""
+        for key, (partition, wanted) in list(self._wanted.items()):
+            if not partition.is_following(wanted.leader_epoch):
+                del self._wanted[key]
+        asked = dict(self._wanted)
+        if not asked:
+            return
+        is_full = self._requests.is_full
+        try:
+            answer = await self._peer.request(self._request(asked), self._node.settings.view.replica_socket_timeout_ms)
+        except NoAnswerError as error:
+            self._node.log.warn("replica fetcher", f"replicas cannot be fetched: {error}", about=str(error))
+            self._requests.begin_anew()
+            await self._fail(asked)
+            return
+        self._requests.answered(answer)
+        if not answer.error_code:
+            await self._take_all(asked, answer)
+        elif is_full:
+            await self._fail(asked)
+
+    def _request(self, asked: dict[PartitionKey, Wanted]) -> FetchRequest:
+        view = self._node.settings.view
+        entries = {
+            key: FetchPartition(
+                key[1],
+                wanted.leader_epoch,
+                wanted.offset,
+                wanted.last_fetched_epoch,
+                partition.log.log_start_offset,
+                view.replica_fetch_max_bytes,
+            )
+            for key, (partition, wanted) in asked.items()
+        }
+        return self._requests.next(
+            entries,
+            ReplicaState(self._node.node_id, self._broker_epoch),
+            max_wait_ms=view.replica_fetch_wait_max_ms,
+            min_bytes=view.replica_fetch_min_bytes,
+            max_bytes=view.replica_fetch_response_max_bytes,
+        )
+
+    async def _fail(self, asked: dict[PartitionKey, Wanted]) -> None:
+        for key, entry in asked.items():
+            self._refuse(key, entry)
+            await self._node.pauses.pause()
+
+    def _refuse(self, key: PartitionKey, entry: Wanted) -> None:
+        if self._is_still_wanted(key, entry):
+            partition, wanted = entry
+            self._step(partition, FetchFailed(wanted.leader_epoch))
+
+    def _is_still_wanted(self, key: PartitionKey, entry: Wanted) -> bool:
+        """Takes it off: it is answered now. False: something else is wanted by now."""
+        if self._wanted.get(key) is not entry:
+            return False
+        del self._wanted[key]
+        return True
+
+    async def _take_all(self, asked: dict[PartitionKey, Wanted], answer: FetchResponse) -> None:
+        for topic in answer.responses:
+            for row in topic.partitions:
+                key = topic.topic_id, row.partition_index
+                entry = asked.get(key)
+                if entry is not None:
+                    await self._take(key, entry, row)
+                    await self._node.pauses.pause()
+
+    async def _take(self, key: PartitionKey, entry: Wanted, row: PartitionData) -> None:
+        if row.error_code == OFFSET_OUT_OF_RANGE:
+            await self._find_range(key, entry)
+            return
+        if row.error_code:
+            self._refuse(key, entry)
+            return
+        if not self._is_still_wanted(key, entry):
+            return
+        partition, wanted = entry
+        epoch, end_offset = row.diverging_epoch.epoch, row.diverging_epoch.end_offset
+        diverging = None if epoch < 0 else (epoch, end_offset)
+        self._step(
+            partition,
+            FetchAnswered(wanted.leader_epoch, wanted.offset, row.high_watermark, row.records or b"", diverging),
+        )
+        if not partition.is_following(wanted.leader_epoch) or diverging is not None:
+            return
+        partition.follow_log_start(row.log_start_offset)
+        if partition.waits_for_flush and key not in self._wanted:
+            self._flushing[partition.number] = partition
+
+    async def _find_range(self, key: PartitionKey, entry: Wanted) -> None:
+        """What was asked for lies outside of the leader's log: asks where that begins and ends."""
+        partition, wanted = entry
+        place = partition.topic_partition
+        start_offset, end_offset = await self._ask_offset(entry, EARLIEST), await self._ask_offset(entry, LATEST)
+        if start_offset is None or end_offset is None:
+            self._refuse(key, entry)
+        elif self._is_still_wanted(key, entry):
+            self._node.log.warn(
+                "replica out of range",
+                f"{place}: offset {wanted.offset} lies outside of the leader's log, {start_offset} to {end_offset}",
+                about=str(place),
+            )
+            self._step(partition, FetchOutOfRange(wanted.leader_epoch, wanted.offset, start_offset, end_offset))
+
+    async def _ask_offset(self, entry: Wanted, timestamp: int) -> int | None:
+        """None where the leader does not say."""
+        partition, wanted = entry
+        place = partition.topic_partition
+        asked = ListOffsetsPartition(place.partition, wanted.leader_epoch, timestamp)
+        request = ListOffsetsRequest(self._node.node_id, topics=(ListOffsetsTopic(place.topic, (asked,)),))
+        try:
+            answer = await self._peer.request(request, self._node.settings.view.replica_socket_timeout_ms)
+        except NoAnswerError:
+            return None
+        rows = [row for topic in answer.topics for row in topic.partitions if not row.error_code]
+        return rows[0].offset if rows else None
