@@ -15,7 +15,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller.requests import ProducerIdBlock
 from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import LogDirectory
 from moldau.core.metadata.image import (
@@ -61,6 +60,7 @@ from moldau.wire.protocol.messages.in_sync_replicas import (
     ProposedPartition,
 )
 from moldau.wire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.builder import build_batch
 from moldau.wire.records.record import read_records
@@ -163,7 +163,7 @@ class Controller:
         if isinstance(request, AlterPartitionRequest):
             return self._alter(broker_id, request)
         self._next_epoch += 1_000
-        return ProducerIdBlock(self._next_epoch, 1_000)
+        return AllocateProducerIdsResponse(producer_id_start=self._next_epoch, producer_id_len=1_000)
 
     def _alter(self, broker_id: int, request: AlterPartitionRequest) -> AlterPartitionResponse:
         if self.image.brokers[broker_id].epoch != request.broker_epoch:
