@@ -40,6 +40,11 @@ JAVA_CLASSES = {
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }
 
@@ -213,7 +218,15 @@ def _answer(step: Step, ran: Ran, values: Mapping[str, str]) -> dict[str, Any]:
 
 _RANDOM = (
     (r"TopicId: [\w-]{22}", "TopicId: ID"),
-    (r"127\.0\.0\.1:\d{5}", "127.0.0.1:PPPPP"),
+    (r"127\.0\.0\.1([: ])\d{5}", r"127.0.0.1\1PPPPP"),
+    (r"Cluster ID: [\w-]{22}", "Cluster ID: ID"),
+    (r"(ClusterId: +)[\w-]{22}", r"\1ID"),
+    (r"(LeaderEpoch: +|HighWatermark: +)\d+", r"\1N"),
+    (r'("directoryId": ")[\w-]{22}', r"\1ID"),
+    (r"CONTROLLER://[^\"]*", "CONTROLLER://HOST:PORT"),
+    (r"^(\d+ *\t)[\w-]{22}(?=\t)", r"\1DIRECTORYDIRECTORYDIRE"),
+    (r"\d+ ms ago *", "SOME ms ago"),
+    (r"(LogEndOffset|Lag|LastFetchTimestamp|LastCaughtUpTimestamp) *\t", r"\1\t"),
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "MEMBERMEMBERMEMBERMEMBERMEMBERMEMBER"),
     (r"(CreateTime|LogAppendTime):\d+", r"\1:TIME"),
     (r'"logDir":"[^"]*"', '"logDir":"DIR"'),
@@ -226,5 +239,7 @@ def _normal(line: str, values: Mapping[str, str]) -> str:
         line = re.sub(pattern, replacement, line)
     # a Java HashMap orders these
     line = re.sub(r"(?<=' are )SCRAM-.*", lambda found: ", ".join(sorted(found[0].split(", "))), line)
-    line = re.sub(rf"{PREFIX}t-\d(,{PREFIX}t-\d)+", lambda found: ",".join(sorted(found[0].split(","))), line)
+    for comma in (",", ", "):
+        names = rf"{PREFIX}t-\d({comma}{PREFIX}t-\d)+"
+        line = re.sub(names, lambda found, comma=comma: comma.join(sorted(found[0].split(comma))), line)
     return re.sub(r"(?<=Configs: ).*", lambda found: ",".join(sorted(found[0].split(","))), line)

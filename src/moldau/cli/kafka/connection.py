@@ -41,7 +41,8 @@ def split_properties(pairs: list[str]) -> dict[str, str]:
 
 
 def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> ClusterAdmin:
-    """The cluster that `--bootstrap-server` names. Connects later; raises ArgumentError for no address."""
+    """The cluster that `--bootstrap-server` names, or `--bootstrap-controller` where the tool has it. Connects later;
+    raises ArgumentError for no address."""
     settings: Mapping[str, str] = {}
     config = arguments.text("command-config")
     if config is not None:
@@ -50,15 +51,17 @@ def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> Cluste
     if timeout_ms is None:
         text = next((settings[name] for name in _INT_SETTINGS if settings.get(name, "").isdigit()), "")
         timeout_ms = int(text) if text else REQUEST_TIMEOUT_MS
+    is_controller = arguments.has("bootstrap-controller")
+    servers = arguments.required("bootstrap-controller" if is_controller else "bootstrap-server")
     try:
         return ClusterAdmin(
             TCP,
-            arguments.required("bootstrap-server"),
+            servers,
             client_id=settings.get("client.id", CLIENT_ID),
             request_timeout_ms=timeout_ms,
         )
     except ValueError as error:
-        raise ArgumentError(f"Invalid url in bootstrap.servers: {arguments.required('bootstrap-server')}") from error
+        raise ArgumentError(f"Invalid url in bootstrap.servers: {servers}") from error
 
 
 def check_security(settings: Mapping[str, str]) -> None:

@@ -26,7 +26,8 @@ class ArgumentError(Exception):
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One flag, without its dashes. `argument`: what its value is called in the help, "" where it takes none."""
+    """One flag, without its dashes. `argument`: what its value is called in the help, "" where it takes none. `short`:
+    the letter that stands for it behind one dash."""
 
     name: str
     help: str
@@ -36,6 +37,7 @@ class Option(msgspec.Struct, frozen=True):
     default: str | None = None
     is_required: bool = False
     is_deprecated: bool = False
+    short: str = ""
 
 
 COMMON_OPTIONS = (
@@ -44,8 +46,9 @@ COMMON_OPTIONS = (
 )
 
 
-def bootstrap_server(*, is_required: bool = True) -> Option:
-    return Option("bootstrap-server", "The brokers to connect to.", "server to connect to", is_required=is_required)
+def bootstrap_server(*, is_required: bool = True, short: str = "") -> Option:
+    help_text, argument = "The brokers to connect to.", "server to connect to"
+    return Option("bootstrap-server", help_text, argument, is_required=is_required, short=short)
 
 
 def command_config() -> Option:
@@ -105,6 +108,7 @@ class Arguments:
 def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
     """Reads the words after the tool's name. Raises ArgumentError with jopt-simple's sentence."""
     known = {option.name: option for option in options}
+    known |= {option.short: option for option in options if option.short}
     given: list[tuple[str, str | None]] = []
     others: list[str] = []
     position = 0
@@ -120,6 +124,7 @@ def parse(options: Sequence[Option], words: Sequence[str]) -> Arguments:
         option = known.get(name)
         if option is None:
             raise ArgumentError(f"{name} is not a recognized option")
+        name = option.name
         if not option.argument:
             if equals and value:
                 raise ArgumentError(f"Option {name} does not take an argument")

@@ -22,6 +22,11 @@ TOOLS = {
     "kafka-delete-records": "delete the records before an offset",
     "kafka-log-dirs": "sizes of partitions in the log directories",
     "kafka-transactions": "list, describe and abort transactions, find those that hang",
+    "kafka-features": "feature levels of the cluster, up and down",
+    "kafka-metadata-quorum": "who leads the quorum of the metadata log, how far the others are",
+    "kafka-cluster": "the id of the cluster, its brokers, forgetting one that is gone",
+    "kafka-leader-election": "have the preferred replicas lead",
+    "kafka-broker-api-versions": "which versions of each request each broker serves",
 }
 """The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
 
@@ -36,8 +41,16 @@ EXAMPLES = {
     "kafka-delete-records": "--offset-json-file offsets.json",
     "kafka-log-dirs": "--describe --topic-list orders",
     "kafka-transactions": "find-hanging --topic orders",
+    "kafka-features": "describe",
+    "kafka-metadata-quorum": "describe --replication --human-readable",
+    "kafka-cluster": "list-endpoints",
+    "kafka-leader-election": "--election-type preferred --all-topic-partitions",
+    "kafka-broker-api-versions": "",
 }
 """What `--help` ends with, behind the tool's name and its broker."""
+
+_HELP_SUCCEEDS = ("kafka-features", "kafka-metadata-quorum")
+"""Tools whose `--help` is no error: exit code 0."""
 
 
 class Tool(Protocol):
@@ -65,8 +78,9 @@ def run_tool(name: str, words: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         print(usage(options), file=sys.stderr)
         if str(error) == tool.SUMMARY:
-            example = f"moldau {name} --bootstrap-server 127.0.0.1:9092 {EXAMPLES[name]}"
+            example = f"moldau {name} --bootstrap-server 127.0.0.1:9092 {EXAMPLES[name]}".rstrip()
             print(f"\nexample:\n  {example}", file=sys.stderr)
+            return 0 if words and name in _HELP_SUCCEEDS else 1
     except (ArgumentError, ProtocolError) as error:
         print(error, file=sys.stderr)
     return 1

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
 from typing import NoReturn
-
-import msgspec
 
 from moldau.cli.kafka.connection import open_admin
 from moldau.cli.kafka.options import (
     ArgumentError,
     Arguments,
     Option,
-    UsageError,
     bootstrap_server,
     check_required,
     command_config,
 )
+from moldau.cli.kafka.subcommands import ClusterCommand, chosen_command
+from moldau.cli.kafka.tables import print_table
 from moldau.client.admin import transactions
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.topics import list_topics
@@ -53,7 +51,6 @@ OPTIONS = (
         default="15",
     ),
 )
-_CONNECTION = ("bootstrap-server", "command-config")
 _LIST_COLUMNS = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 _DESCRIBE_COLUMNS = (
     "CoordinatorId",
@@ -88,23 +85,9 @@ _NOTHING_OPEN = "None"
 _MINUTE_MS = 60_000
 
 
-class Command(msgspec.Struct, frozen=True):
-    run: Callable[[Arguments, ClusterAdmin], None]
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-
-
 def run(arguments: Arguments) -> int:
-    if not arguments.words:
-        raise UsageError(SUMMARY)
-    name = arguments.words[0]
-    command = _COMMANDS.get(name)
-    if command is None:
-        raise ArgumentError(f"invalid choice: '{name}' (choose from {', '.join(_COMMANDS)})")
-    check_required(arguments, "bootstrap-server", *command.required)
-    for given, _ in arguments.in_order:
-        if given not in (*_CONNECTION, *command.required, *command.optional):
-            raise ArgumentError(f"unrecognized arguments: '--{given}'")
+    command = chosen_command(arguments, _COMMANDS, SUMMARY)
+    check_required(arguments, "bootstrap-server")
     try:
         with open_admin(arguments) as admin:
             command.run(arguments, admin)
@@ -124,7 +107,7 @@ def _list(arguments: Arguments, admin: ClusterAdmin) -> None:
         )
     except KafkaError as error:
         _fail("Failed to list transactions", error)
-    _print_table(
+    print_table(
         _LIST_COLUMNS, [(row.transactional_id, row.coordinator_id, row.producer_id, row.state) for row in found]
     )
 
@@ -151,7 +134,7 @@ def _describe(arguments: Arguments, admin: ClusterAdmin) -> None:
         _now_ms() - found.start_time_ms if is_open else _NOTHING_OPEN,
         ",".join(map(str, found.partitions)),
     )
-    _print_table(_DESCRIBE_COLUMNS, [row])
+    print_table(_DESCRIBE_COLUMNS, [row])
 
 
 def _describe_producers(arguments: Arguments, admin: ClusterAdmin) -> None:
@@ -174,7 +157,7 @@ def _describe_producers(arguments: Arguments, admin: ClusterAdmin) -> None:
         )
         for row in found
     ]
-    _print_table(_PRODUCER_COLUMNS, rows)
+    print_table(_PRODUCER_COLUMNS, rows)
 
 
 def _abort(arguments: Arguments, admin: ClusterAdmin) -> None:
@@ -257,7 +240,7 @@ def _find_hanging(arguments: Arguments, admin: ClusterAdmin) -> None:
         )
         for one in found
     ]
-    _print_table(_HANGING_COLUMNS, rows)
+    print_table(_HANGING_COLUMNS, rows)
 
 
 def _to_search(admin: ClusterAdmin, topic: str | None, broker_id: int | None) -> list[TopicPartition]:
@@ -283,14 +266,20 @@ def _terminate(arguments: Arguments, admin: ClusterAdmin) -> None:
 
 
 _COMMANDS = {
-    "list": Command(_list, optional=("duration-filter", "transactional-id-pattern")),
-    "describe": Command(_describe, ("transactional-id",)),
-    "describe-producers": Command(_describe_producers, ("topic", "partition"), ("broker-id",)),
-    "abort": Command(
-        _abort, ("topic", "partition"), ("start-offset", "producer-id", "producer-epoch", "coordinator-epoch")
+    "list": ClusterCommand(optional=("duration-filter", "transactional-id-pattern"), run=_list),
+    "describe": ClusterCommand(required=("transactional-id",), run=_describe),
+    "describe-producers": ClusterCommand(
+        required=("topic", "partition"), optional=("broker-id",), run=_describe_producers
     ),
-    "find-hanging": Command(_find_hanging, (), ("broker-id", "topic", "partition", "max-transaction-timeout")),
-    "forceTerminateTransaction": Command(_terminate, ("transactionalId",)),
+    "abort": ClusterCommand(
+        required=("topic", "partition"),
+        optional=("start-offset", "producer-id", "producer-epoch", "coordinator-epoch"),
+        run=_abort,
+    ),
+    "find-hanging": ClusterCommand(
+        optional=("broker-id", "topic", "partition", "max-transaction-timeout"), run=_find_hanging
+    ),
+    "forceTerminateTransaction": ClusterCommand(required=("transactionalId",), run=_terminate),
 }
 
 
@@ -304,11 +293,3 @@ def _now_ms() -> int:
 
 def _fail(what: str, reason: object) -> NoReturn:
     raise ArgumentError(f"{what}: {reason}. Enable debug logging for additional detail.")
-
-
-def _print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Each column as wide as its widest cell, and a tab behind it."""
-    lines = [columns, *([str(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    for line in lines:
-        print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))

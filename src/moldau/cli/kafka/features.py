@@ -1,0 +1,194 @@
+"""`kafka-features`: the feature levels of a cluster, up and down."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.options import (
+    ArgumentError,
+    Arguments,
+    Option,
+    UsageError,
+    bootstrap_server,
+    command_config,
+)
+from moldau.cli.kafka.subcommands import (
+    BOOTSTRAP_CONTROLLER,
+    ClusterCommand,
+    OfflineCommand,
+    check_connection,
+    chosen_command,
+)
+from moldau.client.admin import features
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import as_java_says
+from moldau.core.metadata import releases
+from moldau.core.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES
+from moldau.errors import KafkaError
+
+SUMMARY = (
+    "This tool manages feature flags in Kafka.\n\nusage: kafka-features --bootstrap-server HOST:PORT COMMAND ...\n\n"
+    "commands: describe, upgrade, downgrade, disable, version-mapping, feature-dependencies"
+)
+
+OPTIONS = (
+    bootstrap_server(is_required=False),
+    BOOTSTRAP_CONTROLLER,
+    command_config(),
+    Option("node-id", "describe: ask this node.", "id", kind="int"),
+    Option("feature", "A feature, or feature=level; may be repeated.", "feature[=level]"),
+    Option("release-version", "The levels that belong to this release of Kafka, or to this metadata.version.", "name"),
+    Option("dry-run", "upgrade, downgrade, disable: only check whether the change would succeed."),
+    Option("unsafe", "downgrade, disable: also where metadata would be lost."),
+)
+_CHANGE = ("feature", "release-version", "dry-run")
+
+
+def run(arguments: Arguments) -> int:
+    try:
+        command = chosen_command(arguments, _COMMANDS, SUMMARY)
+        if isinstance(command, ClusterCommand):
+            check_connection(arguments)
+    except (ArgumentError, UsageError) as error:
+        if str(error) == SUMMARY:
+            raise
+        print(f"Command line error: {error}. Type --help for help.", file=sys.stderr)
+        return 1
+    try:
+        if isinstance(command, OfflineCommand):
+            command.run(arguments)
+        else:
+            with open_admin(arguments) as admin:
+                command.run(arguments, admin)
+    except ArgumentError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KafkaError as error:
+        print(as_java_says(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+def _describe(arguments: Arguments, admin: ClusterAdmin) -> None:
+    for feature in features.describe_features(admin, arguments.integer("node-id")):
+        levels = [feature.min_level, feature.max_level, feature.finalized_level]
+        names = [_level_name(feature.name, level) for level in levels]
+        epoch = "-" if feature.epoch is None else str(feature.epoch)
+        print(
+            f"Feature: {feature.name:<41} SupportedMinVersion: {names[0]:<16} SupportedMaxVersion: {names[1]:<16} "
+            f"FinalizedVersionLevel: {names[2]:<16} Epoch: {epoch}"
+        )
+
+
+def _level_name(feature: str, level: int) -> str:
+    return releases.metadata_version_name(level) if feature == METADATA_VERSION else str(level)
+
+
+def _upgrade(arguments: Arguments, admin: ClusterAdmin) -> None:
+    _change(arguments, admin, "upgrade", features.UPGRADE)
+
+
+def _downgrade(arguments: Arguments, admin: ClusterAdmin) -> None:
+    _change(arguments, admin, "downgrade", _kind_of_downgrade(arguments))
+
+
+def _kind_of_downgrade(arguments: Arguments) -> int:
+    return features.UNSAFE_DOWNGRADE if arguments.has("unsafe") else features.SAFE_DOWNGRADE
+
+
+def _change(arguments: Arguments, admin: ClusterAdmin, verb: str, kind: int) -> None:
+    release, named = arguments.text("release-version"), arguments.texts("feature")
+    if release is None:
+        if not named:
+            raise ArgumentError(f"You must specify at least one feature to {verb}")
+        levels = dict(map(_feature_and_level, named))
+    elif named:
+        raise ArgumentError("Can not specify `release-version` with other feature flags.")
+    else:
+        levels = releases.default_levels(_known_level(release))
+    _update(arguments, admin, levels, kind, f"{verb}d" if verb.endswith("e") else f"{verb}ed", verb)
+
+
+def _disable(arguments: Arguments, admin: ClusterAdmin) -> None:
+    named = arguments.texts("feature")
+    if not named:
+        raise ArgumentError("You must specify at least one feature to disable")
+    _update(arguments, admin, dict.fromkeys(named, 0), _kind_of_downgrade(arguments), "disabled", "disable")
+
+
+def _update(
+    arguments: Arguments, admin: ClusterAdmin, levels: Mapping[str, int], kind: int, done: str, verb: str
+) -> None:
+    """Prints a line for each feature. Raises ArgumentError with how many were refused."""
+    is_dry_run = arguments.has("dry-run")
+    results = features.update_features(admin, levels, kind, validate_only=is_dry_run)
+    for name in sorted(results):
+        error = results[name]
+        level = "" if verb == "disable" else f" to {levels[name]}"
+        if error is not None:
+            print(f"{'Can' if is_dry_run else 'Could'} not {verb} {name}{level}. {error}")
+        elif is_dry_run:
+            print(f"{name} can be {done}{level}.")
+        else:
+            print(f"{name} was {done}{level}.")
+    failed = sum(error is not None for error in results.values())
+    if failed:
+        raise ArgumentError(f"{failed} out of {len(results)} operation(s) failed.")
+
+
+def _version_mapping(arguments: Arguments) -> None:
+    release = arguments.text("release-version")
+    level = releases.LATEST_STABLE_LEVEL if release is None else _known_level(release)
+    for name, default in releases.default_levels(level).items():
+        print(f"{name}={default}" + (f" ({release or _level_name(name, level)})" if name == METADATA_VERSION else ""))
+
+
+def _dependencies(arguments: Arguments) -> None:
+    supported = {feature.name: feature.max_level for feature in SUPPORTED_FEATURES}
+    for text in arguments.texts("feature"):
+        name, level = _feature_and_level(text)
+        shown = f"{name}={level}"
+        if name not in supported:
+            raise ArgumentError(f"Unknown feature: {name}")
+        if name == METADATA_VERSION:
+            title = releases.metadata_version_name(level)
+            if title == str(level):
+                raise ArgumentError(f"Unknown metadata.version {level}")
+            shown += f" ({title})"
+        elif not 0 <= level <= supported[name]:
+            raise ArgumentError(f"No feature:{name} with feature level {level}")
+        required = releases.REQUIRED_METADATA_VERSION.get((name, level))
+        if required is None:
+            print(f"{shown} has no dependencies.")
+        else:
+            print(f"{shown} requires:\n    {METADATA_VERSION}={required} ({releases.metadata_version_name(required)})")
+
+
+def _feature_and_level(text: str) -> tuple[str, int]:
+    name, equals, level = text.partition("=")
+    if not equals:
+        raise ArgumentError(f"Can't parse feature=level string {text}: equals sign not found.")
+    digits = level.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or not -(1 << 15) <= int(level) < 1 << 15:
+        raise ArgumentError(f"Can't parse feature=level string {text}: unable to parse {level.strip()} as a short.")
+    return name.strip(), int(level)
+
+
+def _known_level(release: str) -> int:
+    level = releases.metadata_version_level(release)
+    if level is None:
+        names = ", ".join(releases.METADATA_VERSION_NAMES)
+        raise ArgumentError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {names}")
+    return level
+
+
+_COMMANDS: dict[str, ClusterCommand | OfflineCommand] = {
+    "describe": ClusterCommand(optional=("node-id",), run=_describe),
+    "upgrade": ClusterCommand(optional=_CHANGE, run=_upgrade),
+    "downgrade": ClusterCommand(optional=(*_CHANGE, "unsafe"), run=_downgrade),
+    "disable": ClusterCommand(optional=("feature", "unsafe", "dry-run"), run=_disable),
+    "version-mapping": OfflineCommand(optional=("release-version",), run=_version_mapping),
+    "feature-dependencies": OfflineCommand(required=("feature",), run=_dependencies),
+}

@@ -1,0 +1,48 @@
+"""The brokers of a cluster: who they are, what each of them serves, and forgetting one that is gone."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
+from moldau.errors import KafkaError
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    UnregisterBrokerRequest,
+)
+
+FENCED_FROM = 2
+"""The first version of DescribeCluster that can name fenced brokers."""
+
+
+def describe_cluster(admin: ClusterAdmin, *, with_fenced: bool = False) -> DescribeClusterResponse:
+    """The cluster id, and its brokers with their racks; those that do not serve only if asked."""
+    with_fenced = with_fenced and admin.client.any_connection().version_of(ApiKey.DESCRIBE_CLUSTER) >= FENCED_FROM
+    answer = admin.ask(DescribeClusterRequest(include_fenced_brokers=with_fenced))
+    if answer.error_code:
+        raise error_of(answer.error_code, answer.error_message)
+    brokers = sorted(answer.brokers, key=lambda broker: broker.broker_id)
+    return msgspec.structs.replace(answer, brokers=tuple(brokers))
+
+
+def versions_of(admin: ClusterAdmin, broker: DescribeClusterBroker) -> dict[int, tuple[int, int]] | KafkaError:
+    """The lowest and the highest version of each API that the broker serves; why it gave no answer."""
+    try:
+        answer = admin.ask_broker(broker.broker_id, ApiVersionsRequest("moldau", "1"))
+    except KafkaError as error:
+        return error
+    if answer.error_code:
+        return error_of(answer.error_code)
+    return {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+
+
+def unregister_broker(admin: ClusterAdmin, broker_id: int) -> None:
+    """Forgets a broker that will not come back. Raises KafkaError: BROKER_ID_NOT_REGISTERED, it still serves."""
+    answer = admin.ask(UnregisterBrokerRequest(broker_id))
+    if answer.error_code:
+        raise error_of(answer.error_code, answer.error_message)

@@ -1,0 +1,86 @@
+"""The quorum of the metadata log: who leads, who votes, who only reads, and how far each of them is (KIP-595, 836)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
+from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
+from moldau.errors import kafka_error
+from moldau.types import ZERO_UUID, Uuid
+from moldau.wire.protocol.messages.cluster import (
+    DescribeQuorumPartition,
+    DescribeQuorumRequest,
+    DescribeQuorumTopic,
+    QuorumReplicaState,
+)
+
+LEADER, FOLLOWER, OBSERVER = "Leader", "Follower", "Observer"
+
+
+class QuorumReplica(msgspec.Struct, frozen=True):
+    """One node. Times in ms since 1970, None where the leader has not heard of it. `endpoints`: as listener://host:port,
+    known of voters only. `directory_id` is None where the voters are configured, and not records of the log."""
+
+    node_id: int
+    directory_id: Uuid | None
+    log_end_offset: int
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+    status: str
+    endpoints: tuple[str, ...] = ()
+
+
+class QuorumInfo(msgspec.Struct, frozen=True):
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+    @property
+    def leader(self) -> QuorumReplica:
+        """Raises LEADER_NOT_AVAILABLE where it is no voter any more."""
+        for replica in (*self.voters, *self.observers):
+            if replica.node_id == self.leader_id:
+                return replica
+        raise kafka_error("LEADER_NOT_AVAILABLE", "the quorum has no leader")
+
+    def lag_of(self, replica: QuorumReplica) -> int:
+        """Records that the leader has and `replica` has not."""
+        return self.leader.log_end_offset - replica.log_end_offset
+
+
+def describe_quorum(admin: ClusterAdmin) -> QuorumInfo:
+    """Raises also KafkaError where the quorum has no leader just now."""
+    topic = DescribeQuorumTopic(CLUSTER_METADATA_TOPIC, (DescribeQuorumPartition(0),))
+    answer = admin.ask(DescribeQuorumRequest((topic,)))
+    if answer.error_code:
+        raise error_of(answer.error_code, answer.error_message)
+    partition = answer.topics[0].partitions[0]
+    if partition.error_code:
+        raise error_of(partition.error_code, partition.error_message)
+    endpoints = {
+        node.node_id: tuple(f"{point.name}://{point.host}:{point.port}" for point in node.listeners)
+        for node in answer.nodes
+    }
+
+    def replica(row: QuorumReplicaState, status: str) -> QuorumReplica:
+        return QuorumReplica(
+            row.replica_id,
+            None if row.replica_directory_id == ZERO_UUID else row.replica_directory_id,
+            row.log_end_offset,
+            row.last_fetch_timestamp if row.last_fetch_timestamp >= 0 else None,
+            row.last_caught_up_timestamp if row.last_caught_up_timestamp >= 0 else None,
+            LEADER if row.replica_id == partition.leader_id else status,
+            endpoints.get(row.replica_id, ()),
+        )
+
+    return QuorumInfo(
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.high_watermark,
+        tuple(replica(row, FOLLOWER) for row in partition.current_voters),
+        tuple(replica(row, OBSERVER) for row in partition.observers),
+    )

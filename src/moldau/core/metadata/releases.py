@@ -1,0 +1,72 @@
+"""The levels of `metadata.version`, what Kafka calls them, and the levels of other features that belong to each.
+
+A name is a release of Kafka and a number inside it: 4.3-IV0. The release alone means its last level.
+"""
+
+from __future__ import annotations
+
+from moldau.core.metadata.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSION_4_3,
+    TRANSACTION_VERSION,
+)
+
+_FIRST_LEVEL = 7
+_LEVELS_OF_RELEASES = {
+    "3.3": (3,),
+    "3.4": (0,),
+    "3.5": (0, 1, 2),
+    "3.6": (0, 1, 2),
+    "3.7": (0, 1, 2, 3, 4),
+    "3.8": (0,),
+    "3.9": (0,),
+    "4.0": (0, 1, 2, 3),
+    "4.1": (0, 1),
+    "4.2": (0, 1),
+    "4.3": (0,),
+    "4.4": (0,),
+}
+METADATA_VERSION_NAMES = tuple(
+    f"{release}-IV{number}" for release, numbers in _LEVELS_OF_RELEASES.items() for number in numbers
+)
+"""From the oldest that KRaft clusters have, level 7, on."""
+
+LATEST_STABLE_LEVEL = METADATA_VERSION_4_3
+
+_DEFAULT_FROM = {
+    KRAFT_VERSION: (21, 1),
+    TRANSACTION_VERSION: (24, 2),
+    "group.version": (22, 1),
+    ELIGIBLE_LEADER_REPLICAS: (26, 1),
+    "share.version": (28, 1),
+    "streams.version": (29, 1),
+}
+"""The first `metadata.version` under which a feature has its newest level by default; 0 under older ones."""
+
+REQUIRED_METADATA_VERSION = {(ELIGIBLE_LEADER_REPLICAS, 1): 23}
+"""Levels of features that need a `metadata.version`; the others need nothing."""
+
+
+def metadata_version_name(level: int) -> str:
+    """What Kafka calls a level; the number where it has no name."""
+    place = level - _FIRST_LEVEL
+    return METADATA_VERSION_NAMES[place] if 0 <= place < len(METADATA_VERSION_NAMES) else str(level)
+
+
+def metadata_version_level(name: str) -> int | None:
+    """The level of a name or of a release; None for what is neither."""
+    if name in _LEVELS_OF_RELEASES:
+        name = f"{name}-IV{_LEVELS_OF_RELEASES[name][-1]}"
+    if name not in METADATA_VERSION_NAMES:
+        return None
+    return _FIRST_LEVEL + METADATA_VERSION_NAMES.index(name)
+
+
+def default_levels(metadata_level: int) -> dict[str, int]:
+    """The level of each feature that a cluster with this `metadata.version` gets by default."""
+    levels = {METADATA_VERSION: metadata_level}
+    for name, (since, level) in _DEFAULT_FROM.items():
+        levels[name] = level if metadata_level >= since else 0
+    return levels
