@@ -60,7 +60,7 @@ EXAMPLES = (
     "moldau produce greetings hello               # in a second terminal: write a record",
     "moldau consume greetings --from beginning    # read all records, then wait for new ones",
 )
-_NAME_WIDTH = 24
+_NAME_WIDTH = 27
 
 
 class MainParser(CommandParser):

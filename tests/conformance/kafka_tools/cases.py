@@ -8,24 +8,8 @@ two partitions, `until NAME VALUE` waits until the broker acts by a setting. In 
 
 from __future__ import annotations
 
-import msgspec
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One command line. What is compared of it:
-
-    `is_sorted`: its lines in any order (Kafka prints what comes from a Java HashMap); `only_own`: only lines that name
-    something of this case, and the heading; `says`: also the first line of standard error; `is_quiet`: only the exit
-    code; `is_masked`: cells that are numbers, as each run has others.
-    """
-
-    command: str
-    text: str = ""
-    is_sorted: bool = False
-    only_own: bool = False
-    says: bool = False
-    is_quiet: bool = False
-    is_masked: bool = False
+from tests.conformance.kafka_tools.cluster_cases import CLUSTER
+from tests.conformance.kafka_tools.step import Step
 
 
 def files() -> dict[str, str]:
@@ -580,104 +564,6 @@ CONFIGS: dict[str, tuple[Step, ...]] = {
         Step(f"{_CONFIGS} --describe --user-defaults"),
         Step(f"{_CONFIGS} --alter --user {{p}}v --delete-config SCRAM-SHA-256"),
         Step(f"{_CONFIGS} --alter --user {{p}}u --delete-config request_percentage"),
-    ),
-}
-
-_FEATURES = "kafka-features --bootstrap-server {b}"
-_QUORUM = "kafka-metadata-quorum --bootstrap-server {b}"
-_ELECT = "kafka-leader-election --bootstrap-server {b} --election-type preferred"
-_T2 = "transaction.version=2"
-
-CLUSTER: dict[str, tuple[Step, ...]] = {
-    "features-flags": (
-        Step("kafka-features", is_quiet=True),
-        Step("kafka-features --help", is_quiet=True),
-        Step("kafka-features describe", is_quiet=True),
-        Step(f"{_FEATURES} nonsense", is_quiet=True),
-        Step(f"{_FEATURES} --bootstrap-controller {{b}} describe", says=True),
-        Step(f"{_FEATURES} upgrade", says=True),
-        Step(f"{_FEATURES} disable", says=True),
-        Step(f"{_FEATURES} upgrade --feature nothing", says=True),
-        Step(f"{_FEATURES} upgrade --feature transaction.version=x", says=True),
-        Step(f"{_FEATURES} upgrade --release-version 9.9", says=True),
-        Step(f"{_FEATURES} upgrade --release-version 4.0 --feature {_T2}", says=True),
-        Step("kafka-features version-mapping"),
-        Step("kafka-features version-mapping --release-version 4.0-IV3"),
-        Step("kafka-features version-mapping --release-version 3.9"),
-        Step("kafka-features version-mapping --release-version 4.2"),
-        Step("kafka-features version-mapping --release-version 9", says=True),
-        Step("kafka-features feature-dependencies --feature metadata.version=25 --feature group.version=1"),
-        Step("kafka-features feature-dependencies --feature eligible.leader.replicas.version=1"),
-        Step("kafka-features feature-dependencies --feature nothing=1", says=True),
-        Step("kafka-features feature-dependencies --feature transaction.version=9", says=True),
-        Step("kafka-features feature-dependencies --feature metadata.version=99", says=True),
-        Step("kafka-features feature-dependencies", is_quiet=True),
-    ),
-    "features-levels": (
-        Step(f"{_FEATURES} upgrade --feature {_T2} --dry-run", says=True),
-        Step(f"{_FEATURES} upgrade --feature transaction.version=1", says=True),
-        Step(f"{_FEATURES} upgrade --feature transaction.version=9", says=True),
-        Step(f"{_FEATURES} upgrade --feature nothing.version=1", says=True),
-        Step(f"{_FEATURES} downgrade --feature transaction.version=1 --dry-run", says=True),
-        Step(f"{_FEATURES} downgrade --feature transaction.version=1 --unsafe", says=True),
-        Step(f"{_FEATURES} downgrade --feature {_T2}", says=True),
-        Step(f"{_FEATURES} upgrade --feature {_T2}", says=True),
-        Step(f"{_FEATURES} disable --feature transaction.version --dry-run", says=True),
-        Step(f"{_FEATURES} disable --feature nothing", says=True),
-        Step(f"{_FEATURES} upgrade --release-version 4.3 --dry-run", says=True),
-        Step(f"{_FEATURES} downgrade --release-version 4.2-IV0 --dry-run", says=True),
-        Step(f"{_FEATURES} describe", is_quiet=True),
-        Step(f"{_FEATURES} describe --node-id 1", is_quiet=True),
-    ),
-    "quorum": (
-        Step("kafka-metadata-quorum", is_quiet=True),
-        Step("kafka-metadata-quorum --help", is_quiet=True),
-        Step(f"{_QUORUM} nonsense", is_quiet=True),
-        Step(f"{_QUORUM} describe", says=True),
-        Step(f"{_QUORUM} describe --status --replication", says=True),
-        Step(f"{_QUORUM} describe --status --human-readable", says=True),
-        Step(f"{_QUORUM} describe --status"),
-        Step(f"{_QUORUM} describe --replication", is_masked=True),
-        Step(f"{_QUORUM} describe --replication --human-readable", is_masked=True),
-    ),
-    "cluster": (
-        Step("kafka-cluster", is_quiet=True),
-        Step("kafka-cluster --help", is_quiet=True),
-        Step("kafka-cluster cluster-id", is_quiet=True),
-        Step("kafka-cluster nonsense --bootstrap-server {b}", is_quiet=True),
-        Step("kafka-cluster cluster-id --bootstrap-server {b}"),
-        Step("kafka-cluster cluster-id -b {b}"),
-        Step("kafka-cluster list-endpoints --bootstrap-server {b}"),
-        Step("kafka-cluster list-endpoints --bootstrap-server {b} --include-fenced-brokers"),
-        Step("kafka-cluster unregister --bootstrap-server {b} --id 99", says=True),
-        Step("kafka-cluster unregister --bootstrap-server {b}", is_quiet=True),
-        Step("kafka-cluster unregister --bootstrap-server {b} -i x", is_quiet=True),
-    ),
-    "broker-api-versions": (
-        Step("kafka-broker-api-versions", is_quiet=True),
-        Step("kafka-broker-api-versions --help", is_quiet=True),
-        Step("kafka-broker-api-versions --bootstrap-server {b} --foo", says=True),
-        Step("kafka-broker-api-versions --bootstrap-server {b}", is_quiet=True),
-    ),
-    "leader-election": (
-        Step("kafka-leader-election", is_quiet=True),
-        Step("kafka-leader-election --help", is_quiet=True),
-        Step(f"{_CREATE} --partitions 2", is_quiet=True),
-        Step("kafka-leader-election --bootstrap-server {b}", says=True),
-        Step("kafka-leader-election --election-type preferred --all-topic-partitions", says=True),
-        Step(f"{_ELECT}", says=True),
-        Step(f"{_ELECT} --all-topic-partitions", says=True),
-        Step(f"{_ELECT} --topic {{p}}t --partition 0", says=True),
-        Step(f"{_ELECT} --topic {{p}}t", says=True),
-        Step(f"{_ELECT} --partition 0", says=True),
-        Step(f"{_ELECT} --topic {{p}}none --partition 0", says=True),
-        Step(f"{_ELECT} --topic {{p}}t --partition 0 --all-topic-partitions", says=True),
-        Step(f"{_ELECT} --path-to-json-file {{tmp}}/elect.json", says=True),
-        Step(f"{_ELECT} --path-to-json-file {{tmp}}/elect-twice.json", says=True),
-        Step(f"{_ELECT} --path-to-json-file {{tmp}}/nothere.json", says=True),
-        Step(f"{_ELECT} --path-to-json-file {{tmp}}/not.json", says=True),
-        Step("kafka-leader-election --bootstrap-server {b} --election-type x --all-topic-partitions", says=True),
-        Step("kafka-leader-election --bootstrap-server {b} --election-type unclean --topic {p}t --partition 1"),
     ),
 }
 

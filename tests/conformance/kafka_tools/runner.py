@@ -21,7 +21,8 @@ from moldau.cli.main import main
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.configs import BROKER, describe_configs
 from moldau.shell.io.tcp import TCP
-from tests.conformance.kafka_tools.cases import Step, files
+from tests.conformance.kafka_tools.cases import files
+from tests.conformance.kafka_tools.step import Step
 
 RECORDED = Path(__file__).parent / "recorded.json"
 PREFIX = "PREFIX"

@@ -23,7 +23,7 @@ def nobody(address: str, kind: str) -> list[str]:
     ("words", "offered"),
     [
         (["top"], ["topics"]),
-        (["kafka-c"], ["kafka-configs", "kafka-console-consumer", "kafka-console-producer", "kafka-consumer-groups"]),
+        (["kafka-co"], ["kafka-configs", "kafka-console-consumer", "kafka-console-producer", "kafka-consumer-groups"]),
         (["topics", "d"], ["delete", "describe"]),
         (["topics", "delete", "--r"], ["--regex"]),
         (["produce", "t", "--compression", "z"], ["zstd"]),

@@ -49,8 +49,8 @@ EXAMPLES = {
 }
 """What `--help` ends with, behind the tool's name and its broker."""
 
-_HELP_SUCCEEDS = ("kafka-features", "kafka-metadata-quorum")
-"""Tools whose `--help` is no error: exit code 0."""
+HELP_SUCCEEDS = ("kafka-features", "kafka-metadata-quorum")
+"""Tools whose `--help` is no error: on standard output, exit code 0."""
 
 
 class Tool(Protocol):
@@ -75,12 +75,14 @@ def run_tool(name: str, words: Sequence[str]) -> int:
     try:
         return _run(tool, options, words)
     except UsageError as error:
-        print(error, file=sys.stderr)
-        print(usage(options), file=sys.stderr)
+        is_fine = bool(words) and str(error) == tool.SUMMARY and name in HELP_SUCCEEDS
+        output = sys.stdout if is_fine else sys.stderr
+        print(error, file=output)
+        print(usage(options), file=output)
         if str(error) == tool.SUMMARY:
             example = f"moldau {name} --bootstrap-server 127.0.0.1:9092 {EXAMPLES[name]}".rstrip()
-            print(f"\nexample:\n  {example}", file=sys.stderr)
-            return 0 if words and name in _HELP_SUCCEEDS else 1
+            print(f"\nexample:\n  {example}", file=output)
+        return 0 if is_fine else 1
     except (ArgumentError, ProtocolError) as error:
         print(error, file=sys.stderr)
     return 1

@@ -350,17 +350,21 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         if self._timer is not None:
             if deadline_ms == self._timer_deadline_ms:
                 return
-            self._timer.cancel()
-            self._timer = None
+            self._end_timer()
         if deadline_ms is not None and self.closed is None:
             self._timer_deadline_ms = deadline_ms
             delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
             self._timer = self._loop.call_later(delay_ms / 1000, self.fire)
 
+    def _end_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def fire(self) -> None:
         """Decides the timer that has been due longest, and the next one in the next turn of the loop: long lists come
         in several decisions, all due at once."""
-        self._timer = None
+        self._end_timer()
         if self._is_working:
             return  # armed again when the long decision ends
         timer = self.host.due(self._clock.monotonic_ms())
@@ -375,9 +379,7 @@ class MachineRuntime(Generic[State, Request, Response, Record]):
         """The log is gone or offline, or belongs to another broker: nothing is decided any more, and whoever waits or
         asks gets `error`."""
         self.closed = error
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._end_timer()
         self._end_loading(error)
 
     def _end_loading(self, error: KafkaError) -> None:

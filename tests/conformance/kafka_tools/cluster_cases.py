@@ -1,0 +1,103 @@
+"""Cases of the tools that ask about the cluster itself: features, quorum, brokers, leaders. See cases."""
+
+from __future__ import annotations
+
+from tests.conformance.kafka_tools.step import Step
+
+_FEATURES = "kafka-features --bootstrap-server {b}"
+_QUORUM = "kafka-metadata-quorum --bootstrap-server {b}"
+_ELECT = "kafka-leader-election --bootstrap-server {b} --election-type preferred"
+_T2 = "transaction.version=2"
+
+CLUSTER: dict[str, tuple[Step, ...]] = {
+    "features-flags": (
+        Step("kafka-features", is_quiet=True),
+        Step("kafka-features --help", is_quiet=True),
+        Step("kafka-features describe", is_quiet=True),
+        Step(f"{_FEATURES} nonsense", is_quiet=True),
+        Step(f"{_FEATURES} --bootstrap-controller {{b}} describe", says=True),
+        Step(f"{_FEATURES} upgrade", says=True),
+        Step(f"{_FEATURES} disable", says=True),
+        Step(f"{_FEATURES} upgrade --feature nothing", says=True),
+        Step(f"{_FEATURES} upgrade --feature transaction.version=x", says=True),
+        Step(f"{_FEATURES} upgrade --release-version 9.9", says=True),
+        Step(f"{_FEATURES} upgrade --release-version 4.0 --feature {_T2}", says=True),
+        Step("kafka-features version-mapping"),
+        Step("kafka-features version-mapping --release-version 4.0-IV3"),
+        Step("kafka-features version-mapping --release-version 3.9"),
+        Step("kafka-features version-mapping --release-version 4.2"),
+        Step("kafka-features version-mapping --release-version 9", says=True),
+        Step("kafka-features feature-dependencies --feature metadata.version=25 --feature group.version=1"),
+        Step("kafka-features feature-dependencies --feature eligible.leader.replicas.version=1"),
+        Step("kafka-features feature-dependencies --feature nothing=1", says=True),
+        Step("kafka-features feature-dependencies --feature transaction.version=9", says=True),
+        Step("kafka-features feature-dependencies --feature metadata.version=99", says=True),
+        Step("kafka-features feature-dependencies", is_quiet=True),
+    ),
+    "features-levels": (
+        Step(f"{_FEATURES} upgrade --feature {_T2} --dry-run", says=True),
+        Step(f"{_FEATURES} upgrade --feature transaction.version=1", says=True),
+        Step(f"{_FEATURES} upgrade --feature transaction.version=9", says=True),
+        Step(f"{_FEATURES} upgrade --feature nothing.version=1", says=True),
+        Step(f"{_FEATURES} downgrade --feature transaction.version=1 --dry-run", says=True),
+        Step(f"{_FEATURES} downgrade --feature transaction.version=1 --unsafe", says=True),
+        Step(f"{_FEATURES} downgrade --feature {_T2}", says=True),
+        Step(f"{_FEATURES} upgrade --feature {_T2}", says=True),
+        Step(f"{_FEATURES} disable --feature transaction.version --dry-run", says=True),
+        Step(f"{_FEATURES} disable --feature nothing", says=True),
+        Step(f"{_FEATURES} upgrade --release-version 4.3 --dry-run", says=True),
+        Step(f"{_FEATURES} downgrade --release-version 4.2-IV0 --dry-run", says=True),
+        Step(f"{_FEATURES} describe", is_quiet=True),
+        Step(f"{_FEATURES} describe --node-id 1", is_quiet=True),
+    ),
+    "quorum": (
+        Step("kafka-metadata-quorum", is_quiet=True),
+        Step("kafka-metadata-quorum --help", is_quiet=True),
+        Step(f"{_QUORUM} nonsense", is_quiet=True),
+        Step(f"{_QUORUM} describe", says=True),
+        Step(f"{_QUORUM} describe --status --replication", says=True),
+        Step(f"{_QUORUM} describe --status --human-readable", says=True),
+        Step(f"{_QUORUM} describe --status"),
+        Step(f"{_QUORUM} describe --replication", is_masked=True),
+        Step(f"{_QUORUM} describe --replication --human-readable", is_masked=True),
+    ),
+    "cluster": (
+        Step("kafka-cluster", is_quiet=True),
+        Step("kafka-cluster --help", is_quiet=True),
+        Step("kafka-cluster cluster-id", is_quiet=True),
+        Step("kafka-cluster nonsense --bootstrap-server {b}", is_quiet=True),
+        Step("kafka-cluster cluster-id --bootstrap-server {b}"),
+        Step("kafka-cluster cluster-id -b {b}"),
+        Step("kafka-cluster list-endpoints --bootstrap-server {b}"),
+        Step("kafka-cluster list-endpoints --bootstrap-server {b} --include-fenced-brokers"),
+        Step("kafka-cluster unregister --bootstrap-server {b} --id 99", says=True),
+        Step("kafka-cluster unregister --bootstrap-server {b}", is_quiet=True),
+        Step("kafka-cluster unregister --bootstrap-server {b} -i x", is_quiet=True),
+    ),
+    "broker-api-versions": (
+        Step("kafka-broker-api-versions", is_quiet=True),
+        Step("kafka-broker-api-versions --help", is_quiet=True),
+        Step("kafka-broker-api-versions --bootstrap-server {b} --foo", says=True),
+        Step("kafka-broker-api-versions --bootstrap-server {b}", is_quiet=True),
+    ),
+    "leader-election": (
+        Step("kafka-leader-election", is_quiet=True),
+        Step("kafka-leader-election --help", is_quiet=True),
+        Step("kafka-topics --bootstrap-server {b} --create --topic {p}t --partitions 2", is_quiet=True),
+        Step("kafka-leader-election --bootstrap-server {b}", says=True),
+        Step("kafka-leader-election --election-type preferred --all-topic-partitions", says=True),
+        Step(f"{_ELECT}", says=True),
+        Step(f"{_ELECT} --all-topic-partitions", says=True),
+        Step(f"{_ELECT} --topic {{p}}t --partition 0", says=True),
+        Step(f"{_ELECT} --topic {{p}}t", says=True),
+        Step(f"{_ELECT} --partition 0", says=True),
+        Step(f"{_ELECT} --topic {{p}}none --partition 0", says=True),
+        Step(f"{_ELECT} --topic {{p}}t --partition 0 --all-topic-partitions", says=True),
+        Step(f"{_ELECT} --path-to-json-file {{tmp}}/elect.json", says=True),
+        Step(f"{_ELECT} --path-to-json-file {{tmp}}/elect-twice.json", says=True),
+        Step(f"{_ELECT} --path-to-json-file {{tmp}}/nothere.json", says=True),
+        Step(f"{_ELECT} --path-to-json-file {{tmp}}/not.json", says=True),
+        Step("kafka-leader-election --bootstrap-server {b} --election-type x --all-topic-partitions", says=True),
+        Step("kafka-leader-election --bootstrap-server {b} --election-type unclean --topic {p}t --partition 1"),
+    ),
+}
