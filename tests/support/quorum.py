@@ -17,6 +17,7 @@ from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
 from moldau.shell.quorum.role import QuorumRole, VoterIdentity
@@ -83,6 +84,7 @@ class Node:
             workers=workers or InlineWorkers(),
             pauses=Pauses(asyncio.get_running_loop(), None),
             event_log=EventLog(self.clock),
+            network=TcpNetwork(),
             on_invariant_broken=self.broken.append,
         )
         await role.start()

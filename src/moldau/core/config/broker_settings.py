@@ -14,13 +14,16 @@ import msgspec
 
 from moldau.core.config.broker_setting_rows import OTHER_SETTING_ROWS
 from moldau.core.config.listeners import (
+    SERVED_PROTOCOL,
     Endpoint,
     check_advertised,
     check_listeners,
     check_protocols,
     parse_endpoints,
     parse_protocol_map,
+    parse_servers,
 )
+from moldau.core.config.quorum_voters import QuorumVoter, parse_voters
 from moldau.core.config.setting import (
     CLUSTER_WIDE,
     HONOURED,
@@ -75,7 +78,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     inter_broker_listener_name: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     listeners: Annotated[tuple[Endpoint, ...], Row("list", "PLAINTEXT://127.0.0.1:9092", "", PER_BROKER,
         "Kafka binds every interface by default")]
-    """The listeners for clients; those named by `controller.listener.names` are left out: they need no socket here."""
+    """The listeners for clients; those named by `controller.listener.names` are left out, see `controller_endpoint`."""
     max_connection_creation_rate: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
     max_connections: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
     max_connections_per_ip: Annotated[int, Row("int", "2147483647", "[0,...]", CLUSTER_WIDE)]
@@ -88,7 +91,15 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # quorum
     broker_session_timeout_ms: Annotated[int, Row("int", "9000", "", READ_ONLY)]
     controller_listener_names: Annotated[tuple[str, ...], Row("list", "CONTROLLER", "", READ_ONLY,
-        "Kafka has no default; no socket: the controller is in the process")]
+        "Kafka has no default; a node alone needs no socket for it")]
+    controller_quorum_bootstrap_servers: Annotated[tuple[Endpoint, ...], Row("list",
+        "", "non-empty list", READ_ONLY)]
+    controller_quorum_election_timeout_ms: Annotated[int, Row("int", "1000", "[0,...]", READ_ONLY)]
+    controller_quorum_fetch_timeout_ms: Annotated[int, Row("int", "2000", "[0,...]", READ_ONLY)]
+    controller_quorum_request_timeout_ms: Annotated[int, Row("int", "2000", "[0,...]", READ_ONLY)]
+    controller_quorum_retry_backoff_ms: Annotated[int, Row("int", "20", "[0,...]", READ_ONLY)]
+    controller_quorum_voters: Annotated[tuple[QuorumVoter, ...], Row("list", "", "non-empty list", READ_ONLY,
+        "empty: this node alone, or those that the metadata log names")]
     metadata_log_max_record_bytes_between_snapshots: Annotated[int, Row("long", "20971520", "[1,...]", READ_ONLY)]
     metadata_log_max_snapshot_interval_ms: Annotated[int, Row("long", "3600000", "[0,...]", READ_ONLY)]
     metadata_log_segment_bytes: Annotated[int, Row("int", "1073741824", "[8388608,...]", READ_ONLY)]
@@ -267,6 +278,27 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         """The first log directory; None if no setting names it."""
         return next(iter(self.log_directories), None)
 
+    @property
+    def controller_endpoint(self) -> Endpoint | None:
+        """Where this node listens for the others of the quorum: what `listeners` says of `controller.listener.names`.
+        None where it says nothing: a node alone needs no socket for them, and opens none whose protocol is not served.
+        """
+        endpoint = self._of_controller("listeners")
+        protocols = parse_protocol_map(self.listener_security_protocol_map)
+        is_served = endpoint is not None and protocols.get(endpoint.name, SERVED_PROTOCOL) == SERVED_PROTOCOL
+        return endpoint if is_served else None
+
+    @property
+    def advertised_controller_endpoint(self) -> Endpoint | None:
+        """What the others are told of it, where `advertised.listeners` names it."""
+        return self._of_controller("advertised.listeners")
+
+    def _of_controller(self, setting: str) -> Endpoint | None:
+        text = self.texts.get(setting, "")
+        items = _names(parse_value(setting, "list", text)) if text else ()
+        names = [name.upper() for name in self.controller_listener_names]
+        return next((endpoint for endpoint in parse_endpoints(setting, items) if endpoint.name in names), None)
+
     def advertised_listener(self, name: str) -> Endpoint | None:
         """What is advertised for the listener `name`; None: the local address of the connection that asks."""
         for endpoint in self.advertised_listeners:
@@ -365,6 +397,9 @@ def parse_broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
         if row is not None and row[5] == HONOURED:
             values[name.replace(".", "_")] = parse_value(name, row[1], text)
     values["listeners"], values["advertised_listeners"] = _listeners(values)
+    values["controller_quorum_voters"] = parse_voters(_names(values["controller_quorum_voters"]))
+    servers = _names(values["controller_quorum_bootstrap_servers"])
+    values["controller_quorum_bootstrap_servers"] = parse_servers("controller.quorum.bootstrap.servers", servers)
     settings = msgspec.convert(values, BrokerSettings)
     _check_together(settings)
     return settings
@@ -417,6 +452,7 @@ def _check_together(settings: BrokerSettings) -> None:
     inter_broker = settings.inter_broker_listener_name
     if inter_broker is not None and all(endpoint.name != inter_broker for endpoint in settings.listeners):
         raise invalid_config("inter.broker.listener.name must be a listener name defined in advertised.listeners")
+    _check_quorum(settings)
     directories = settings.log_directories
     if len(dict.fromkeys(directories)) != len(directories):
         raise invalid_config("log.dirs names a directory twice")
@@ -438,3 +474,19 @@ def _check_together(settings: BrokerSettings) -> None:
     for name in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
         if settings.get(name) != 1:
             raise invalid_config(f"{name}: one node can hold one replica only")
+
+
+def _check_quorum(settings: BrokerSettings) -> None:
+    """A node of a quorum of several is one of its voters, and is reached by the others."""
+    voters = settings.controller_quorum_voters
+    if voters and settings.node_id not in [voter.node_id for voter in voters]:
+        ids = ", ".join(str(voter.node_id) for voter in voters)
+        raise invalid_config(
+            f"If process.roles contains the 'controller' role, the node id {settings.node_id} must be included in the "
+            f"set of voters controller.quorum.voters=Set({ids})"
+        )
+    if len(voters) > 1 and settings.controller_endpoint is None:
+        raise invalid_config(
+            "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
+            "when running the KRaft controller role"
+        )

@@ -10,7 +10,7 @@ import msgspec
 from moldau.core.config.setting import invalid_config, invalid_value
 
 _ENDPOINT = re.compile(r"([^:/]+)://(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]*):(-?[0-9]+)")
-_SERVED_PROTOCOL = "PLAINTEXT"
+SERVED_PROTOCOL = "PLAINTEXT"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -44,6 +44,17 @@ def _parse_endpoint(setting: str, text: str) -> Endpoint:
         raise invalid_value(setting, text, "a port is between 0 and 65535")
     # Kafka: listener names are compared in upper case
     return Endpoint(name=name.upper(), host=host.strip("[]"), port=int(port))
+
+
+def parse_servers(setting: str, items: tuple[str, ...]) -> tuple[Endpoint, ...]:
+    """The addresses of a list of HOST:PORT, without names. Raises error 40 for one that is none."""
+    servers = []
+    for item in items:
+        host, _, port = item.strip().rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port[:7]) <= 65_535:
+            raise invalid_value(setting, ",".join(items), "a server is written HOST:PORT")
+        servers.append(Endpoint("", host.strip("[]"), int(port)))
+    return tuple(servers)
 
 
 def check_listeners(listeners: tuple[Endpoint, ...]) -> None:
@@ -92,7 +103,7 @@ def check_protocols(listeners: tuple[Endpoint, ...], protocols: Mapping[str, str
         protocol = protocols.get(endpoint.name)
         if protocol is None:
             raise invalid_config(f"No security protocol defined for listener {endpoint.name}")
-        if protocol != _SERVED_PROTOCOL:
+        if protocol != SERVED_PROTOCOL:
             raise invalid_config(
-                f"listener {endpoint.name}: the protocol {protocol} is not served yet, only {_SERVED_PROTOCOL}"
+                f"listener {endpoint.name}: the protocol {protocol} is not served yet, only {SERVED_PROTOCOL}"
             )

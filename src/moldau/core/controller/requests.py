@@ -61,16 +61,37 @@ class ActivateController(msgspec.Struct, frozen=True):
     """What `bootstrap.checkpoint` holds, in its order."""
 
 
+class QuorumReplica(msgspec.Struct, frozen=True):
+    """How far a replica of the metadata log is, as the leader knows it. Times in ms, None: never.
+
+    `directory_id` is zero where the voters are configured, not kept in the log.
+    """
+
+    replica_id: BrokerId
+    directory_id: Uuid
+    log_end_offset: int
+    fetched_ms: int | None
+    caught_up_ms: int | None
+
+    def in_wall_time(self, offset_ms: int) -> QuorumReplica:
+        """With times that are `offset_ms` later."""
+        return msgspec.structs.replace(
+            self,
+            fetched_ms=None if self.fetched_ms is None else self.fetched_ms + offset_ms,
+            caught_up_ms=None if self.caught_up_ms is None else self.caught_up_ms + offset_ms,
+        )
+
+
 class QuorumDescription(msgspec.Struct, frozen=True):
-    """The quorum of one voter, as its leader sees it. `directory_id` is zero where the voters are configured, not kept
-    in the log."""
+    """The quorum, as one of its nodes sees it: the replicas are known to the leader only. `listeners`: of each voter's
+    controller."""
 
     leader_id: BrokerId
     leader_epoch: int
     high_watermark: int
-    log_end_offset: int
-    directory_id: Uuid
-    listeners: tuple[BrokerListener, ...]
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    listeners: dict[int, tuple[BrokerListener, ...]]
 
 
 class FenceStaleBroker(msgspec.Struct, frozen=True):

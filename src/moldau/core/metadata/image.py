@@ -241,6 +241,18 @@ class MetadataImage:
             transaction=copied(self.transaction),
         )
 
+    def delta_from(self, old: MetadataImage) -> MetadataDelta:
+        """What brings `old` to this image, where nobody knows the records between them: all of it, and what is gone."""
+        delta = self.as_delta()
+        delta.deleted_topics = {key: topic for key, topic in old.topics_by_id.items() if key not in self.topics_by_id}
+        delta.topics.update(dict.fromkeys(delta.deleted_topics))
+        delta.brokers.update(dict.fromkeys(key for key in old.brokers if key not in self.brokers))
+        delta.configs.update(dict.fromkeys(key for key in old.configs if key not in self.configs))
+        delta.client_quotas.update(dict.fromkeys(key for key in old.client_quotas if key not in self.client_quotas))
+        delta.unserved.update(dict.fromkeys(key for key in old.unserved if key not in self.unserved))
+        delta.features.update(dict.fromkeys((name for name in old.features if name not in self.features), 0))
+        return delta
+
     def apply_delta(self, delta: MetadataDelta) -> None:
         """Moves this image on; its values are shared with `delta`, and never copied."""
         for topic_id, topic in delta.topics.items():

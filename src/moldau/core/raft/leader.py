@@ -98,6 +98,12 @@ class Leader:
         request = EndQuorumEpoch(self._node.node_id, self.leader_epoch, successors)
         return tuple(Ask(key.node_id, request) for key in others)
 
+    def replicas(self, now_ms: int) -> dict[ReplicaKey, Progress]:
+        """How far each is; of a voter that never fetched, nothing."""
+        own = self._log.voters.latest.key_of(self._node) or self._node
+        voters = {key: Progress() for key in self._log.voters.latest.keys}
+        return {**voters, **self._progress, own: Progress(self._log.log_end_offset, now_ms, now_ms)}
+
     # --- time ---
 
     def check_quorum_ms(self) -> int | None:

@@ -61,6 +61,7 @@ from moldau.core.raft.steps import (
     Save,
     Tick,
 )
+from moldau.core.raft.voter_changes import Progress
 from moldau.core.raft.voters import ReplicaKey
 from moldau.ports import Random
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Offset, uuid_from_text, uuid_to_text
@@ -101,6 +102,11 @@ class Quorum:
     # --- what others see ---
 
     @property
+    def has_resigned(self) -> bool:
+        """This node takes no part any more."""
+        return self._has_resigned
+
+    @property
     def is_leader(self) -> bool:
         return isinstance(self._role, Leader)
 
@@ -116,6 +122,10 @@ class Quorum:
     @property
     def high_watermark(self) -> Offset:
         return self.log.high_watermark
+
+    def replicas(self, now_ms: int) -> dict[ReplicaKey, Progress]:
+        """How far each voter and observer is, the leader itself included; empty where another node leads."""
+        return self._role.replicas(now_ms) if isinstance(self._role, Leader) else {}
 
     def next_deadline_ms(self) -> int | None:
         """When the next Tick is due, in steady time; None: none is."""

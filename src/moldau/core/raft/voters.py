@@ -6,14 +6,14 @@ Configured voters (`controller.quorum.voters`) stand in no record, name no direc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from moldau.core.metadata.snapshot import QuorumControl
 from moldau.types import ZERO_UUID, BrokerId, Buffer, Uuid
 from moldau.wire.protocol.codec import decode_message
-from moldau.wire.protocol.messages.raft_records import VotersRecord, VotersRecordVoter
+from moldau.wire.protocol.messages.raft_records import Endpoint, VotersRecord, VotersRecordVoter
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.control import ControlType, decode_control_key
 from moldau.wire.records.record import read_records
@@ -66,9 +66,14 @@ class VoterSet(msgspec.Struct, frozen=True):
         return VoterSet(tuple(each for each in self.voters if each.voter_id != key.node_id))
 
 
-def configured_voters(node_ids: Iterable[int]) -> VoterSet:
-    """Those of `controller.quorum.voters`."""
-    return VoterSet(tuple(VotersRecordVoter(node_id) for node_id in node_ids))
+def configured_voters(node_ids: Iterable[int], endpoints: Mapping[int, Endpoint] | None = None) -> VoterSet:
+    """Those of `controller.quorum.voters`; `endpoints`: where each is reached, if others are to be asked."""
+    known = endpoints or {}
+    return VoterSet(
+        tuple(
+            VotersRecordVoter(node_id, endpoints=(known[node_id],) if node_id in known else ()) for node_id in node_ids
+        )
+    )
 
 
 class VoterHistory:

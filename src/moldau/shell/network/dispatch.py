@@ -43,7 +43,7 @@ from moldau.shell.network.reply import Reply
 from moldau.shell.network.request_stats import SAMPLE_ALL, SAMPLE_MASK, RequestStats, each_error_code
 from moldau.telemetry import Telemetry
 from moldau.types import Buffer, Pausing
-from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange
+from moldau.wire.protocol.api_keys import ApiKey, ApiVersionRange, declared_api
 from moldau.wire.protocol.codec import UNENCODABLE, decode_message, decode_pausing, encode_message, encode_pausing
 from moldau.wire.protocol.runtime import ELEMENTS_BETWEEN_PAUSES, skip_tagged_fields
 
@@ -84,6 +84,23 @@ class HandlerSpec(msgspec.Struct, frozen=True):
     """Of a raw handler, which gets frames: the one that gets the requests that are long to decode, decoded."""
     ends_with_connection: bool = False
     """It waits for what others do, or changes nothing: it is given up at once when its client is gone."""
+
+
+def handler_spec(key: ApiKey, module: str, *, is_raw: bool = False, ends_with_connection: bool = False) -> HandlerSpec:
+    """Of a function that is called as the API is, `act_list_offsets`; a raw one has a sister for long requests."""
+    versions, function = declared_api(key), f"act_{key.name.lower()}"
+    return HandlerSpec(
+        api_key=int(key),
+        name=key.name,
+        min_version=versions.min_version,
+        max_version=versions.max_version,
+        flexible_from=versions.flexible_from,
+        module=module,
+        function=function,
+        declaration=versions,
+        function_for_many=f"{function}_many" if is_raw else "",
+        ends_with_connection=ends_with_connection,
+    )
 
 
 class _Entry:

@@ -10,8 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.config.listeners import Endpoint
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.metadata.image import BrokerListener
+from moldau.core.raft.voters import VoterSet, configured_voters
 from moldau.errors import InvariantError, MoldauError
 from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
 from moldau.shell.network.connection_group import ConnectionGroup
@@ -19,10 +21,12 @@ from moldau.shell.network.event_log import EventLog, escape
 from moldau.shell.network.listener import Listener, TcpListener
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.node.admission import follow_quotas, new_admission
+from moldau.shell.node.controller_listener import ControllerListener
 from moldau.shell.node.doors import Doors
 from moldau.shell.node.kept import tell_groups, tell_logs, tell_metadata
 from moldau.telemetry import Telemetry
 from moldau.types import METADATA_PARTITION, BrokerId, TopicPartition
+from moldau.wire.protocol.messages.raft_records import Endpoint as VoterEndpoint
 
 if TYPE_CHECKING:
     from moldau.core.log.cut import Cut
@@ -59,6 +63,10 @@ class Node:
         self._listeners: list[Listener] = []
         self._directories: NodeDirectories | None = None
         self._group: ConnectionGroup | None = None
+        self._controller_listener: ControllerListener | None = None
+        names = settings.controller_listener_names
+        self._controller_address = BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
+        """What the voters record says of the controller, which needs no socket while it is the only one."""
         self._dispatcher: Dispatcher | None = None
         self._quorum: QuorumRole | None = None
         self._logs: LogDirectories | None = None
@@ -153,7 +161,19 @@ class Node:
         for endpoint in settings.listeners:
             factory = partial(group.new_connection, endpoint.name)
             self._listeners.append(await self.doors.network.listen(endpoint.host, endpoint.port, factory))
+        if settings.controller_endpoint is not None:
+            await self._listen_for_controllers(settings.controller_endpoint)
         return group
+
+    async def _listen_for_controllers(self, endpoint: Endpoint) -> None:
+        admission = new_admission(self.settings, self.doors, self.log, self.telemetry)
+        limits = connection_limits(self.settings)
+        listener = self._controller_listener = ControllerListener(limits, admission, self.log, self.telemetry)
+        address = await listener.open(self.doors.network, endpoint)
+        advertised = self.settings.advertised_controller_endpoint
+        if advertised is not None:
+            address = BrokerListener(endpoint.name, advertised.host, advertised.port)
+        self._controller_address = address
 
     async def _open_operations(self, group: ConnectionGroup) -> None:
         """`/live` answers from here on, `/ready` says why it is not yet."""
@@ -177,11 +197,11 @@ class Node:
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
         doors, settings = self.doors, self.settings
-        properties, logs = directories.open(self.node_id, self._controller_listener())
-        self._logs = logs
-        identity = VoterIdentity(
-            self.node_id, properties.cluster_id, properties.directory_id, self._controller_listener()
+        properties, logs = directories.open(
+            self.node_id, self._controller_address, is_alone=len(self.settings.controller_quorum_voters) < 2
         )
+        self._logs = logs
+        identity = VoterIdentity(self.node_id, properties.cluster_id, properties.directory_id, self._controller_address)
         pauses = Pauses(asyncio.get_running_loop(), doors.timer_ns)
         quorum = self._quorum = QuorumRole(
             identity=identity,
@@ -192,9 +212,13 @@ class Node:
             workers=doors.workers,
             pauses=pauses,
             event_log=self.log,
+            network=doors.network,
             on_invariant_broken=self._invariant_broken,
             health=logs.first.health,
+            configured=self._configured_voters(),
         )
+        if self._controller_listener is not None:
+            self._serve_controllers(self._controller_listener, quorum, pauses)
         await quorum.start()
         self._tell_cuts(METADATA_PARTITION, quorum.cuts)
         for path in quorum.damaged_snapshots:
@@ -234,6 +258,31 @@ class Node:
         )
         self.housekeeping.start()
         return quorum, broker
+
+    def _configured_voters(self) -> VoterSet | None:
+        """Those of `controller.quorum.voters`, each at the controller's listener of that address."""
+        name, voters = self._controller_address.name, self.settings.controller_quorum_voters
+        if not voters:
+            return None
+        endpoints = {voter.node_id: VoterEndpoint(name, voter.host, voter.port) for voter in voters}
+        return configured_voters(endpoints, endpoints)
+
+    def _serve_controllers(self, listener: ControllerListener, quorum: QuorumRole, pauses: Pauses) -> None:
+        from moldau.shell.network.dispatch import Dispatcher
+        from moldau.shell.quorum.handlers.table import handler_specs
+
+        listener.serve(
+            Dispatcher(
+                quorum,
+                asyncio.get_running_loop(),
+                handler_specs(),
+                self.telemetry,
+                self.log,
+                pauses,
+                listener.request_memory,
+                on_invariant_broken=self._invariant_broken,
+            )
+        )
 
     async def _open_logs(self, logs: LogDirectories, image: MetadataImage, pauses: Pauses) -> None:
         """Opens what lies in the directories, recovering it after a crash; with a pause behind each log."""
@@ -301,11 +350,6 @@ class Node:
         else:
             message = f"{where} was left by an unclean shutdown: {log_count} logs recovered in {took_ms} ms"
             self.log.warn("start", message, shutdown="unclean", logs=log_count, recovery_ms=took_ms)
-
-    def _controller_listener(self) -> BrokerListener:
-        """What the voters record says of the controller, which needs no socket while it is the only one."""
-        names = self.settings.controller_listener_names
-        return BrokerListener(names[0] if names else "CONTROLLER", "localhost", CONTROLLER_PORT)
 
     async def _register(self, quorum: QuorumRole, broker: Broker, logs: LogDirectories) -> None:
         """The controller learns where we listen, then lets our partitions have their leader, us, with one flush."""
@@ -385,6 +429,8 @@ class Node:
             await broker.wait_ended()
         if quorum is not None:
             await quorum.settle()
+        if self._controller_listener is not None:
+            self._controller_listener.close()
         if broker is not None:
             await broker.partitions.close_logs(broker.broker_epoch)
         if quorum is not None:
@@ -398,8 +444,9 @@ class Node:
 
     def abort(self) -> None:
         """Ends everything as a crash does: nothing more is flushed or written. May be called at any time."""
-        if self._group is not None:
-            self._group.abort()
+        for group in (self._group, self._controller_listener):
+            if group is not None:
+                group.abort()
         for listener in self._listeners:
             listener.close()
         if self._dispatcher is not None:

@@ -68,13 +68,18 @@ class NodeDirectories:
         for release in releases:
             release()
 
-    def open(self, node_id: BrokerId, controller_listener: BrokerListener) -> tuple[MetaProperties, LogDirectories]:
-        """Of the first directory; and all of them. Raises StorageFormatError: another node's, another cluster's."""
+    def open(
+        self, node_id: BrokerId, controller_listener: BrokerListener, *, is_alone: bool
+    ) -> tuple[MetaProperties, LogDirectories]:
+        """Of the first directory; and all of them. Raises StorageFormatError: another node's, another cluster's; a new
+        one where the node is not to be alone, for somebody must say which cluster it joins."""
         index_cache = IndexCache()
         first: MetaProperties | None = None
         opened: list[LogDirectory] = []
         for place, (disk, path) in enumerate(self._disks):
             try:
+                if not is_alone and first is None and read_meta_properties(disk) is None:
+                    raise StorageFormatError(f"{path} is not formatted: a node of several must be told its cluster id")
                 properties = self._properties(disk, path, first, node_id, controller_listener)
                 directory = LogDirectory.open(
                     disk, index_cache=index_cache, directory_id=properties.directory_id, path=path

@@ -59,8 +59,10 @@ def format_directory(
     node_id: BrokerId,
     controller_listener: BrokerListener,
     cluster_id: str | None = None,
+    has_configured_voters: bool = False,
 ) -> MetaProperties:
-    """Makes the root of `disk` the directory of a new one-node cluster, durably; a cluster id is made up if not given.
+    """Makes the root of `disk` the directory of a new cluster, durably; a cluster id is made up if not given. The voter
+    is this node alone, unless `controller.quorum.voters` is to say who they are.
 
     Raises StorageFormatError if the directory is formatted already, or `cluster_id` is no uuid's text.
     """
@@ -76,9 +78,10 @@ def format_directory(
     records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
     bootstrap = Snapshot(records, QuorumControl(), 0)
     _write(disk, BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, levels, now_ms=now_ms))
-    voters = Snapshot((), QuorumControl(KRAFT_VERSION, _voters(properties, controller_listener)), now_ms)
-    voters_path = f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}"
-    _write(disk, voters_path, encode_snapshot(voters, levels, now_ms=now_ms))
+    if not has_configured_voters:
+        voters = Snapshot((), QuorumControl(KRAFT_VERSION, _voters(properties, controller_listener)), now_ms)
+        voters_path = f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}"
+        _write(disk, voters_path, encode_snapshot(voters, levels, now_ms=now_ms))
     disk.flush_directory(METADATA_DIRECTORY)
     # its flush of the root makes the names above durable as well: they were made before this one
     disk.replace_file(META_PROPERTIES, _meta_properties_text(properties, now_ms).encode("ascii"))

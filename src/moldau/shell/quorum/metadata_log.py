@@ -9,8 +9,10 @@ import msgspec
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.coordination.host import LoadedRecord
 from moldau.core.log.checkpoint import CLEAN_SHUTDOWN_MARK, decode_clean_shutdown
+from moldau.core.log.flushed_offset import FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
+from moldau.core.log.segment import LOG_SUFFIX
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.batches import MAX_BATCH_BYTES, decode_record
 from moldau.core.metadata.features import unserved_level
@@ -24,9 +26,11 @@ from moldau.core.metadata.snapshot import (
     decode_snapshot,
     parse_snapshot_file_name,
 )
+from moldau.core.raft.voters import VoterSet, voter_sets_in
 from moldau.errors import ProtocolError
 from moldau.ports import Disk
 from moldau.shell.quorum.quorum_state import QuorumError
+from moldau.shell.quorum.snapshot_files import finish_replacing
 from moldau.types import METADATA_PARTITION, METADATA_TOPIC_ID, Offset, Uuid
 from moldau.wire.protocol.messages.metadata_records import FeatureLevelRecord, RemoveTopicRecord
 from moldau.wire.records.batch import iterate_batches
@@ -83,12 +87,37 @@ def open_log(
         log_settings,
         now_ms=now_ms,
         is_clean=_ends_with_a_clean_stop(disk, flushed_offset),
+        log_start_offset=_start_without_segments(disk, flushed_offset),
         recovery_point=max((flushed_offset, *(end_offset for (end_offset, _), _ in _snapshot_files(disk)))),
         is_read_whole=True,
         refuses_damage=refuses_damage,
         is_rewritten=is_rewritten,
         health=health,
     )
+
+
+def replaced_log(disk: Disk, old: Log, flushed_offset: FlushedOffset, now_ms: int) -> Log:
+    """The log behind the snapshot that takes the place of `old`, see snapshot_files; `old` is closed."""
+    settings, health = old.settings, old.health
+    old.release()
+    finish_replacing(disk, flushed_offset)
+    return Log.open(
+        disk,
+        METADATA_DIRECTORY,
+        METADATA_PARTITION,
+        METADATA_TOPIC_ID,
+        settings,
+        now_ms=now_ms,
+        log_start_offset=_start_without_segments(disk, flushed_offset.read()),
+        health=health,
+    )
+
+
+def _start_without_segments(disk: Disk, flushed_offset: int) -> int:
+    """Where the log begins if a snapshot took its place and nothing was appended since; 0 where its files say that."""
+    names = disk.list_directory(METADATA_DIRECTORY)
+    ends = [end_offset for (end_offset, _), _ in _snapshot_files(disk)]
+    return 0 if any(name.endswith(LOG_SUFFIX) for name in names) or flushed_offset not in ends else flushed_offset
 
 
 def _ends_with_a_clean_stop(disk: Disk, flushed_offset: int) -> bool:
@@ -217,6 +246,8 @@ class LogReplay:
     def __init__(self, log: Log, start_offset: int, control: QuorumControl) -> None:
         self.control = control
         self.bytes_read = 0
+        self.voter_sets: list[tuple[int, VoterSet]] = []
+        """Those that stand in the log, with their offsets."""
         self._log = log
         self._start_offset = start_offset
 
@@ -229,6 +260,7 @@ class LogReplay:
             begin = offset
             for position, header in iterate_batches(data):
                 batch = memoryview(data)[position : position + header.size]
+                self.voter_sets.extend(voter_sets_in(batch))
                 for record in self._read_batch(batch, header.base_offset):
                     if record.offset < offset:
                         continue

@@ -6,10 +6,10 @@ import msgspec
 
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
 from moldau.core.raft.steps import QuorumState
+from moldau.core.raft.voters import ReplicaKey, VoterHistory
 from moldau.errors import MoldauError
 from moldau.ports import Disk
-from moldau.types import BrokerId, Uuid, uuid_to_text
-from moldau.wire.protocol.messages.raft_records import VotersRecord
+from moldau.types import uuid_to_text
 
 QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
 
@@ -76,23 +76,23 @@ def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:
     disk.replace_file(path, msgspec.json.encode(content))
 
 
-def check_voters(saved: QuorumState | None, voters: VotersRecord | None, node_id: BrokerId, directory_id: Uuid) -> None:
-    """Raises QuorumError unless this node, with this directory, is the only voter.
-
-    `voters`: as the log has them; None where they are configured, and then kept in `quorum-state`.
-    """
-    if voters is not None:
-        voter_ids = tuple(voter.voter_id for voter in voters.voters)
-        directory_ids = [voter.voter_directory_id for voter in voters.voters]
-        if voter_ids == (node_id,) and directory_ids != [directory_id]:
-            raise QuorumError(
-                f"meta.properties says directory.id={uuid_to_text(directory_id)}, but the metadata log belongs to the "
-                f"directory {uuid_to_text(directory_ids[0])}: correct the line, or put the directory's own files back"
-            )
-    else:
-        voter_ids = (node_id,) if saved is None or saved.voter_ids is None else saved.voter_ids
-    if voter_ids != (node_id,):
-        names = ", ".join(str(voter) for voter in voter_ids)
+def check_voters(saved: QuorumState | None, voters: VoterHistory, node: ReplicaKey) -> None:
+    """Raises QuorumError where this node, with this directory, cannot be of that quorum: another directory is the only
+    voter, or `quorum-state` knows other voters than those that are configured."""
+    latest = voters.latest
+    if latest.key_of(node) is None and latest.majority == 1 and latest.has_node(node.node_id):
         raise QuorumError(
-            f"the voters of this cluster are {names}: Moldau serves only a cluster of node {node_id} alone yet"
+            f"meta.properties says directory.id={uuid_to_text(node.directory_id)}, but the metadata log belongs to "
+            f"the directory {uuid_to_text(latest.keys[0].directory_id)}: correct the line, or put the directory's own "
+            "files back"
         )
+    configured = sorted(key.node_id for key in latest.keys)
+    known = None if saved is None or voters.kraft_version > 0 else saved.voter_ids
+    if known is not None and sorted(known) != configured:
+        names = ", ".join(str(voter) for voter in sorted(known))
+        raise QuorumError(
+            f"the voters of this cluster are {names}: controller.quorum.voters must name them, each with its address"
+        )
+    if latest.key_of(node) is None and latest.majority == 1:
+        names = ", ".join(str(key.node_id) for key in latest.keys)
+        raise QuorumError(f"the voters of this cluster are {names}: node {node.node_id} is none of them")

@@ -1,7 +1,8 @@
-"""Performs what the voter's step machine asks for (core/raft): on the metadata log, on `quorum-state`, and in time.
+"""Performs what the step machine of the quorum asks for (core/raft): on the metadata log, on `quorum-state`, over the
+network, and in time.
 
 What the disk does to us. No space: requests that wait for the flush get KAFKA_STORAGE_ERROR, and what is in the log is
-flushed when there is room. A failed device: the voter resigns, for nothing of this log can be trusted until a restart.
+flushed when there is room. A failed device: the node resigns, for nothing of this log can be trusted until a restart.
 """
 
 from __future__ import annotations
@@ -12,15 +13,26 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
+
 from moldau.core.log.checkpoint import PARTITION_METADATA, encode_partition_metadata
 from moldau.core.log.flush import FlushPlan
 from moldau.core.log.flushed_offset import FlushedOffset
 from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY
+from moldau.core.raft.messages import EndQuorumEpoch, Request, SnapshotId, Standing
+from moldau.core.raft.protocol import MAX_BYTES
 from moldau.core.raft.quorum import Quorum
 from moldau.core.raft.steps import (
+    Answer,
+    Answered,
+    AnswerRecords,
+    AnswerSnapshot,
+    Append,
     AppendControl,
     Appended,
+    Ask,
+    Asked,
     DiskFull,
     Event,
     Flush,
@@ -28,22 +40,46 @@ from moldau.core.raft.steps import (
     HighWatermarkMoved,
     LeadershipBegan,
     LeadershipEnded,
+    LoadSnapshot,
     Output,
     Resign,
     Save,
+    SaveSnapshotPart,
+    SnapshotLoaded,
+    SnapshotTaken,
     Tick,
+    Truncated,
+    TruncateTo,
 )
-from moldau.errors import StorageFailedError, StorageFullError
+from moldau.core.raft.voters import VoterSet, voter_sets_in
+from moldau.errors import KafkaError, ProtocolError, StorageFailedError, StorageFullError, kafka_error
 from moldau.ports import Clock, Disk, Workers
+from moldau.shell.quorum.channel import QuorumChannel
+from moldau.shell.quorum.metadata_log import replaced_log
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, write_quorum_state
+from moldau.shell.quorum.snapshot_files import keep_for_replacing, read_part, write_part
 from moldau.types import METADATA_TOPIC_ID, Buffer
+from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.control import build_control_batch
+
+FAREWELL_TIMEOUT_S = 1.0
+"""How long a clean stop waits for the other voters to hear of it."""
 
 _TOPIC_ID_FILE = f"{METADATA_DIRECTORY}/{PARTITION_METADATA}"
 
 
 class RaftListener(Protocol):
-    """What the voter calls on the loop, in the order of its outputs."""
+    """What the driver calls on the loop, in the order of the outputs."""
+
+    def appended(self, batches: Buffer) -> None:
+        """These batches of the leader's stand in the log now."""
+
+    def truncated(self) -> None:
+        """The log was cut, where nothing was committed."""
+
+    def snapshot_loaded(self, snapshot: SnapshotId) -> VoterSet | None:
+        """`snapshot` has taken the place of the log; gives the voters that it names. Raises ProtocolError where it
+        cannot be read."""
 
     def leadership_began(self) -> None:
         """A new epoch stands in the log: the controller decides from here on."""
@@ -60,9 +96,13 @@ class RaftListener(Protocol):
     def failed(self, error: StorageFailedError) -> None:
         """The device failed: nothing is flushed until a restart."""
 
+    def broken(self, error: BaseException) -> None:
+        """Our own mistake: the node stops."""
+
 
 class RaftDriver:
-    """One voter on its log. `spawn` runs a flush beside the loop's other work."""
+    """One node of the quorum on its log. `spawn` runs a flush beside the loop's other work, and stops the node if it
+    breaks an invariant."""
 
     def __init__(
         self,
@@ -70,6 +110,7 @@ class RaftDriver:
         log: Log,
         flushed_offset: FlushedOffset,
         listener: RaftListener,
+        channel: QuorumChannel,
         *,
         disk: Disk,
         clock: Clock,
@@ -80,6 +121,11 @@ class RaftDriver:
         self.log = log
         self._flushed_offset = flushed_offset
         self._listener = listener
+        self._channel = channel
+        self._asks: dict[asyncio.Task[None], Request] = {}
+        self._requests: dict[int, asyncio.Future[Standing]] = {}
+        """What others ask, until it is answered; one for each connection, and one parked for each replica."""
+        self._last_request_id = 0
         self._disk = disk
         self._clock = clock
         self._workers = workers
@@ -105,13 +151,33 @@ class RaftDriver:
         """What was appended may be committed now."""
         self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
 
+    def snapshot_taken(self, snapshot: SnapshotId, oldest: SnapshotId) -> None:
+        """See SnapshotTaken."""
+        self._step(SnapshotTaken(snapshot, oldest))
+
+    def asked(self, request: Request) -> asyncio.Future[Standing]:
+        """What another node asks; the future gives the answer. Raises NOT_CONTROLLER once this node has resigned."""
+        if self.quorum.has_resigned:
+            raise kafka_error("NOT_CONTROLLER", "this node of the quorum is stopping")
+        self._last_request_id += 1
+        answer: asyncio.Future[Standing] = asyncio.get_running_loop().create_future()
+        self._requests[self._last_request_id] = answer
+        self._step(Asked(self._last_request_id, request))
+        return answer
+
     def resign(self) -> None:
-        """Leads no more; harmless when it does not lead."""
+        """Takes no part any more, and lets nobody wait; the voters hear a leader's farewell."""
         self._step(Resign())
+        for task, request in self._asks.items():
+            if not isinstance(request, EndQuorumEpoch):
+                task.cancel()
 
     async def settle(self) -> None:
         """Resigns, and makes the note of the flushed offset durable. A failure takes the directory offline."""
         self.resign()
+        if self._asks:
+            await asyncio.wait(list(self._asks), timeout=FAREWELL_TIMEOUT_S)
+        self._channel.close()
         if not self.log.health.is_offline:
             try:
                 await self._workers.run(partial(self._flushed_offset.save, self.log.recovery_point))
@@ -130,6 +196,9 @@ class RaftDriver:
         """As a crash: nothing is flushed any more, and the listener is not called."""
         self.quorum.step(Resign(), self._clock.monotonic_ms())
         self._end_timer()
+        for task in self._asks:
+            task.cancel()
+        self._channel.close()
         self.log.release()
         self._flushed_offset.close()
 
@@ -155,7 +224,7 @@ class RaftDriver:
             match output:
                 case HighWatermarkMoved():
                     self._listener.committed(output.high_watermark)
-                case Flush() if self.quorum.is_leader:  # a subscriber of the output before may have ended the node
+                case Flush() if not self.quorum.has_resigned:  # a subscriber of the output before may have ended it
                     self._is_flush_asked = True
                     if not self._is_flushing:
                         self._is_flushing = True
@@ -167,15 +236,124 @@ class RaftDriver:
                 case LeadershipBegan():
                     self._listener.leadership_began()
                 case LeadershipEnded():
-                    self._listener.leadership_ended()
+                    self._end_leadership()
+                case Ask():
+                    self._ask(output)
+                case Answer():
+                    self._answer(output.request_id, output.answer)
+                case AnswerRecords() | AnswerSnapshot():
+                    self._answer_with_bytes(output)
+                case Append() | TruncateTo() | SaveSnapshotPart() | LoadSnapshot():
+                    self._follow(output)
 
-    def _append_control(self, output: AppendControl) -> None:
+    def _keep_topic_id(self) -> None:
         if not self._disk.exists(_TOPIC_ID_FILE):
             self._disk.replace_file(_TOPIC_ID_FILE, encode_partition_metadata(METADATA_TOPIC_ID))
+
+    def _end_leadership(self) -> None:
+        """What the controller appended, and did not come to apply, stands in the log like all else."""
+        self._listener.leadership_ended()
+        if self.log.log_end_offset > self.quorum.log.log_end_offset:
+            self.applied()
+
+    def _append_control(self, output: AppendControl) -> None:
+        self._keep_topic_id()
         now_ms = self._clock.now_ms()
         batch = build_control_batch(output.records, timestamp=now_ms, leader_epoch=output.leader_epoch)
         self.append(bytearray(batch), now_ms)
         self.applied()
+
+    # -- as a follower
+
+    def _follow(self, output: Append | TruncateTo | SaveSnapshotPart | LoadSnapshot) -> None:
+        """Where there is no room for a snapshot, the directory fails as a whole: nothing else could be done with it."""
+        try:
+            match output:
+                case Append():
+                    self._append_copied(output.records)
+                case TruncateTo():
+                    self._truncate(output.offset)
+                case SaveSnapshotPart():
+                    write_part(self._disk, output.snapshot, output.position, output.data)
+                case LoadSnapshot():
+                    self._load_snapshot(output.snapshot)
+        except StorageFullError as error:
+            self._listener.failed(StorageFailedError(str(error)))
+        except StorageFailedError as error:
+            self._listener.failed(error)
+
+    def _append_copied(self, records: Buffer) -> None:
+        """Bytes that are no batches of this place end the append, as a full disk does: what stands before them is in
+        the log, and the rest is fetched again."""
+        base_offset = self.log.log_end_offset
+        try:
+            self._keep_topic_id()
+            for position, header in iterate_batches(records):
+                if not is_crc_valid(records, position, header.size):
+                    raise ProtocolError(f"the batch at offset {header.base_offset} fails its checksum")
+                batch = memoryview(records)[position : position + header.size]
+                self.log.append_copied(batch, self._clock.now_ms())
+                self._listener.appended(batch)
+        except (ProtocolError, StorageFullError):
+            pass
+        sets = tuple(entry for entry in voter_sets_in(records) if base_offset <= entry[0] < self.log.log_end_offset)
+        self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch, sets))
+
+    def _truncate(self, offset: int) -> None:
+        if offset < self.log.recovery_point:
+            self._flushed_offset.save(offset)
+        self.log.truncate_to(offset, self._clock.now_ms())
+        self._listener.truncated()
+        self._step(Truncated(self.log.log_end_offset, self.log.leader_epochs.latest_epoch))
+
+    def _load_snapshot(self, snapshot: SnapshotId) -> None:
+        keep_for_replacing(self._disk, snapshot)
+        self.log = replaced_log(self._disk, self.log, self._flushed_offset, self._clock.now_ms())
+        self._step(SnapshotLoaded(snapshot, self._listener.snapshot_loaded(snapshot)))
+
+    # -- over the network
+
+    def _ask(self, output: Ask) -> None:
+        task = asyncio.get_running_loop().create_task(self._asking(output))
+        self._asks[task] = output.request
+        task.add_done_callback(self._ask_ended)
+
+    def _ask_ended(self, task: asyncio.Task[None]) -> None:
+        del self._asks[task]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._listener.broken(error)
+
+    async def _asking(self, output: Ask) -> None:
+        answer = await self._channel.ask(output.node_id, output.request, self.quorum.log.voters.latest)
+        self._step(Answered(output.node_id, output.request, answer))
+
+    def _answer(self, request_id: int, answer: Standing) -> None:
+        waiting = self._requests.pop(request_id)
+        if not waiting.done():  # else its client is gone
+            waiting.set_result(answer)
+
+    def _answer_with_bytes(self, output: AnswerRecords | AnswerSnapshot) -> None:
+        """Of the log only what the machine knows of: what the controller is still applying may yet be cut."""
+        answer: Standing
+        try:
+            if isinstance(output, AnswerRecords):
+                end_offset = self.quorum.log.log_end_offset
+                read = self.log.read(output.offset, max_bytes=MAX_BYTES, end_offset=end_offset, may_wait=True)
+                answer = msgspec.structs.replace(output.answer, records=bytes(read.records or b""))
+            else:
+                part = read_part(self._disk, output.snapshot, output.position, MAX_BYTES)
+                if part is None:
+                    answer = msgspec.structs.replace(output.answer, error="SNAPSHOT_NOT_FOUND")
+                elif output.position >= part[0]:
+                    answer = msgspec.structs.replace(output.answer, error="POSITION_OUT_OF_RANGE")
+                else:
+                    answer = msgspec.structs.replace(output.answer, size=part[0], data=part[1])
+        except (KafkaError, StorageFailedError):
+            answer = msgspec.structs.replace(output.answer, error="KAFKA_STORAGE_ERROR")
+        self._answer(output.request_id, answer)
+
+    # -- time
 
     def _arm_timer(self) -> None:
         self._end_timer()

@@ -1,12 +1,16 @@
 """The quorum of a node: puts its four rooms together, and starts and stops them.
 
     core/raft, raft_driver   who leads, and what of the metadata log is committed
+    channel                  what the other nodes of the quorum are asked
     metadata_log, publisher  the loader: snapshot and log folded at a start; the committed image and its subscribers
     controller               what is decided, in each leader epoch
     snapshots                committed images on the disk
 
-So far this node is the only voter: it leads from its start to its end. A failed device takes the role offline until a
-restart: every request gets KAFKA_STORAGE_ERROR, the image stays as it was last committed, and the process lives on.
+The only voter leads from its start to its end. Of several one leads, and the others apply what it appends: what they
+have applied is published when it is committed, and taken back where the logs part.
+
+A failed device takes the role offline until a restart: every request gets KAFKA_STORAGE_ERROR, the image stays as it
+was last committed, and the process lives on.
 """
 
 from __future__ import annotations
@@ -24,31 +28,57 @@ from moldau.core.controller.requests import (
     ControllerRequest,
     ControllerResponse,
     QuorumDescription,
+    QuorumReplica,
 )
 from moldau.core.log.cut import Cut
 from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
+from moldau.core.metadata.batches import decode_record
 from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, REGISTERED_FEATURES
+from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
+from moldau.core.raft.messages import NO_SNAPSHOT, Request, SnapshotId, Standing
 from moldau.core.raft.own_log import OwnLog
+from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request
 from moldau.core.raft.quorum import Quorum
-from moldau.core.raft.steps import QuorumSettings
+from moldau.core.raft.steps import QuorumSettings, QuorumState
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, VoterSet, configured_voters
-from moldau.errors import InvariantError, KafkaError, StorageFailedError, StorageFullError, kafka_error
+from moldau.errors import (
+    InvariantError,
+    KafkaError,
+    MoldauError,
+    ProtocolError,
+    StorageFailedError,
+    StorageFullError,
+    kafka_error,
+)
 from moldau.ports import FLUSH_FAILED_MARK, Clock, Disk, Random, Workers
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
+from moldau.shell.quorum.channel import QuorumChannel
 from moldau.shell.quorum.controller import ActiveController, ControllerAnswer
-from moldau.shell.quorum.metadata_log import check_levels, fold_log, load_bootstrap_records, open_log
+from moldau.shell.quorum.metadata_log import (
+    LoadedSnapshot,
+    LogReplay,
+    check_levels,
+    fold_log,
+    load_bootstrap_records,
+    load_snapshot,
+    open_log,
+)
 from moldau.shell.quorum.publisher import Publisher, Subscriber
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, check_voters, read_quorum_state
 from moldau.shell.quorum.raft_driver import RaftDriver
+from moldau.shell.quorum.snapshot_files import finish_replacing, found_snapshots, oldest_needed
 from moldau.shell.quorum.snapshots import Snapshots
-from moldau.types import ZERO_UUID, BrokerId, Offset, Uuid
+from moldau.types import BrokerId, Buffer, Offset, Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import ControllerRegistrationRequest, RegisteredListener
+from moldau.wire.records.batch import iterate_batches
+from moldau.wire.records.record import read_records
 
 
 class VoterIdentity(msgspec.Struct, frozen=True):
@@ -74,10 +104,14 @@ class QuorumRole:
         workers: Workers,
         pauses: Pauses,
         event_log: EventLog,
+        network: Network,
         on_invariant_broken: Callable[[InvariantError], None],
         health: DirectoryHealth | None = None,
+        configured: VoterSet | None = None,
     ) -> None:
-        """`on_invariant_broken` is called when our own code (a subscriber, the fold) fails behind a request: the node
+        """`configured`: the voters, with their addresses, where no record of the log names them; None: this node alone.
+
+        `on_invariant_broken` is called when our own code (a subscriber, the fold) fails behind a request: the node
         has to stop."""
         self.identity = identity
         self.health = health or DirectoryHealth()
@@ -93,16 +127,38 @@ class QuorumRole:
         self._pauses = pauses
         self._event_log = event_log
         self._settings = settings
-        self._control = QuorumControl()
-        self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self._control.kraft_version)
+        self._network = network
+        self._voters = VoterHistory(configured or configured_voters((identity.node_id,)))
+        self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self._voters.kraft_version)
         self._fold = self._machine.new_state()  # what is applied, and not all of it committed
         self._publisher = Publisher(identity.cluster_id)
         self._tasks: dict[asyncio.Task[None], None] = {}  # a long decision, a flush, a snapshot
         self._snapshots = Snapshots(
-            disk, clock, workers, settings, pause_long=pauses.pause_long, spawn=self._spawn, failed=self.failed
+            disk,
+            clock,
+            workers,
+            settings,
+            pause_long=pauses.pause_long,
+            spawn=self._spawn,
+            failed=self.failed,
+            taken=self._snapshot_taken,
+        )
+        listener = identity.controller_listener
+        sender = Sender(ReplicaKey(identity.node_id, identity.directory_id), identity.cluster_id, (listener,))
+        self._sender = sender
+        self._channel = QuorumChannel(
+            sender,
+            network,
+            request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+            bootstrap=settings.controller_quorum_bootstrap_servers,
         )
         self._raft: RaftDriver | None = None
         self._controller: ActiveController | None = None
+        self._incarnation_id = random_uuid(random)
+        self._bootstrap_records: tuple[MetadataRecord, ...] = ()
+        self._activation: asyncio.Future[Any] | None = None
+        """Of this node as the active controller: its first records."""
+        self._knows_cluster: asyncio.Future[None] | None = None
         self._is_stopping = False
 
     # what others see
@@ -144,55 +200,72 @@ class QuorumRole:
         self._publisher.subscribe(subscriber)
 
     def describe(self) -> QuorumDescription:
-        """For DescribeQuorum; after `start`."""
-        voters = self._control.voters
-        listener = self.identity.controller_listener
-        listeners: tuple[BrokerListener, ...] = (listener,)
-        if voters is not None:
-            points = next(iter(voters.voters)).endpoints
-            listeners = tuple(BrokerListener(point.name, point.host, point.port) for point in points)
+        """For DescribeQuorum; after `start`. Only the leader knows how far the others are."""
+        quorum = self._voter.quorum
+        voters = quorum.log.voters.latest
+        offset_ms = self._clock.now_ms() - self._clock.monotonic_ms()
+        states = [
+            QuorumReplica(key.node_id, key.directory_id, at.offset, at.fetched_ms or None, at.caught_up_ms)
+            for key, at in quorum.replicas(self._clock.monotonic_ms()).items()
+        ]
+        listeners = {
+            voter.voter_id: tuple(BrokerListener(point.name, point.host, point.port) for point in voter.endpoints)
+            for voter in voters.voters
+        }
+        listeners.setdefault(self.identity.node_id, (self.identity.controller_listener,))
         return QuorumDescription(
-            leader_id=self.identity.node_id,
-            leader_epoch=self.leader_epoch,
-            high_watermark=self.high_watermark,
-            log_end_offset=self.log.log_end_offset,
-            directory_id=ZERO_UUID if voters is None else self.identity.directory_id,
+            leader_id=BrokerId(quorum.leader_id),
+            leader_epoch=quorum.leader_epoch,
+            high_watermark=quorum.high_watermark,
+            voters=tuple(each.in_wall_time(offset_ms) for each in states if voters.has_node(each.replica_id)),
+            observers=tuple(each.in_wall_time(offset_ms) for each in states if not voters.has_node(each.replica_id)),
             listeners=listeners,
         )
 
+    @property
+    def is_leader(self) -> bool:
+        """Its controller is the active one."""
+        return self._controller is not None
+
     def finalized_features(self) -> dict[str, int]:
         """All levels in force, also those that clients are not shown."""
-        return {**self.image.features, KRAFT_VERSION: self._control.kraft_version}
+        return {**self.image.features, KRAFT_VERSION: self._voters.kraft_version}
+
+    # what other nodes ask
+
+    def asked(self, request: QuorumRequest) -> tuple[Request, asyncio.Future[Standing]]:
+        """What another node asks of the quorum, and the future of the answer. Raises KafkaError, see decode_request."""
+        asked = decode_request(request, self._sender)
+        return asked, self._voter.asked(asked)
+
+    def listener_of(self, node_id: int) -> BrokerListener | None:
+        """Where the controller of a node is reached; None: nobody has said so far."""
+        if node_id == self.identity.node_id:
+            return self.identity.controller_listener
+        return self._channel.address_of(node_id, self._voters.latest)
 
     # start and stop
 
     async def start(self) -> None:
-        """Folds the log, opens a new leader epoch, writes a new cluster's first records. Returns when all is durable.
+        """Folds the log and takes a role in the quorum. Returns when the image holds a cluster: the only voter, or a
+        leader, has written the first records of a new one, and all is durable; a follower has heard what is committed.
 
-        Raises QuorumError (one sentence: the directory belongs to a larger quorum, to a later Kafka, is broken),
+        Raises QuorumError (one sentence: the directory belongs to another quorum, to a later Kafka, is broken),
         StorageFullError, StorageFailedError.
         """
         raft = self._load()
-        is_new = METADATA_VERSION not in self._fold.image.features
-        activate = ActivateController(load_bootstrap_records(self._disk) if is_new else ())
+        if METADATA_VERSION not in self._fold.image.features:
+            self._bootstrap_records = load_bootstrap_records(self._disk)
+        self._knows_cluster = asyncio.get_running_loop().create_future()
         raft.begin()
-        # decided one after the other, made durable by one flush
-        await _all_answered(self.ask(activate), self.ask(self._registration()))
-
-    def _registration(self) -> ControllerRegistrationRequest:
-        point = self.identity.controller_listener
-        return ControllerRegistrationRequest(
-            self.identity.node_id,
-            random_uuid(self._random),
-            listeners=(RegisteredListener(point.name, point.host, point.port, point.security_protocol),),
-            features=REGISTERED_FEATURES,
-        )
+        await (self._knows_cluster if self._activation is None else self._activation)
 
     def _load(self) -> RaftDriver:
         """Folds snapshot and log. Waits for the disk."""
         disk, fold = self._disk, self._fold
         self._snapshots.remove_unfinished()
         flushed_offset = FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
+        finish_replacing(disk, flushed_offset)
         now_ms, is_rewritten = self._clock.now_ms(), disk.exists(FLUSH_FAILED_MARK)
         flushed = flushed_offset.read()
         log = open_log(disk, self._settings, self.health, flushed, now_ms=now_ms, is_rewritten=is_rewritten)
@@ -200,40 +273,56 @@ class QuorumRole:
         try:
             loaded, replay = fold_log(fold, disk, log)
             self.damaged_snapshots = loaded.damaged
-            self._control = replay.control
             self._snapshots.started(log.size_bytes - replay.bytes_read)
             if METADATA_VERSION in fold.image.features:
                 # nothing was written yet: the directory stays as its Kafka left it
                 check_levels(fold.image.features, log, loaded)
             saved = read_quorum_state(disk, QUORUM_STATE)
-            check_voters(saved, self._control.voters, self.identity.node_id, self.identity.directory_id)
+            self._take_voters(saved, loaded, replay)
         except BaseException:
             log.release()
             raise
-        identity, control = self.identity, self._control
-        if control.voters is None:
-            voters = VoterHistory(configured_voters((identity.node_id,)))
-        else:
-            voters = VoterHistory(VoterSet(control.voters.voters), control.kraft_version)
-        own_log = OwnLog(
-            voters,
-            log.end_offset_for_epoch,
-            log_end_offset=log.log_end_offset,
-            latest_epoch=log.leader_epochs.latest_epoch,
-        )
-        node = ReplicaKey(identity.node_id, identity.directory_id)
-        quorum = Quorum(node, saved, own_log, QuorumSettings(), self._random)
+        self._publisher.applied(fold.take_delta(Offset(log.log_end_offset), log.leader_epochs.latest_epoch))
         self._raft = RaftDriver(
-            quorum,
+            self._new_quorum(saved, log),
             log,
             flushed_offset,
             self,
+            self._channel,
             disk=disk,
             clock=self._clock,
             workers=self._workers,
             spawn=self._spawn,
         )
         return self._raft
+
+    def _take_voters(self, saved: QuorumState | None, loaded: LoadedSnapshot, replay: LogReplay) -> None:
+        """Those that snapshot and log name, else those that are configured. Raises QuorumError, see check_voters."""
+        control = loaded.snapshot.control if loaded.snapshot.control.voters is not None else replay.control
+        if control.voters is not None:
+            first = VoterSet(control.voters.voters)
+            self._voters = VoterHistory(first, control.kraft_version, loaded.end_offset - 1)
+            self._voters.append(replay.voter_sets)
+        check_voters(saved, self._voters, ReplicaKey(self.identity.node_id, self.identity.directory_id))
+
+    def _new_quorum(self, saved: QuorumState | None, log: Log) -> Quorum:
+        snapshots = found_snapshots(self._disk)
+        own_log = OwnLog(
+            self._voters,
+            lambda epoch: self.log.end_offset_for_epoch(epoch),
+            log_end_offset=log.log_end_offset,
+            latest_epoch=log.leader_epochs.latest_epoch,
+            snapshot=snapshots[-1] if snapshots else NO_SNAPSHOT,
+            oldest=oldest_needed(snapshots, log.log_start_offset),
+        )
+        settings = self._settings
+        timeouts = QuorumSettings(
+            settings.controller_quorum_election_timeout_ms,
+            settings.controller_quorum_fetch_timeout_ms,
+            settings.controller_quorum_retry_backoff_ms,
+        )
+        node = ReplicaKey(self.identity.node_id, self.identity.directory_id)
+        return Quorum(node, saved, own_log, timeouts, self._random, self._channel.bootstrap_ids)
 
     async def settle(self) -> None:
         """Takes no request any more (NOT_CONTROLLER), ends what is begun, resigns, and makes the note of the flushed
@@ -293,8 +382,48 @@ class QuorumRole:
 
     # what the voter reports
 
+    def appended(self, batches: Buffer) -> None:
+        """As a follower: what the leader decided is applied, and published when it is committed."""
+        try:
+            for position, header in iterate_batches(batches):
+                records = read_records(memoryview(batches)[position : position + header.size])
+                for record in records if not header.is_control else ():
+                    self._fold.apply(decode_record(record.value))
+                delta = self._fold.take_delta(Offset(header.next_offset), header.partition_leader_epoch)
+                self._publisher.applied(delta)
+        except (ProtocolError, ValueError) as error:
+            self._fail(error)
+
+    def truncated(self) -> None:
+        """What was applied and is in the log no more is taken back."""
+        self._fold_again()
+
+    def _fold_again(self) -> None:
+        """From what is committed to the end of the log."""
+        self._publisher.take_back()
+        image, log = self.image, self.log
+        self._fold.go_back_to(image)
+        if image.end_offset == 0:
+            fold_log(self._fold, self._disk, log)
+        else:
+            for item in LogReplay(log, image.end_offset, QuorumControl()).records():
+                self._fold.apply(item.record)
+        self._publisher.applied(self._fold.take_delta(Offset(log.log_end_offset), log.leader_epochs.latest_epoch))
+
+    def snapshot_loaded(self, snapshot: SnapshotId) -> VoterSet | None:
+        """The image becomes that of `snapshot`, which is committed; subscribers get what that changes."""
+        loaded = load_snapshot(self._disk).snapshot
+        self._publisher.take_back()
+        self._fold.go_back_to(MetadataImage(self.identity.cluster_id))
+        for record in loaded.records:
+            self._fold.apply(record)
+        self._fold.take_delta(Offset(snapshot.end_offset), snapshot.epoch)
+        self._publisher.applied(self._fold.image.delta_from(self.image))
+        self._publisher.committed(snapshot.end_offset)
+        return None if loaded.control.voters is None else VoterSet(loaded.control.voters.voters)
+
     def leadership_began(self) -> None:
-        """A new epoch stands in the log: the controller decides from here on."""
+        """A new epoch stands in the log: the controller decides from here on, the cluster's first records first."""
         self._publisher.applied(self._fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
         self._controller = ActiveController(
             self._machine,
@@ -308,20 +437,63 @@ class QuorumRole:
             failed=self.failed,
             broken=self._fail,
         )
+        asks = self._ask_first(ActivateController(self._bootstrap_records)), self._ask_first(self._registration())
+        activation = self._activation = asyncio.gather(*asks)
+        activation.add_done_callback(self._activated)
+
+    def _registration(self) -> ControllerRegistrationRequest:
+        point = self.identity.controller_listener
+        return ControllerRegistrationRequest(
+            self.identity.node_id,
+            self._incarnation_id,
+            listeners=(RegisteredListener(point.name, point.host, point.port, point.security_protocol),),
+            features=REGISTERED_FEATURES,
+        )
+
+    def _ask_first(self, request: ControllerRequest) -> asyncio.Future[ControllerResponse]:
+        """The answer, or the error, as a future in any case."""
+        try:
+            answer = self.ask(request)
+        except MoldauError as error:
+            answer = asyncio.get_running_loop().create_future()
+            answer.set_exception(error)
+        if isinstance(answer, asyncio.Future):
+            return answer
+        future: asyncio.Future[ControllerResponse] = asyncio.get_running_loop().create_future()
+        future.set_result(answer)
+        return future
+
+    def _activated(self, activation: asyncio.Future[Any]) -> None:
+        error = None if activation.cancelled() else activation.exception()
+        if error is not None and not self._is_stopping and self._controller is not None:
+            message = f"the controller of epoch {self.leader_epoch} could not write its first records: {error}"
+            self._event_log.warn("controller activation", message)
 
     def leadership_ended(self) -> None:
-        """The controller decides no more, and what is not committed is taken back."""
+        """The controller decides no more. What it appended and is not committed is published if another leader commits
+        it."""
         if self._controller is not None:
             self._controller.end(self._not_leading())
             self._controller = None
+            if not self._voter.quorum.has_resigned:
+                self._fold_again()
 
     def committed(self, end_offset: int) -> None:
         """The image moves, subscribers get the changes, requests are answered."""
         self._publisher.committed(end_offset)
         if self._controller is not None:
             self._controller.committed(end_offset)
+        knows_cluster = self._knows_cluster
+        if knows_cluster is not None and not knows_cluster.done() and METADATA_VERSION in self.image.features:
+            knows_cluster.set_result(None)
         if not self._is_stopping:
-            self._snapshots.take_if_due(self.image, self._control, self.log)
+            control = self._voters.control_at(self.image.end_offset)
+            self._snapshots.take_if_due(self.image, control, self.log)
+
+    def _snapshot_taken(self, snapshot: SnapshotId) -> None:
+        if self._raft is not None:
+            oldest = oldest_needed(found_snapshots(self._disk), self.log.log_start_offset)
+            self._raft.snapshot_taken(snapshot, oldest)
 
     def flush_refused(self, error: StorageFullError) -> None:
         """No room for a file beside the log: requests that wait get the error."""
@@ -347,6 +519,10 @@ class QuorumRole:
         if error is not None:
             self._fail(error)
 
+    def broken(self, error: BaseException) -> None:
+        """See `_fail`."""
+        self._fail(error)
+
     def _fail(self, error: BaseException) -> None:
         """Our own mistake: nothing is decided any more, every request gets an answer, and the node stops."""
         self._is_stopping = True
@@ -355,7 +531,3 @@ class QuorumRole:
         broken = InvariantError(f"the quorum failed: {error!r}")
         broken.__cause__ = error
         self._on_invariant_broken(broken)
-
-
-async def _all_answered(*answers: ControllerAnswer) -> None:
-    await asyncio.gather(*(answer for answer in answers if isinstance(answer, asyncio.Future)))

@@ -25,6 +25,7 @@ from moldau.core.metadata.snapshot import (
     parse_snapshot_file_name,
     snapshot_file_name,
 )
+from moldau.core.raft.messages import SnapshotId
 from moldau.errors import StorageFailedError, StorageFullError
 from moldau.ports import Clock, Disk, Workers
 
@@ -34,7 +35,8 @@ PART_SUFFIX = ".part"
 
 
 class Snapshots:
-    """One per quorum role. `failed` is called when the device failed; `spawn` runs what is written."""
+    """One per quorum role. `failed` is called when the device failed, `taken` when one is on the disk, and the log
+    begins where it may begin then; `spawn` runs what is written."""
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class Snapshots:
         pause_long: Callable[[], Awaitable[None]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         failed: Callable[[StorageFailedError], None],
+        taken: Callable[[SnapshotId], None],
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -55,6 +58,7 @@ class Snapshots:
         self._interval_ms = settings.metadata_log_max_snapshot_interval_ms
         self._spawn = spawn
         self._failed = failed
+        self._taken = taken
         self._is_writing = False
         self._last_size = 0
         self._last_ms = clock.monotonic_ms()
@@ -80,7 +84,9 @@ class Snapshots:
     async def _take(self, image: MetadataImage, control: QuorumControl, log: Log, log_size_bytes: int) -> None:
         try:
             oldest_end_offset = await self._write(image, control, log_size_bytes)
-            await self._delete_old_segments(log, oldest_end_offset)
+            if not log.health.is_offline:  # else a snapshot of the leader's took its place
+                await self._delete_old_segments(log, oldest_end_offset)
+            self._taken(SnapshotId(image.end_offset, image.leader_epoch))
         except StorageFullError:
             return  # the log has everything; the next one is due when it has grown as much again
         except StorageFailedError as error:

@@ -9,6 +9,7 @@ import pytest
 from moldau.core.config.broker_settings import BROKER_SETTING_ROWS, BrokerSettings, parse_broker_settings
 from moldau.core.config.listeners import Endpoint
 from moldau.core.config.properties import parse_properties
+from moldau.core.config.quorum_voters import QuorumVoter
 from moldau.core.config.setting import HONOURED, IGNORED, NOT_SERVED, REFUSED, check_value, parse_value
 from moldau.errors import KafkaError
 
@@ -145,6 +146,43 @@ def test_a_servers_file_of_kafka_opens_only_the_listeners_for_clients() -> None:
     assert settings.advertised_listener("PLAINTEXT") == Endpoint("PLAINTEXT", "broker.example", 19092)
     assert settings.advertised_listener("INSIDE") is None
     assert settings.log_directory == "/var/lib/data"
+    assert settings.controller_endpoint is None  # a node alone needs none, and TLS is not served
+
+
+def test_a_controllers_listener_is_apart_from_those_for_clients() -> None:
+    settings = parse_broker_settings(
+        {
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "advertised.listeners": "PLAINTEXT://one.example:9092,CONTROLLER://one.example:19093",
+            "controller.quorum.voters": "1@one.example:19093, 2@[::1]:9093,3@three.example:9093",
+        }
+    )
+    assert [str(endpoint) for endpoint in settings.listeners] == ["PLAINTEXT://:9092"]
+    assert settings.controller_endpoint == Endpoint("CONTROLLER", "", 9093)
+    assert settings.advertised_controller_endpoint == Endpoint("CONTROLLER", "one.example", 19093)
+    assert settings.controller_quorum_voters == (
+        QuorumVoter(1, "one.example", 19093),
+        QuorumVoter(2, "::1", 9093),
+        QuorumVoter(3, "three.example", 9093),
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ({"controller.quorum.voters": "1@a"}, "a voter is written ID@HOST:PORT"),
+        ({"controller.quorum.voters": "one@a:9093"}, "a voter is written ID@HOST:PORT"),
+        ({"controller.quorum.voters": "1@a:0"}, "a voter is written ID@HOST:PORT"),
+        ({"controller.quorum.voters": "1@a:9093,1@b:9093"}, "a node id stands twice"),
+        ({"controller.quorum.voters": "2@a:9093"}, "the node id 1 must be included in the set of voters"),
+        ({"controller.quorum.voters": "1@a:9093,2@b:9093"}, "The controller.listener.names must contain at least one"),
+        ({"controller.quorum.bootstrap.servers": "a"}, "a server is written HOST:PORT"),
+    ],
+)
+def test_a_quorum_that_cannot_be_is_refused(texts: dict[str, str], said: str) -> None:
+    with pytest.raises(KafkaError, match=said) as caught:
+        parse_broker_settings(texts)
+    assert caught.value.code == 40
 
 
 def test_properties_are_read_as_java_reads_them() -> None:

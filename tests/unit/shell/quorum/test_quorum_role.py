@@ -14,6 +14,7 @@ from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.listener import TcpNetwork
 from moldau.shell.network.pauses import TURN_THINGS, Pauses
 from moldau.shell.quorum.metadata_log import load_snapshot
 from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError
@@ -273,11 +274,10 @@ def test_a_directory_of_another_quorum_is_refused_in_one_sentence() -> None:
             workers=InlineWorkers(),
             pauses=Pauses(asyncio.get_running_loop(), None),
             event_log=EventLog(node.clock),
+            network=TcpNetwork(),
             on_invariant_broken=node.broken.append,
         )
-        with pytest.raises(
-            QuorumError, match="the voters of this cluster are 1: Moldau serves only a cluster of node 2 alone yet"
-        ):
+        with pytest.raises(QuorumError, match="the voters of this cluster are 1: node 2 is none of them"):
             await role.start()
 
     run(test)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.controller import features
-from moldau.core.controller.requests import QuorumDescription
+from moldau.core.controller.quorum_description import quorum_response
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.image import BrokerImage
 from moldau.errors import ERROR_CODES, KafkaError
@@ -20,10 +20,7 @@ from moldau.wire.protocol.messages.cluster import (
     DescribeClusterResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
-    QuorumListener,
-    QuorumNode,
     QuorumPartition,
-    QuorumReplicaState,
     QuorumTopic,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -37,8 +34,6 @@ if TYPE_CHECKING:
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 RESULTS_UNTIL = 1
-DIRECTORY_IDS_FROM = 2
-NODES_FROM = 2
 NO_OPERATIONS = -(1 << 31)
 MISMATCHED_ENDPOINT_TYPE = ERROR_CODES["MISMATCHED_ENDPOINT_TYPE"]
 UNSUPPORTED_ENDPOINT_TYPE = ERROR_CODES["UNSUPPORTED_ENDPOINT_TYPE"]
@@ -115,35 +110,7 @@ async def act_describe_quorum(
             topics.append(QuorumTopic(topic.topic_name, tuple(rows)))
             await context.pause()
         return DescribeQuorumResponse(topics=tuple(topics))
-    quorum = broker.controller.describe()
-    nodes = (
-        QuorumNode(
-            quorum.leader_id,
-            tuple(QuorumListener(point.name, point.host, point.port) for point in quorum.listeners),
-        ),
-    )
-    return DescribeQuorumResponse(
-        topics=(QuorumTopic(CLUSTER_METADATA_TOPIC, (_quorum_partition(broker, context, quorum),)),),
-        nodes=nodes if context.api_version >= NODES_FROM else (),
-    )
-
-
-def _quorum_partition(broker: Broker, context: RequestContext, quorum: QuorumDescription) -> QuorumPartition:
-    now_ms = broker.clock.now_ms()
-    voter = QuorumReplicaState(
-        replica_id=quorum.leader_id,
-        log_end_offset=quorum.log_end_offset,
-        last_fetch_timestamp=now_ms,
-        last_caught_up_timestamp=now_ms,
-    )
-    if context.api_version >= DIRECTORY_IDS_FROM:
-        voter = msgspec.structs.replace(voter, replica_directory_id=quorum.directory_id)
-    return QuorumPartition(
-        leader_id=quorum.leader_id,
-        leader_epoch=quorum.leader_epoch,
-        high_watermark=quorum.high_watermark,
-        current_voters=(voter,),
-    )
+    return quorum_response(broker.controller.describe(), context.api_version)
 
 
 async def act_update_features(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.shell.network.dispatch import HandlerSpec
-from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
+from moldau.shell.network.dispatch import HandlerSpec, handler_spec
+from moldau.wire.protocol.api_keys import ApiKey
 
 _PACKAGE = "moldau.shell.broker.handlers."
 _RAW = (ApiKey.PRODUCE, ApiKey.FETCH)
@@ -65,19 +65,9 @@ _APIS_BY_MODULE: dict[str, tuple[ApiKey, ...]] = {
 def handler_specs() -> dict[int, HandlerSpec]:
     """The handlers of a broker's listener, by key."""
     return {
-        int(key): HandlerSpec(
-            api_key=int(key),
-            name=key.name,
-            min_version=versions.min_version,
-            max_version=versions.max_version,
-            flexible_from=versions.flexible_from,
-            module=_PACKAGE + module,
-            function=f"act_{key.name.lower()}",
-            declaration=versions,
-            function_for_many=f"act_{key.name.lower()}_many" if key in _RAW else "",
-            ends_with_connection=key in _ENDING_WITH_CONNECTION,
+        int(key): handler_spec(
+            key, _PACKAGE + module, is_raw=key in _RAW, ends_with_connection=key in _ENDING_WITH_CONNECTION
         )
         for module, keys in _APIS_BY_MODULE.items()
         for key in keys
-        for versions in (API_VERSIONS[key],)
     }

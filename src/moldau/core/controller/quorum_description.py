@@ -1,0 +1,52 @@
+"""The answer to DescribeQuorum, of a broker as of a controller (KIP-595, 836, 853)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.core.controller.requests import QuorumDescription, QuorumReplica
+from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
+from moldau.errors import ERROR_CODES
+from moldau.wire.protocol.messages.cluster import (
+    DescribeQuorumResponse,
+    QuorumListener,
+    QuorumNode,
+    QuorumPartition,
+    QuorumReplicaState,
+    QuorumTopic,
+)
+
+DIRECTORY_IDS_FROM = 2
+NODES_FROM = 2
+NOT_LEADER_OR_FOLLOWER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"]
+
+
+def quorum_response(quorum: QuorumDescription, version: int) -> DescribeQuorumResponse:
+    """Only the leader knows how far the replicas are: any other node names it, with NOT_LEADER_OR_FOLLOWER."""
+    partition = QuorumPartition(
+        error_code=0 if quorum.voters else NOT_LEADER_OR_FOLLOWER,
+        leader_id=quorum.leader_id,
+        leader_epoch=quorum.leader_epoch,
+        high_watermark=quorum.high_watermark,
+        current_voters=tuple(_state(replica, version) for replica in quorum.voters),
+        observers=tuple(_state(replica, version) for replica in quorum.observers),
+    )
+    nodes = tuple(
+        QuorumNode(node_id, tuple(QuorumListener(point.name, point.host, point.port) for point in points))
+        for node_id, points in sorted(quorum.listeners.items())
+    )
+    return DescribeQuorumResponse(
+        topics=(QuorumTopic(CLUSTER_METADATA_TOPIC, (partition,)),), nodes=nodes if version >= NODES_FROM else ()
+    )
+
+
+def _state(replica: QuorumReplica, version: int) -> QuorumReplicaState:
+    state = QuorumReplicaState(
+        replica_id=replica.replica_id,
+        log_end_offset=replica.log_end_offset,
+        last_fetch_timestamp=-1 if replica.fetched_ms is None else replica.fetched_ms,
+        last_caught_up_timestamp=-1 if replica.caught_up_ms is None else replica.caught_up_ms,
+    )
+    if version < DIRECTORY_IDS_FROM:
+        return state
+    return msgspec.structs.replace(state, replica_directory_id=replica.directory_id)

@@ -1,0 +1,80 @@
+"""The port where the other nodes of the quorum, and brokers, speak to this node's controller.
+
+It has connections, budgets and a table of APIs of its own: who floods it does not stop the clients, nor they it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from moldau.core.config.listeners import Endpoint
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.network.admission import ConnectionAdmission
+from moldau.shell.network.bounds import ConnectionLimits, RequestMemory, ResponseMemory
+from moldau.shell.network.connection_group import ConnectionGroup
+from moldau.shell.network.event_log import EventLog
+from moldau.shell.network.listener import Listener, Network
+from moldau.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from moldau.shell.network.dispatch import Dispatcher
+
+MEMORY_BYTES = 64 << 20
+"""Of requests that arrive, and of answers that are not taken."""
+
+
+class ControllerListener:
+    """Of one node: `open` takes the port, `serve` begins to answer, `close` ends it."""
+
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        admission: ConnectionAdmission,
+        log: EventLog,
+        telemetry: Telemetry,
+    ) -> None:
+        self._group = ConnectionGroup(
+            asyncio.get_running_loop(),
+            limits,
+            RequestMemory(MEMORY_BYTES, telemetry),
+            ResponseMemory(MEMORY_BYTES, telemetry),
+            log,
+            telemetry,
+            admission,
+        )
+        self._listener: Listener | None = None
+        self._dispatcher: Dispatcher | None = None
+
+    async def open(self, network: Network, endpoint: Endpoint) -> BrokerListener:
+        """Gives where it is reached, with the real port. Raises OSError. Who connects waits for `serve`."""
+        factory = partial(self._group.new_connection, endpoint.name)
+        listener = self._listener = await network.listen(endpoint.host, endpoint.port, factory)
+        return BrokerListener(endpoint.name, endpoint.host or "localhost", listener.port)
+
+    @property
+    def request_memory(self) -> RequestMemory:
+        """What its dispatcher is made with."""
+        return self._group.request_memory
+
+    def serve(self, dispatcher: Dispatcher) -> None:
+        """From now on, also those who came before."""
+        self._dispatcher = dispatcher
+        self._group.open(dispatcher)
+
+    def close(self) -> None:
+        """Every connection ends after what is written."""
+        self._end()
+        self._group.close()
+
+    def abort(self) -> None:
+        """As a crash."""
+        self._end()
+        self._group.abort()
+
+    def _end(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        if self._dispatcher is not None:
+            self._dispatcher.close()

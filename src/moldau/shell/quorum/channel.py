@@ -1,0 +1,71 @@
+"""What this node asks the others of the quorum, each through one connection of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from moldau.core.config.listeners import Endpoint
+from moldau.core.metadata.image import BrokerListener
+from moldau.core.raft.messages import Fetch, Request, Standing
+from moldau.core.raft.protocol import QuorumResponse, Sender, decode_answer, encode_request, leader_addresses
+from moldau.core.raft.voters import ReplicaKey, VoterSet
+from moldau.errors import ProtocolError
+from moldau.shell.network.listener import Network
+from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.types import BrokerId
+
+_FIRST_BOOTSTRAP_ID = -2
+
+
+class QuorumChannel:
+    """Of one node. Addresses come from the voters in force, and for nodes that are none of them from what answers say
+    of their leader; `bootstrap` servers have ids of their own, from -2 down, as in Kafka."""
+
+    def __init__(
+        self, sender: Sender, network: Network, *, request_timeout_ms: int, bootstrap: Sequence[Endpoint] = ()
+    ) -> None:
+        self._sender = sender
+        self._network = network
+        self._request_timeout_ms = request_timeout_ms
+        self._bootstrap = {_FIRST_BOOTSTRAP_ID - place: (each.host, each.port) for place, each in enumerate(bootstrap)}
+        self._leaders: dict[int, tuple[str, int]] = {}
+        self._peers: dict[int, Peer] = {}
+
+    @property
+    def bootstrap_ids(self) -> tuple[int, ...]:
+        return tuple(self._bootstrap)
+
+    async def ask(self, node_id: int, request: Request, voters: VoterSet) -> Standing | None:
+        """The answer of the node; None where none comes in time, or none that can be read."""
+        address = self.address_of(node_id, voters)
+        if address is None:
+            return None
+        peer = self._peers.get(node_id)
+        if peer is None:
+            peer = self._peers[node_id] = Peer(address, self._network)
+        peer.move_to(address)
+        receiver = next((key for key in voters.keys if key.node_id == node_id), ReplicaKey(BrokerId(node_id)))
+        timeout_ms = self._request_timeout_ms + (request.max_wait_ms if isinstance(request, Fetch) else 0)
+        try:
+            asked = encode_request(request, receiver, self._sender)
+            response = cast(QuorumResponse, await peer.request(asked, timeout_ms))
+            self._leaders.update(leader_addresses(response))
+            return decode_answer(response)
+        except (NoAnswerError, ProtocolError):
+            return None
+
+    def address_of(self, node_id: int, voters: VoterSet) -> BrokerListener | None:
+        """Where the node is reached; None: nobody has said so far."""
+        name = self._sender.listeners[0].name
+        for voter in voters.voters:
+            if voter.voter_id == node_id and voter.endpoints:
+                point = next((each for each in voter.endpoints if each.name == name), voter.endpoints[0])
+                return BrokerListener(point.name, point.host, point.port)
+        known = self._leaders.get(node_id) or self._bootstrap.get(node_id)
+        return None if known is None else BrokerListener(name, *known)
+
+    def close(self) -> None:
+        """Whoever waits for an answer gets none, and nobody is asked any more."""
+        for peer in self._peers.values():
+            peer.close()

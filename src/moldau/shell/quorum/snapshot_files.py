@@ -1,0 +1,94 @@
+"""Snapshots as files that go from node to node (KIP-630): which there are, parts of them, and how one that was fetched
+takes the place of the log.
+
+    <name>.checkpoint.part        some bytes of it have come, or are written: no start reads it
+    <name>.checkpoint.replacing   all of it is on the disk, and takes the place of the log: a start goes on with that
+    <name>.checkpoint             the log goes on behind it, or holds what it stands for
+
+All functions wait for the disk.
+"""
+
+from __future__ import annotations
+
+from moldau.core.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from moldau.core.log.flushed_offset import FlushedOffset
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY, parse_snapshot_file_name, snapshot_file_name
+from moldau.core.raft.messages import NO_SNAPSHOT, SnapshotId
+from moldau.ports import Disk
+from moldau.types import Buffer, Offset
+
+PART_SUFFIX = ".part"
+REPLACING_SUFFIX = ".replacing"
+
+
+def path_of(snapshot: SnapshotId) -> str:
+    return f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(snapshot.end_offset), snapshot.epoch)}"
+
+
+def found_snapshots(disk: Disk) -> list[SnapshotId]:
+    """The finished ones, the oldest first; the file of offset 0, which names the first voters, is none."""
+    parsed = (parse_snapshot_file_name(name) for name in disk.list_directory(METADATA_DIRECTORY))
+    return sorted(SnapshotId(*found) for found in parsed if found is not None and found[0] > 0)
+
+
+def oldest_needed(snapshots: list[SnapshotId], log_start_offset: int) -> SnapshotId:
+    """The snapshot that stands for what the log does not hold any more; NO_SNAPSHOT: it holds all."""
+    if log_start_offset == 0:
+        return NO_SNAPSHOT
+    return next((each for each in snapshots if each.end_offset >= log_start_offset), NO_SNAPSHOT)
+
+
+def write_part(disk: Disk, snapshot: SnapshotId, position: int, data: Buffer) -> None:
+    """A part that was fetched; the first one begins the file anew. Raises StorageFullError, StorageFailedError."""
+    path = path_of(snapshot) + PART_SUFFIX
+    if position == 0:
+        disk.remove(path)
+    file = disk.open(path)
+    try:
+        file.write_at(position, data)
+    finally:
+        file.close()
+
+
+def read_part(disk: Disk, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
+    """The size of `snapshot`, and what it has from `position` on; None: it is here no more."""
+    try:
+        file = disk.open(path_of(snapshot), create=False)
+    except FileNotFoundError:
+        return None
+    try:
+        return file.size(), file.read(position, max_bytes)
+    finally:
+        file.close()
+
+
+def keep_for_replacing(disk: Disk, snapshot: SnapshotId) -> None:
+    """The parts are complete: from here on a crash leaves a snapshot that takes the place of the log."""
+    path = path_of(snapshot)
+    file = disk.open(path + PART_SUFFIX)
+    try:
+        file.flush()
+    finally:
+        file.close()
+    disk.rename(path + PART_SUFFIX, path + REPLACING_SUFFIX)
+    disk.flush_directory(METADATA_DIRECTORY)
+
+
+def finish_replacing(disk: Disk, flushed_offset: FlushedOffset) -> bool:
+    """Removes the log, which nobody may have open, where a snapshot is to take its place, and lets that begin to count.
+    False: there is none."""
+    names = disk.list_directory(METADATA_DIRECTORY)
+    name = next((each for each in names if each.endswith(REPLACING_SUFFIX)), None)
+    if name is None:
+        return False
+    snapshot_name = name.removesuffix(REPLACING_SUFFIX)
+    found = parse_snapshot_file_name(snapshot_name)
+    for other in names:
+        old = parse_snapshot_file_name(other)
+        is_segment = other.partition(".")[0].isdigit()  # the names of snapshots hold a dash
+        if is_segment or other == LEADER_EPOCH_CHECKPOINT or (old is not None and old[0] > 0):
+            disk.remove(f"{METADATA_DIRECTORY}/{other}")
+    flushed_offset.save(0 if found is None else found[0])
+    disk.rename(f"{METADATA_DIRECTORY}/{name}", f"{METADATA_DIRECTORY}/{snapshot_name}")
+    disk.flush_directory(METADATA_DIRECTORY)
+    return True

@@ -1,0 +1,232 @@
+"""Three nodes elect a leader, agree on what it decides and lose nothing of it: on the simulator's network and time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from moldau.core.controller.quorum_description import NOT_LEADER_OR_FOLLOWER, quorum_response
+from moldau.errors import KafkaError
+from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.trace import Trace
+from tests.support.quorum_of_three import QuorumNode, QuorumOfThree, quota, quotas_of
+
+PATIENCE_S = 60
+NOT_CONTROLLER = 41
+Story = Callable[[QuorumOfThree, SimulatedNetwork], Awaitable[None]]
+
+
+def tell(story: Story, seed: int = 1, **settings: str) -> None:
+    """Runs `story` in virtual time with three nodes that have not begun."""
+    loop = VirtualLoop()
+
+    async def run() -> None:
+        network = SimulatedNetwork(loop, seed, Trace(loop.time))
+        quorum = QuorumOfThree(
+            SimulatedClock(loop),
+            lambda node_id: HostNetwork(network, f"node-{node_id}"),
+            lambda node_id: (f"node-{node_id}", 9093),
+            **settings,
+        )
+        await story(quorum, network)
+        assert [node.broken for node in quorum.nodes.values()] == [[], [], []]
+
+    try:
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns when `condition` holds; it is looked at every 20 ms of virtual time."""
+    for _ in range(PATIENCE_S * 50):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("it took too long")
+
+
+async def the_leader(quorum: QuorumOfThree, *but: QuorumNode) -> QuorumNode:
+    await until(lambda: any(node not in but for node in quorum.leaders()))
+    return next(node for node in quorum.leaders() if node not in but)
+
+
+async def decide(leader: QuorumNode, user: str, value: float = 1.0) -> None:
+    await leader.role.submit(quota(user, value))
+
+
+async def all_know(quorum: QuorumOfThree, *users: str) -> None:
+    await until(lambda: all(sorted(quotas_of(node.role)) == sorted(users) for node in quorum.nodes.values()))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_node_leads_and_what_it_decides_is_in_the_image_of_all(seed: int) -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        leader = await the_leader(quorum)
+        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+        assert quorum.leaders() == [leader]
+        await decide(leader, "ada")
+        await all_know(quorum, "ada")
+        for node in quorum.nodes.values():
+            if node is not leader:
+                with pytest.raises(KafkaError) as caught:
+                    await node.role.submit(quota("bob", 1.0))
+                assert caught.value.code == NOT_CONTROLLER
+
+    tell(story, seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_when_the_leader_dies_another_one_leads_and_what_was_committed_stays(seed: int) -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        first = await the_leader(quorum)
+        for user in "abc":
+            await decide(first, user)
+        first.die()
+        second = await the_leader(quorum, first)
+        assert second.role.leader_epoch > 1
+        await decide(second, "d")
+        await quorum.start(first.node_id)
+        await first.starting
+        await all_know(quorum, *"abcd")
+
+    tell(story, seed)
+
+
+def test_a_leader_that_stops_cleanly_says_so_and_its_successor_need_not_wait() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        first = await the_leader(quorum)
+        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+        began_s = asyncio.get_running_loop().time()
+        await first.stop()
+        await the_leader(quorum, first)
+        assert asyncio.get_running_loop().time() - began_s < 1.9  # before a fetch would time out
+
+    tell(story)
+
+
+def test_a_node_that_was_away_catches_up() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        leader = await the_leader(quorum)
+        away = next(node for node in quorum.nodes.values() if node is not leader)
+        await away.starting
+        away.die()
+        for user in "abcdef":
+            await decide(leader, user)
+        await quorum.start(away.node_id)
+        await all_know(quorum, *"abcdef")
+
+    tell(story)
+
+
+def test_all_start_again_with_what_was_committed() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        for user in "abc":
+            await decide(await the_leader(quorum), user)
+        for node in quorum.nodes.values():
+            node.die()
+        await quorum.start()
+        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+        await all_know(quorum, *"abc")
+        await decide(await the_leader(quorum), "d")
+        await all_know(quorum, *"abcd")
+
+    tell(story)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_cut_off_leader_appended_alone_is_taken_back(seed: int) -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        first = await the_leader(quorum)
+        await decide(first, "a")
+        await all_know(quorum, "a")
+        for node in quorum.nodes.values():
+            if node is not first:
+                for ends in (first.node_id, node.node_id), (node.node_id, first.node_id):
+                    network.cut(f"node-{ends[0]}", f"node-{ends[1]}", 30)
+        lost = asyncio.ensure_future(first.role.submit(quota("lost", 1.0)))
+        second = await the_leader(quorum, first)
+        await decide(second, "b")
+        network.mend()
+        await all_know(quorum, "a", "b")
+        with pytest.raises(KafkaError) as caught:
+            await lost
+        assert caught.value.code == NOT_CONTROLLER
+        assert not first.role.is_leader
+        assert first.role.log.log_end_offset == second.role.log.log_end_offset
+
+    tell(story, seed)
+
+
+def test_a_node_that_was_away_for_long_catches_up_by_a_snapshot() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        leader = await the_leader(quorum)
+        away = next(node for node in quorum.nodes.values() if node is not leader)
+        await away.starting
+        await decide(leader, "early")
+        await until(lambda: quotas_of(away.role) == {"early": 1.0})
+        away.die()
+        for number in range(40):
+            await decide(leader, f"user-{number % 4}", float(number))
+            await asyncio.sleep(5)  # the segments of the leader's log grow old
+        assert leader.role.log.log_start_offset > 20
+        await leader.role.submit(quota("early", 2.0))
+        await quorum.start(away.node_id)
+        await all_know(quorum, "early", *(f"user-{number}" for number in range(4)))
+        assert away.role.log.log_start_offset > 20
+        assert quotas_of(away.role) == quotas_of(leader.role)
+        await decide(leader, "late")
+        await until(lambda: "late" in quotas_of(away.role))
+        away.die()
+        await quorum.start(away.node_id)
+        await away.starting
+        assert quotas_of(away.role) == quotas_of(leader.role)
+
+    tell(
+        story,
+        metadata_log_max_record_bytes_between_snapshots="100",
+        metadata_log_segment_ms="10000",
+        metadata_max_retention_ms="20000",
+    )
+
+
+def test_each_node_describes_the_quorum_as_it_knows_it() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        leader = await the_leader(quorum)
+        await decide(leader, "ada")
+        await all_know(quorum, "ada")
+        await asyncio.sleep(1)
+        answers = {
+            node.node_id: quorum_response(node.role.describe(), 2).topics[0].partitions[0]
+            for node in quorum.nodes.values()
+        }
+        assert {(answer.leader_id, answer.leader_epoch) for answer in answers.values()} == {
+            (leader.node_id, leader.role.leader_epoch)
+        }
+        end_offset = leader.role.log.log_end_offset
+        assert {answer.high_watermark for answer in answers.values()} == {end_offset}
+        for node_id, answer in answers.items():
+            if node_id != leader.node_id:
+                assert (answer.error_code, answer.current_voters) == (NOT_LEADER_OR_FOLLOWER, ())
+        states = answers[leader.node_id].current_voters
+        assert [(state.replica_id, state.log_end_offset) for state in states] == [
+            (1, end_offset),
+            (2, end_offset),
+            (3, end_offset),
+        ]
+        now_ms = leader.clock.now_ms()
+        assert all(now_ms - 1_000 < state.last_caught_up_timestamp <= now_ms for state in states)
+
+    tell(story)
