@@ -83,6 +83,8 @@ class Follower:
                 return self._take_answer(event, now_ms)
             case Appended() if self._state is _State.CHANGING:
                 return self._fetch() if self._log.log_end_offset > self._log_end_before else self._back_off(now_ms)
+            case Appended() if isinstance(self._asked, Fetch) and self._asked.offset != self._log.log_end_offset:
+                return self._fetch()  # this node led until just now, and was still appending
             case Truncated() | SnapshotLoaded() if self._state is _State.CHANGING:
                 return (*self._advance(), *self._fetch())
             case Flushed() if self._state is _State.FLUSHING:

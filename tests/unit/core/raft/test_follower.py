@@ -54,6 +54,13 @@ def test_an_answer_to_another_fetch_is_no_news() -> None:
     assert quorum.step(fetched(request, 18, records=b"batches"), 0) == ()
 
 
+def test_what_a_node_appended_as_a_leader_and_tells_late_is_flushed_and_fetched_behind() -> None:
+    quorum, request = follower()
+    assert quorum.step(Appended(22, 3), 0) == (Flush(),)
+    assert quorum.step(fetched(request, 18, records=b"batches"), 0) == ()
+    assert [ask.offset for _, ask in asked(quorum.step(Flushed(22), 0))] == [22]  # type: ignore[attr-defined]
+
+
 def test_a_leader_that_does_not_answer_is_asked_again_and_given_up_in_the_end() -> None:
     quorum, request = follower()
     assert quorum.step(Answered(2, request, None), 100) == ()

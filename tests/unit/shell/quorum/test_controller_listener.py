@@ -1,0 +1,125 @@
+"""The controller's listener serves the quorum and nothing else; a listener for clients serves nothing of the quorum."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.io.clock import SystemClock
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.network.listener import TcpNetwork
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.doors import Doors
+from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.shell.quorum.handlers.table import served_apis
+from moldau.testing import Cluster
+from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, ApiKey, declared_api
+from moldau.wire.protocol.framing import frame
+from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.wire.protocol.messages.cluster import DescribeQuorumPartition, DescribeQuorumRequest, DescribeQuorumTopic
+from moldau.wire.protocol.messages.fetch import FetchRequest
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.quorum import VoteRequest
+from tests.support.quorum_of_three import CLUSTER_ID, QuorumOfThree
+
+TIMEOUT_MS = 30_000
+INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 42, 104
+QUORUM = DescribeQuorumRequest((DescribeQuorumTopic("__cluster_metadata", (DescribeQuorumPartition(0),)),))
+
+
+def ask(story: Callable[[Peer, QuorumOfThree], Awaitable[None]]) -> None:
+    """Runs `story` with a peer of node 1, which waits for the others."""
+
+    async def run() -> None:
+        quorum = QuorumOfThree(SystemClock(), lambda node_id: TcpNetwork(), lambda node_id: ("127.0.0.1", 0))
+        await quorum.start()
+        peer = Peer(quorum.nodes[1].address, TcpNetwork())
+        await story(peer, quorum)
+        peer.close()
+        for node in quorum.nodes.values():
+            node.die()
+
+    asyncio.run(run())
+
+
+def test_it_says_which_apis_it_serves() -> None:
+    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
+        answer = await peer.request(ApiVersionsRequest("test", "1"), TIMEOUT_MS)
+        assert [row.api_key for row in answer.api_keys] == list(served_apis())
+        assert {ApiKey.FETCH, ApiKey.VOTE, ApiKey.DESCRIBE_QUORUM} < set(served_apis())
+
+    ask(story)
+
+
+def test_clients_are_not_served() -> None:
+    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
+        with pytest.raises(NoAnswerError, match="no version of METADATA"):
+            await peer.request(MetadataRequest(), TIMEOUT_MS)
+
+    ask(story)
+
+
+def test_tools_are_told_of_the_voters_before_there_is_a_leader() -> None:
+    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
+        answer = await peer.request(QUORUM, TIMEOUT_MS)
+        assert [node.node_id for node in answer.nodes] == [1, 2, 3]
+        assert [node.listeners[0].port for node in answer.nodes] == [
+            node.address.port for node in quorum.nodes.values()
+        ]
+        refused = await peer.request(DescribeQuorumRequest((DescribeQuorumTopic("other"),)), TIMEOUT_MS)
+        assert refused.error_code == INVALID_REQUEST
+
+    ask(story)
+
+
+def test_bad_requests_get_kafkas_codes_and_change_nothing() -> None:
+    async def story(peer: Peer, quorum: QuorumOfThree) -> None:
+        epoch = quorum.nodes[1].role.leader_epoch
+        assert (await peer.request(VoteRequest("another", 1), TIMEOUT_MS)).error_code == INCONSISTENT_CLUSTER_ID
+        assert (await peer.request(VoteRequest(CLUSTER_ID, 1), TIMEOUT_MS)).error_code == INVALID_REQUEST
+        assert (await peer.request(FetchRequest(), TIMEOUT_MS)).error_code == INVALID_REQUEST
+        assert quorum.nodes[1].role.leader_epoch == epoch
+
+    ask(story)
+
+
+def test_what_only_nodes_ask_closes_a_connection_of_clients() -> None:
+    async def story(host: str, port: int) -> None:
+        for key in CONTROLLER_API_VERSIONS:
+            reader, writer = await asyncio.open_connection(host, port)
+            version = declared_api(key).max_version
+            writer.write(frame(int(key).to_bytes(2, "big"), version.to_bytes(2, "big"), bytes(4), b"\xff\xff\0"))
+            assert await reader.read() == b"", key.name
+            writer.close()
+        peer = Peer(BrokerListener("CONTROLLER", host, port), TcpNetwork())
+        with pytest.raises(NoAnswerError, match="no version of VOTE"):
+            await peer.request(VoteRequest(), TIMEOUT_MS)
+        peer.close()
+
+    with Cluster() as cluster:
+        host, _, port = cluster.bootstrap_servers.rpartition(":")
+        asyncio.run(story(host, int(port)))
+
+
+def test_a_node_alone_serves_a_controllers_listener_where_listeners_names_it() -> None:
+    async def run() -> None:
+        doors = Doors(SystemClock(), SeededRandom(1), MemoryDisk(), InlineWorkers(), TcpNetwork())
+        settings = parse_broker_settings({"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"})
+        node = Node(settings, doors)
+        await node.start()
+        [listeners] = node.broker.controller.describe().listeners.values()
+        peer = Peer(listeners[0], TcpNetwork())
+        answer = await peer.request(QUORUM, TIMEOUT_MS)
+        assert [state.replica_id for state in answer.topics[0].partitions[0].current_voters] == [1]
+        assert answer.nodes[0].listeners[0].port == listeners[0].port != node.port
+        await node.stop()
+        with pytest.raises(NoAnswerError):
+            await peer.request(QUORUM, TIMEOUT_MS)
+
+    asyncio.run(run())
