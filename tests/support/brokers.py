@@ -84,7 +84,7 @@ class Controller:
 
     def create_topic(self, name: str, *replicas: tuple[int, ...], **configs: str) -> None:
         """`replicas`: of each partition, all in sync, the first one leads."""
-        topic_id = Uuid(name.encode().ljust(16, b"-"))
+        topic_id = Uuid((1_000 + len(self.image.topics_by_id)).to_bytes(16, "big"))
         partitions = {
             index: PartitionImage(each, each, BrokerId(each[0]), LeaderEpoch(0), 0)
             for index, each in enumerate(replicas)
@@ -93,7 +93,7 @@ class Controller:
         if configs:
             texts = {key.replace("_", "."): value for key, value in configs.items()}
             delta.configs[ConfigResource(ResourceType.TOPIC, name)] = texts
-        self._publish(delta)
+        self.publish(delta)
 
     def partition(self, name: str = "t", index: int = 0) -> PartitionImage:
         return self.image.topics_by_name[name].partitions[index]
@@ -108,7 +108,7 @@ class Controller:
         partitions = {**topic.partitions, index: changed}
         delta = self._delta({topic.topic_id: replace(topic, partitions=partitions)})
         delta.partitions = {TopicPartition(name, index): changed}
-        self._publish(delta)
+        self.publish(delta)
 
     def register(self, broker_id: int) -> int:
         """A new life of the broker: what it had counts no more, unless nobody else has it."""
@@ -117,7 +117,7 @@ class Controller:
         listener = BrokerListener("PLAINTEXT", f"broker-{broker_id}", PORT)
         incarnation = Uuid(self._next_epoch.to_bytes(16, "big"))
         broker = BrokerImage(BrokerId(broker_id), self._next_epoch, incarnation, (listener,), is_fenced=False)
-        self._publish(MetadataDelta(end_offset=self.image.end_offset, brokers={broker_id: broker}))
+        self.publish(MetadataDelta(end_offset=self.image.end_offset, brokers={broker_id: broker}))
         for name, index, each in self._partitions():
             if each.leader == NO_LEADER and broker_id in each.isr:
                 self.change(name, index, leader=BrokerId(broker_id))
@@ -129,7 +129,7 @@ class Controller:
         if broker is None or broker.is_fenced:
             return
         fenced = replace(broker, is_fenced=True)
-        self._publish(MetadataDelta(end_offset=self.image.end_offset, brokers={broker_id: fenced}))
+        self.publish(MetadataDelta(end_offset=self.image.end_offset, brokers={broker_id: fenced}))
         for name, index, each in self._partitions():
             if broker_id not in each.isr:
                 continue
@@ -204,7 +204,8 @@ class Controller:
         }
         return MetadataDelta(end_offset=Offset(self.image.end_offset + 1), topics=topics, partitions=partitions)
 
-    def _publish(self, delta: MetadataDelta) -> None:
+    def publish(self, delta: MetadataDelta) -> None:
+        """Every broker hears of it."""
         self.image.apply_delta(delta)
         for machine in self.machines.values():
             machine.hear(delta, self._delay_s())
@@ -404,6 +405,7 @@ class Brokers:
         acks: int = -1,
         timeout_ms: int = 30_000,
         by: str = "client",
+        transactional_id: str | None = None,
         **batch: Any,
     ) -> int:
         """The error code of the answer; -1 where none comes. Each client has one connection."""
@@ -413,7 +415,7 @@ class Brokers:
         data = TopicProduceData(topic, topic_id, (PartitionProduceData(0, records),))
         try:
             answer = await peer.request(
-                ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=(data,)), timeout_ms + 1_000
+                ProduceRequest(transactional_id, acks, timeout_ms=timeout_ms, topic_data=(data,)), timeout_ms + 1_000
             )
         except NoAnswerError:
             return -1

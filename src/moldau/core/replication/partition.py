@@ -168,6 +168,10 @@ class Partition:
         is_here = not self.is_deleted and not self.is_offline
         return is_here and isinstance(role, Follower) and role.leader_epoch == leader_epoch
 
+    def is_led_in(self, leader_epoch: int) -> bool:
+        """Whether this broker leads in that epoch."""
+        return not self.is_deleted and self.leader is not None and self.leader.leader_epoch == leader_epoch
+
     @property
     def has_followers(self) -> bool:
         """What is appended here must be told to who waits, for followers fetch it before consumers may."""

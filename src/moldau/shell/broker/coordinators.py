@@ -202,7 +202,8 @@ class Coordinators(Shards[GroupShard]):
     # -- what happens to the partitions
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
-        """Offsets of deleted topics go, also of those in shards that nobody has asked yet."""
+        """Shards go with the leadership; offsets of deleted topics go, also in shards that nobody has asked yet."""
+        self.end_leaderships(delta)
         names = tuple(topic.name for topic in delta.deleted_topics.values())
         if OFFSETS_TOPIC in names:
             self.close(kafka_error("NOT_COORDINATOR"))

@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from moldau.core.metadata.image import BrokerListener
 from moldau.core.replication.fetch_requests import FetchRequests, PartitionKey
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import Event, FetchAnswered, FetchFailed, FetchFrom, FetchOutOfRange
@@ -47,16 +46,11 @@ class ReplicaFetcher:
         """Those whose next fetch comes when they have flushed."""
         self._flushed = asyncio.Event()
         self._is_running = False
-        self._is_closed = False
 
     def registered(self, broker_epoch: int) -> None:
         """Leaders know this broker under `broker_epoch`; without one nothing is fetched."""
         self._broker_epoch = broker_epoch
         self._begin()
-
-    def move_to(self, address: BrokerListener) -> None:
-        """The leader listens at another address."""
-        self._peer.move_to(address)
 
     def fetch(self, partition: Partition, wanted: FetchFrom) -> None:
         """Asks for it with the next request; in place of what `partition` wanted before."""
@@ -67,19 +61,13 @@ class ReplicaFetcher:
         self._begin()
 
     def _begin(self) -> None:
-        if self._wanted and not self._is_running and not self._is_closed and self._broker_epoch >= 0:
+        if self._wanted and not self._is_running and self._broker_epoch >= 0:
             self._is_running = True
             self._node.spawn(self._run())
 
-    def close(self) -> None:
-        """Fetches nothing any more."""
-        self._is_closed = True
-        self._wanted.clear()
-        self._peer.close()
-
     async def _run(self) -> None:
         try:
-            while self._wanted and not self._is_closed:
+            while self._wanted:
                 await self._wait_for_flushes()
                 await self._fetch_once()
         finally:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from moldau.core.log.directories import LogDirectories
-from moldau.core.metadata.image import BrokerImage, BrokerListener, MetadataDelta, MetadataImage
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import (
     Append,
@@ -29,11 +28,10 @@ from moldau.errors import KafkaError, ProtocolError, StorageFailedError, Storage
 from moldau.shell.broker.checkpoints import Checkpoints
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.isr_proposals import IsrProposals
+from moldau.shell.broker.other_brokers import OtherBrokers
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.replica_deadlines import ReplicaDeadlines
 from moldau.shell.broker.replica_fetcher import ReplicaFetcher
-from moldau.shell.network.listener import Network
-from moldau.shell.peers.peer import Peer
 from moldau.types import Buffer
 
 
@@ -46,7 +44,7 @@ class Replication:
         logs: LogDirectories,
         flusher: Flusher,
         checkpoints: Checkpoints,
-        network: Network,
+        others: OtherBrokers,
         submit: Callable[[Any], Awaitable[Any]],
         moved: Callable[[Partition], None],
     ) -> None:
@@ -54,14 +52,14 @@ class Replication:
         self._logs = logs
         self._flusher = flusher
         self._checkpoints = checkpoints
-        self._network = network
+        self._others = others
         self._moved = moved
         self._deadlines = ReplicaDeadlines(node, self.step)
         self._proposals = IsrProposals(node, submit, self.step)
         self._fetchers: dict[int, ReplicaFetcher] = {}
         """By the id of the broker that leads."""
-        self._addresses: dict[int, BrokerListener] = {}
         self._broker_epoch = -1
+        self._is_stopped = False
 
     # -- what happens to the broker
 
@@ -72,38 +70,16 @@ class Replication:
         for fetcher in self._fetchers.values():
             fetcher.registered(broker_epoch)
 
-    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """To be called before the partitions hear of it."""
-        for broker_id in delta.brokers:
-            broker = image.brokers.get(broker_id)
-            address = None if broker is None else self._address_of(broker)
-            fetcher = self._fetchers.get(broker_id)
-            if address is None:
-                self._addresses.pop(broker_id, None)
-                if fetcher is not None:
-                    fetcher.close()
-                    del self._fetchers[broker_id]
-            else:
-                self._addresses[broker_id] = address
-                if fetcher is not None:
-                    fetcher.move_to(address)
-
-    def _address_of(self, broker: BrokerImage) -> BrokerListener | None:
-        name = self._node.settings.view.inter_broker_listener
-        return next((listener for listener in broker.listeners if listener.name == name), None)
-
     def stop(self) -> None:
         """Nothing is asked or awaited any more."""
+        self._is_stopped = True
         self._deadlines.stop()
-        for fetcher in self._fetchers.values():
-            fetcher.close()
-        self._fetchers.clear()
 
     # -- events
 
     def step(self, partition: Partition, event: Event) -> None:
         """Passes the event to the replica of `partition`, unless that is gone."""
-        if partition.is_deleted or partition.is_offline:
+        if partition.is_deleted or partition.is_offline or self._is_stopped:
             return
         if partition.step(event, self._node.clock.monotonic_ms()):
             self._moved(partition)
@@ -111,7 +87,8 @@ class Replication:
 
     def arm(self, partition: Partition) -> None:
         """The replica was told of something by somebody else: it may be due at another time."""
-        self._deadlines.arm(partition)
+        if not self._is_stopped:
+            self._deadlines.arm(partition)
 
     def fire(self) -> None:
         """Gives the time to the replicas that wait for it, as the timer does."""
@@ -121,6 +98,8 @@ class Replication:
 
     def perform(self, partition: Partition, output: Output) -> None:
         """What the replica of `partition` asks for; before its next event, or begun and reported with an event."""
+        if self._is_stopped:
+            return
         match output:
             case ProposeIsr():
                 self._proposals.add(partition, output)
@@ -134,13 +113,11 @@ class Replication:
     def _fetch(self, partition: Partition, output: FetchFrom) -> None:
         fetcher = self._fetchers.get(output.leader_id)
         if fetcher is None:
-            address = self._addresses.get(output.leader_id)
-            if address is None:
+            peer = self._others.new_peer(output.leader_id)
+            if peer is None:
                 # it is not registered yet, or has no listener for brokers
-                fail = partial(self.step, partition, FetchFailed(output.leader_epoch))
-                self._node.loop.call_soon(fail)
+                self._node.loop.call_soon(partial(self.step, partition, FetchFailed(output.leader_epoch)))
                 return
-            peer = Peer(address, self._network)
             fetcher = ReplicaFetcher(self._node, peer, self._broker_epoch, self.step)
             self._fetchers[output.leader_id] = fetcher
         fetcher.fetch(partition, output)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
-from moldau.core.config.topic_settings import OFFSETS_TOPIC
+from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.core.controller.requests import QuorumDescription
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
@@ -26,6 +26,7 @@ from moldau.shell.broker.dynamic_settings import DynamicSettings
 from moldau.shell.broker.fetch_turns import FetchTurns
 from moldau.shell.broker.flusher import Flusher
 from moldau.shell.broker.moves import ReplicaMoves
+from moldau.shell.broker.other_brokers import OtherBrokers
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.partitions import Partitions
 from moldau.shell.broker.quotas import BrokerQuotas
@@ -136,8 +137,9 @@ class Broker:
         self.checkpoints = checkpoints = Checkpoints(node, logs)
         self.flusher = flusher = Flusher(node, checkpoints, moved)
         self._directory_reports = reports = DirectoryReports(node, controller.submit)
+        self.others = OtherBrokers(node, network)
         self.replication = replication = Replication(
-            node, logs, flusher, checkpoints, network, controller.submit, moved
+            node, logs, flusher, checkpoints, self.others, controller.submit, moved
         )
         self.partitions = Partitions(
             node, logs, flusher, checkpoints, reports, self.waits, replication, self.touched, moved
@@ -173,12 +175,13 @@ class Broker:
     def transactions(self) -> TransactionCoordinators:
         """Made at first use, as `coordinators`."""
         if self._transactions is None:
+            from moldau.shell.broker.cluster_transaction_door import ClusterTransactionDoor
             from moldau.shell.broker.transaction_door import LocalTransactionDoor
             from moldau.shell.broker.transactions import TransactionCoordinators
 
             log = self.partitions, self.flusher
             moved = self.partition_appended
-            door = LocalTransactionDoor(
+            own = LocalTransactionDoor(
                 self.own_node,
                 *log,
                 self.waits,
@@ -186,8 +189,9 @@ class Broker:
                 lambda *asked: self.coordinators.end_transaction(*asked),
                 lambda *asked, **how: self.transactions.add_partitions(*asked, **how),
             )
+            door = ClusterTransactionDoor(self.own_node, self.partitions, own, self.others)
             self._transactions = TransactionCoordinators(
-                self.own_node, *log, moved, self.topic_creation.create, self.producer_ids, door
+                self.own_node, *log, moved, self.topic_creation.create, self.producer_ids, own, door
             )
         return self._transactions
 
@@ -208,7 +212,7 @@ class Broker:
         self.image = image
         self.quotas.metadata_changed(image, delta)
         self.dynamic_settings.apply(image, delta)
-        self.replication.metadata_changed(image, delta)
+        self.others.metadata_changed(image, delta)
         self.partitions.apply(image, delta)
         if self.broker_epoch >= 0 and not self._is_stopping:
             # the last act of a clean stop takes every partition its leader: that is no news
@@ -219,8 +223,15 @@ class Broker:
             self._first_group_check = self.loop.call_later(delay_s, self._load_all_groups)
         if self._coordinators is not None or (delta.deleted_topics and OFFSETS_TOPIC in image.topics_by_name):
             self.coordinators.metadata_changed(delta)
-        if self._transactions is not None:
-            self._transactions.metadata_changed(delta)
+        if self._transactions is not None or self._is_transaction_coordinator_elsewhere(delta):
+            self.transactions.metadata_changed(delta)
+
+    def _is_transaction_coordinator_elsewhere(self, delta: MetadataDelta) -> bool:
+        """Transactions may have been coordinated by a broker that is gone."""
+        return any(
+            place.topic == TRANSACTION_STATE_TOPIC and len(partition.replicas) > 1
+            for place, partition in delta.partitions.items()
+        )
 
     def _load_all_groups(self) -> None:
         with contextlib.suppress(KafkaError):
@@ -324,6 +335,7 @@ class Broker:
         self._is_stopping = True
         self._tasks.cancel()
         self.replication.stop()
+        self.others.close()
         if self._first_group_check is not None:
             self._first_group_check.cancel()
         if self._coordinators is not None:

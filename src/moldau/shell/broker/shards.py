@@ -1,8 +1,9 @@
 """The coordinators of one internal topic: one runtime of a machine for each partition of the topic that is here.
 
-A shard is loaded from its log at its first use, with pauses that let other work through; requests wait for it. What a
-request leads to is appended as one batch; replies leave when the high watermark has passed what they rest on, which is
-at once unless `flush.messages=1`.
+A shard is loaded from its log at its first use, with pauses that let other work through; requests wait for it. It lives
+as long as this broker leads its partition in one epoch: the next leader loads it from its own log. What a request leads
+to is appended as one batch; replies leave when the high watermark has passed what they rest on, which is at once for a
+single replica unless `flush.messages=1`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from moldau.core.coordination.host import CoordinatorHost
 from moldau.core.coordination.machine import Machine, Record, Request, Response, State
 from moldau.core.groups.group_partitions import partition_for_group
-from moldau.core.metadata.image import NO_LEADER
+from moldau.core.metadata.image import NO_LEADER, MetadataDelta
 from moldau.core.replication.partition import Partition
 from moldau.errors import KafkaError, StorageFailedError, kafka_error
 from moldau.shell.broker.flusher import Flusher
@@ -75,6 +76,7 @@ class Shard(MachineRuntime[State, Request, Response, Record]):
         self, node: OwnNode, log: ShardLog[Record], machine: Machine[State, Request, Response, Record]
     ) -> None:
         self.partition = log.partition
+        self.leader_epoch = log.partition.leader_epoch
         self.log = log
         super().__init__(
             CoordinatorHost(machine, log.partition.topic_partition),
@@ -147,11 +149,13 @@ class Shards(Generic[ShardT]):
         return [self.shard(index) for index in self.indexes()]
 
     def indexes(self) -> list[int]:
+        """Of the partitions of the topic that this node leads."""
         topic = self._partitions.image.topics_by_name.get(self.topic)
-        return [] if topic is None else list(topic.partitions)
+        partitions = {} if topic is None else topic.partitions
+        return [index for index, partition in partitions.items() if partition.leader == self._node.node_id]
 
     def shard(self, index: int) -> ShardT:
-        """Raises NOT_COORDINATOR."""
+        """Raises NOT_COORDINATOR, also where another broker leads the partition."""
         shard = self._shards.get(index)
         if shard is not None:
             if shard.closed is not None:
@@ -161,7 +165,7 @@ class Shards(Generic[ShardT]):
             partition = self._partitions.find(self.topic, index)
         except KafkaError:
             raise kafka_error("NOT_COORDINATOR") from None
-        if partition.is_offline:
+        if partition.is_offline or partition.leader is None:
             raise kafka_error("NOT_COORDINATOR")
         shard = self._make(partition)
         self._shards[index] = self._by_number[partition.number] = shard
@@ -184,6 +188,15 @@ class Shards(Generic[ShardT]):
         shard = self._by_number.get(partition.number)
         if shard is not None:
             shard.committed(partition.high_watermark)
+
+    def end_leaderships(self, delta: MetadataDelta) -> None:
+        """Ends the shards whose partition is led by another broker now, or was meanwhile: their clients look for a
+        coordinator again."""
+        for place in delta.partitions:
+            shard = self._shards.get(place.partition) if place.topic == self.topic else None
+            if shard is not None and not shard.partition.is_led_in(shard.leader_epoch):
+                del self._shards[place.partition], self._by_number[shard.partition.number]
+                shard.close(kafka_error("NOT_COORDINATOR"))
 
     def directory_failed(self) -> None:
         """Shards whose log is offline end: their clients look for a coordinator again."""

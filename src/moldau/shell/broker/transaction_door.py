@@ -1,7 +1,7 @@
 """What a transaction coordinator asks of the leaders of partitions, and leaders of a coordinator.
 
-Both are on this broker, so the one door is a local one; between brokers the same requests go over a connection. Nobody
-who uses the door knows the difference.
+Here is the door to what this broker leads. `cluster_transaction_door` opens to all brokers, and nobody who uses it
+knows the difference.
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ class AddPartitions(Protocol):
 class TransactionDoor(Protocol):
     """To the leaders of partitions, and from them to the coordinators of transactions."""
 
-    add_partitions: AddPartitions
-    """What a leader asks before it takes the first batch of a transaction (AddPartitionsToTxn 4-5)."""
+    @property
+    def add_partitions(self) -> AddPartitions:
+        """What a leader asks before it takes the first batch of a transaction (AddPartitionsToTxn 4-5)."""
+        ...
 
     async def write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
         """Ends transactions on the partitions that the request names. One error code for each: 0 once the marker is as

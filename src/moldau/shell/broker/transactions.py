@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -133,13 +134,17 @@ class TransactionCoordinators(Shards[TransactionShard]):
         high_watermark_moved: Callable[[Partition], None],
         create_topic: Callable[[str], Coroutine[Any, Any, None]],
         producer_ids: ProducerIds,
+        own_door: TransactionDoor,
         door: TransactionDoor,
     ) -> None:
+        """`own_door` leads to this broker alone: what comes from another coordinator goes no further."""
+
         def make(partition: Partition) -> TransactionShard:
             log = TransactionLog(node, partition, flusher, high_watermark_moved)
             return TransactionShard(node, log, self.markers)
 
         super().__init__(node, partitions, TRANSACTION_STATE_TOPIC, create_topic, make)
+        self.own_door = own_door
         self.door = door
         self.markers = Markers(node, door, self._has_partition)
         self._producer_ids = producer_ids
@@ -220,7 +225,13 @@ class TransactionCoordinators(Shards[TransactionShard]):
                 continue  # its log is offline, which is logged elsewhere
 
     def metadata_changed(self, delta: MetadataDelta) -> None:
-        """The topic may be gone, or the level of `transaction.version` another one."""
+        """The topic may be gone, or led by others, or the level of `transaction.version` another one. What other
+        coordinators have decided is ended from here where this broker leads now."""
+        self.end_leaderships(delta)
+        for place, partition in delta.partitions.items():
+            if place.topic == self.topic and partition.leader == self._node.node_id and len(partition.replicas) > 1:
+                with suppress(KafkaError):
+                    self.shard(place.partition)
         if any(topic.name == self.topic for topic in delta.deleted_topics.values()):
             self.close(kafka_error("NOT_COORDINATOR"))
         elif TRANSACTION_VERSION in delta.features:

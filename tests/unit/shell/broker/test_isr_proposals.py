@@ -92,7 +92,7 @@ class Story:
             broker.partitions.logs,
             broker.flusher,
             broker.checkpoints,
-            node.doors.network,
+            broker.others,
             self.controller.submit,
             lambda partition: None,
         )

@@ -1,0 +1,65 @@
+"""The other brokers of the cluster, as this one reaches them: at their listener for brokers, as the metadata has it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from moldau.core.metadata.image import BrokerListener, MetadataDelta, MetadataImage
+from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.network.listener import Network
+from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.wire.protocol.schema import Request
+
+Response = TypeVar("Response", bound=msgspec.Struct)
+
+
+class OtherBrokers:
+    """Used from the broker's loop only."""
+
+    def __init__(self, node: OwnNode, network: Network) -> None:
+        self._node = node
+        self._network = network
+        self._addresses: dict[int, BrokerListener] = {}
+        self._peers: dict[int, list[Peer]] = {}
+        self._shared: dict[int, Peer] = {}
+
+    def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """To be called before others hear of it."""
+        name = self._node.settings.view.inter_broker_listener
+        for broker_id in delta.brokers:
+            broker = image.brokers.get(broker_id)
+            listeners = () if broker is None else broker.listeners
+            address = next((listener for listener in listeners if listener.name == name), None)
+            if address is None:
+                self._addresses.pop(broker_id, None)
+                continue
+            self._addresses[broker_id] = address
+            for peer in self._peers.get(broker_id, ()):
+                peer.move_to(address)
+
+    async def ask(self, broker_id: int, request: Request[Response], timeout_ms: int) -> Response:
+        """The answer to a request that does not wait for others at the broker: they share a connection. Raises
+        NoAnswerError."""
+        peer = self._shared.get(broker_id) or self.new_peer(broker_id)
+        if peer is None:
+            raise NoAnswerError(f"broker {broker_id} is not known")
+        self._shared[broker_id] = peer
+        # whoever asks may be in the first step of a handler, which is no task
+        return await self._node.loop.create_task(peer.request(request, timeout_ms))
+
+    def new_peer(self, broker_id: int) -> Peer | None:
+        """The broker behind a connection of its own; None for one that is not known."""
+        address = self._addresses.get(broker_id)
+        if address is None:
+            return None
+        peer = Peer(address, self._network)
+        self._peers.setdefault(broker_id, []).append(peer)
+        return peer
+
+    def close(self) -> None:
+        """Nobody is asked any more."""
+        for peers in self._peers.values():
+            for peer in peers:
+                peer.close()

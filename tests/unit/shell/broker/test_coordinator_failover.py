@@ -1,0 +1,140 @@
+"""Coordinators move with the leadership of their partition: nothing that was answered is forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.core.metadata.image import MetadataDelta
+from moldau.errors import ERROR_CODES
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
+from moldau.wire.protocol.messages.transactions import EndTxnRequest
+from moldau.wire.records.batch import iterate_batches
+from tests.support.brokers import Brokers, run_brokers
+
+NOT_COORDINATOR = ERROR_CODES["NOT_COORDINATOR"]
+
+
+async def with_topics(brokers: Brokers) -> None:
+    """Broker 1 coordinates transactions, 2 leads topic t, 3 coordinates groups; all hold all."""
+    brokers.controller.create_topic(TRANSACTION_STATE_TOPIC, (1, 2, 3), cleanup_policy="compact")
+    brokers.controller.create_topic("t", (2, 3, 1))
+    brokers.controller.create_topic(OFFSETS_TOPIC, (3, 1, 2), cleanup_policy="compact")
+    await brokers.until(lambda: all(one.has_topic(OFFSETS_TOPIC) for one in brokers.machines.values()))
+
+
+async def ask(brokers: Brokers, broker_id: int, request: Any) -> Any:
+    peer = brokers.peer(broker_id)
+    try:
+        return await peer.request(request, 30_000)
+    finally:
+        peer.close()
+
+
+async def commit(brokers: Brokers, broker_id: int, offset: int) -> int:
+    partition = OffsetCommitRequestPartition(0, offset)
+    topic = OffsetCommitRequestTopic("t", brokers.controller.image.topic_id("t"), (partition,))
+    answer = await ask(brokers, broker_id, OffsetCommitRequest("g", topics=(topic,)))
+    return answer.topics[0].partitions[0].error_code
+
+
+async def committed(brokers: Brokers, broker_id: int) -> tuple[int, list[int]]:
+    """The error code and what group g has committed."""
+    answer = await ask(brokers, broker_id, OffsetFetchRequest(groups=(OffsetFetchRequestGroup("g", topics=None),)))
+    (group,) = answer.groups
+    return group.error_code, [row.committed_offset for topic in group.topics for row in topic.partitions]
+
+
+async def read_committed(brokers: Brokers, broker_id: int) -> tuple[int, list[int]]:
+    """The last stable offset, and the base offsets of the batches that are readable."""
+    partition = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic_id=Uuid(brokers.controller.image.topic_id("t")), partitions=(partition,))
+    answer = await ask(brokers, broker_id, FetchRequest(isolation_level=1, topics=(topic,), max_bytes=1 << 20))
+    row = answer.responses[0].partitions[0]
+    assert row.error_code == 0
+    return row.last_stable_offset, [header.base_offset for _, header in iterate_batches(row.records or b"")]
+
+
+def test_only_the_leader_of_its_partition_coordinates_a_group() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers)
+        assert [await commit(brokers, one, 5) for one in (1, 2, 3)] == [NOT_COORDINATOR, NOT_COORDINATOR, 0]
+        assert await committed(brokers, 3) == (0, [5])
+        assert await committed(brokers, 1) == (NOT_COORDINATOR, [])
+
+    run_brokers(story, count=3)
+
+
+def test_the_next_coordinator_knows_what_was_committed_and_the_last_one_learns_it_anew() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topics(brokers)
+        assert await commit(brokers, 3, 5) == 0
+        brokers.machines[3].kill("process")
+        brokers.controller.fence(3)
+        await brokers.until(lambda: brokers.machines[1].leads(OFFSETS_TOPIC))
+        assert await committed(brokers, 1) == (0, [5])
+        assert await commit(brokers, 1, 8) == 0
+        await brokers.machines[3].start()
+        await brokers.until(lambda: brokers.is_whole(OFFSETS_TOPIC))
+        brokers.controller.change(OFFSETS_TOPIC, leader=brokers.machines[3].replica(OFFSETS_TOPIC).replica.broker_id)
+        await brokers.until(lambda: brokers.machines[3].leads(OFFSETS_TOPIC))
+        await brokers.until(lambda: not brokers.machines[1].leads(OFFSETS_TOPIC))
+        assert await committed(brokers, 3) == (0, [8])
+        assert await committed(brokers, 1) == (NOT_COORDINATOR, [])
+        brokers.controller.change(OFFSETS_TOPIC, leader=brokers.machines[1].replica(OFFSETS_TOPIC).replica.broker_id)
+        await brokers.until(lambda: brokers.machines[1].leads(OFFSETS_TOPIC))
+        assert await committed(brokers, 1) == (0, [8])
+
+    run_brokers(story, count=3)
+
+
+async def with_open_transaction(brokers: Brokers) -> tuple[int, int]:
+    """Of transactions v2; gives the producer id and epoch."""
+    await with_topics(brokers)
+    end_offset = brokers.controller.image.end_offset
+    brokers.controller.publish(MetadataDelta(end_offset=end_offset, features={"transaction.version": 2}))
+    await brokers.pass_time(0.1)
+    producer = await ask(brokers, 1, InitProducerIdRequest("x", 60_000))
+    assert producer.error_code == 0
+    ids = producer.producer_id, producer.producer_epoch
+    code = await brokers.produce(
+        2, b"a", by="x", transactional_id="x",
+        producer_id=ids[0], producer_epoch=ids[1], base_sequence=0, is_transactional=True,
+    )  # fmt: skip
+    assert code == 0
+    return ids
+
+
+def test_a_transaction_goes_over_three_brokers() -> None:
+    async def story(brokers: Brokers) -> None:
+        ids = await with_open_transaction(brokers)
+        assert await read_committed(brokers, 2) == (0, [])
+        assert (await ask(brokers, 1, EndTxnRequest("x", *ids, committed=True))).error_code == 0
+        await brokers.until(lambda: brokers.machines[2].replica().last_stable_offset == 2, "the marker is there")
+        assert await read_committed(brokers, 2) == (2, [0, 1])
+        await brokers.until(brokers.is_whole)
+
+    run_brokers(story, count=3)
+
+
+def test_what_a_dead_coordinator_had_decided_the_next_one_ends() -> None:
+    async def story(brokers: Brokers) -> None:
+        ids = await with_open_transaction(brokers)
+        brokers.machines[2].stand_still()
+        assert (await ask(brokers, 1, EndTxnRequest("x", *ids, committed=True))).error_code == 0
+        brokers.machines[1].kill("process")
+        brokers.controller.fence(1)
+        brokers.machines[2].go_on()
+        await brokers.until(lambda: brokers.machines[2].replica().last_stable_offset == 2, "the marker is there")
+        assert await read_committed(brokers, 2) == (2, [0, 1])
+
+    run_brokers(story, count=3)
