@@ -112,11 +112,15 @@ class QuorumNode:
         self.role.close()
         self._listener.close()
 
-    def die(self) -> None:
+    def die(self, power_lost: SeededRandom | None = None) -> None:
+        """`power_lost`: its machine loses power, and with it what was not flushed."""
         self.starting.cancel()
         self.role.abort()
         self._listener.abort()
-        self.disk.crash_process()
+        if power_lost is None:
+            self.disk.crash_process()
+        else:
+            self.disk.crash_machine(power_lost)
 
 
 class QuorumOfThree:

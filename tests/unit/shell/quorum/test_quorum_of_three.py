@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from random import Random
 
 import pytest
 
 from moldau.core.controller.quorum_description import NOT_LEADER_OR_FOLLOWER, quorum_response
 from moldau.errors import KafkaError
+from moldau.shell.io.twins.random import SeededRandom
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.network import HostNetwork, SimulatedNetwork
 from moldau.simulation.trace import Trace
-from tests.support.quorum_of_three import QuorumNode, QuorumOfThree, quota, quotas_of
+from tests.support.quorum_of_three import NODE_IDS, QuorumNode, QuorumOfThree, quota, quotas_of
 
 PATIENCE_S = 60
 NOT_CONTROLLER = 41
@@ -230,3 +234,60 @@ def test_each_node_describes_the_quorum_as_it_knows_it() -> None:
         assert all(now_ms - 1_000 < state.last_caught_up_timestamp <= now_ms for state in states)
 
     tell(story)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_acknowledged_change_is_lost_while_nodes_die_and_links_are_cut(seed: int) -> None:
+    """Sixty seconds of trouble; a change that got no answer may have been made or not."""
+
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        random = Random(seed)
+        acknowledged: dict[str, float] = {}
+        unknown: dict[str, list[float]] = {}
+
+        async def write() -> None:
+            for number in itertools.count():
+                await asyncio.sleep(random.uniform(0, 0.2))
+                leaders = quorum.leaders()
+                user, value = f"user-{random.randrange(20)}", float(number + 1)
+                unknown.setdefault(user, []).append(value)
+                if leaders:
+                    with suppress(KafkaError, TimeoutError):
+                        async with asyncio.timeout(5):
+                            await random.choice(leaders).role.submit(quota(user, value))
+                            acknowledged[user] = value
+
+        await quorum.start()
+        writing = asyncio.ensure_future(write())
+        for _ in range(15):
+            await asyncio.sleep(random.uniform(1, 6))
+            node = quorum.nodes[random.choice(NODE_IDS)]
+            kind = random.choice(("death", "loss of power", "cut", "stop"))
+            if kind == "cut":
+                for other in NODE_IDS:
+                    network.cut(f"node-{node.node_id}", f"node-{other}", random.uniform(0.1, 8))
+                continue
+            if kind == "stop":
+                await node.stop()
+            else:
+                node.die(SeededRandom(random.getrandbits(32)) if kind == "loss of power" else None)
+            await asyncio.sleep(random.uniform(0, 5))
+            await quorum.start(node.node_id)
+        writing.cancel()
+        network.mend()
+        await decide(await the_leader(quorum), "the end")
+        await until(lambda: all("the end" in quotas_of(node.role) for node in quorum.nodes.values()))
+        for node in quorum.nodes.values():
+            known = quotas_of(node.role)
+            for user, value in acknowledged.items():
+                assert known[user] >= value, (user, value)
+            assert all(value in unknown[user] for user, value in known.items() if user != "the end")
+        assert len(acknowledged) > 10
+
+    tell(
+        story,
+        seed,
+        metadata_log_max_record_bytes_between_snapshots="2000",
+        metadata_log_segment_ms="10000",
+        metadata_max_retention_ms="20000",
+    )
