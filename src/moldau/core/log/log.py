@@ -384,7 +384,7 @@ class Log:
             self._segments.begin_anew(offset, now_ms, self.settings)
         self.log_start_offset = self.log_end_offset = offset
         self.leader_epochs.clear()
-        self.producer_state = ProducerState(self.settings.max_producer_ids)
+        self.producer_state.clear(offset)
 
     def advance_log_start_offset(self, offset: int) -> bool:
         """Records below `offset` are no longer read; their segments go at the next retention check. False if the

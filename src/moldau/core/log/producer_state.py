@@ -28,7 +28,7 @@ int32, first offset of the open transaction int64 (-1: none).
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from moldau.core.log.transaction_index import AbortedTransaction
 from moldau.errors import KafkaError, kafka_error
@@ -114,6 +114,7 @@ class ProducerState:
     __slots__ = (
         "_open_transactions",
         "_verifications",
+        "ended",
         "entries",
         "first_unstable_offset",
         "map_end_offset",
@@ -130,6 +131,9 @@ class ProducerState:
         """By producer id and epoch, the oldest first; at most `max_producer_ids`."""
         self.first_unstable_offset = -1
         """The first offset of the oldest open transaction, -1 if none is open."""
+        self.ended: deque[tuple[int, int]] = deque()
+        """(first offset, offset of the marker) of transactions that have ended, in the order of their markers, until
+        the high watermark has passed the marker (see `forget_ended`)."""
         self.map_end_offset = 0
         self.max_producer_ids = max_producer_ids
 
@@ -329,9 +333,9 @@ class ProducerState:
             self._admit(producer_id, epoch, now_ms)
 
     def end_transaction(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, now_ms: int
+        self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, now_ms: int, offset: int
     ) -> None:
-        """Takes in a commit or abort marker, which may raise the producer's epoch."""
+        """Takes in a commit or abort marker at `offset`, which may raise the producer's epoch."""
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self._admit(producer_id, epoch, now_ms)
@@ -343,13 +347,30 @@ class ProducerState:
                 entry.last_sequence = -1
         entry.packed = None
         self._verifications.pop((producer_id, epoch), None)
-        if self._open_transactions.pop(producer_id, None) == self.first_unstable_offset:
+        first_offset = self._open_transactions.pop(producer_id, None)
+        if first_offset is not None:
+            self.ended.append((first_offset, offset))
+        if first_offset == self.first_unstable_offset:
             self._find_first_unstable()
         entry.coordinator_epoch = coordinator_epoch
         entry.transaction_first_offset = -1
         entry.transactional_id = None
         entry.last_timestamp_ms = timestamp_ms
         entry.last_used_ms = now_ms
+
+    def first_undecided_offset(self, high_watermark: int) -> int:
+        """As `first_unstable_offset`, of the transactions that are open below the high watermark: a marker that not all
+        in-sync replicas have decides nothing yet."""
+        first_offset = self.first_unstable_offset
+        for begin, marker in self.ended:
+            if marker >= high_watermark and (first_offset < 0 or begin < first_offset):
+                first_offset = begin
+        return first_offset
+
+    def forget_ended(self, high_watermark: int) -> None:
+        """To be called now and then as the high watermark moves."""
+        while self.ended and self.ended[0][1] < high_watermark:
+            self.ended.popleft()
 
     def _find_first_unstable(self) -> None:
         self.first_unstable_offset = next(iter(self._open_transactions.values()), -1)
@@ -381,6 +402,7 @@ class ProducerState:
         self.entries.clear()
         self._open_transactions.clear()
         self._verifications.clear()
+        self.ended.clear()
         self.first_unstable_offset = -1
         self.map_end_offset = map_end_offset
 

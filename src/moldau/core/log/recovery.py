@@ -366,7 +366,7 @@ def take_in_batch(
         marker = end_of_transaction(data[start:end])
         if marker is not None:
             aborted = None if marker.is_commit else producers.aborted_by_marker(producer_id, first)
-            producers.end_transaction(producer_id, epoch, marker.coordinator_epoch, timestamp, now_ms)
+            producers.end_transaction(producer_id, epoch, marker.coordinator_epoch, timestamp, now_ms, first)
             if aborted is not None:
                 all_aborted.append(aborted)
         return

@@ -94,6 +94,7 @@ class Partition:
             min(max(high_watermark, log.log_start_offset), log.log_end_offset),
         )
         """Of the replica: only looked at. The offsets are apart: what is in the log, on the disk, on all replicas."""
+        log.producer_state.forget_ended(self.position.high_watermark)
         self.replica = Replica(broker_id, self.position, settings, self.end_offset_for_epoch)
         self._perform = perform
         self.leader: Leader | None = None
@@ -151,6 +152,7 @@ class Partition:
                     self.log.leader_epochs.begin(output.leader_epoch, self.log.log_end_offset)
                 case HighWatermarkMoved() | LeadershipEnded():
                     is_news = True
+                    self.log.producer_state.forget_ended(self.position.high_watermark)
                 case _:
                     self._perform(self, output)
         return is_news
@@ -183,10 +185,13 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Everything below is decided: the high watermark, or the begin of the oldest open transaction."""
+        """Everything below is decided: the high watermark, or the begin of the oldest transaction that is open."""
         high_watermark = self.position.high_watermark
         log = self.log
-        first_unstable_offset = log.producer_state.first_unstable_offset
+        producers = log.producer_state
+        first_unstable_offset = producers.first_unstable_offset
+        if producers.ended:
+            first_unstable_offset = producers.first_undecided_offset(high_watermark)
         if first_unstable_offset < 0:
             return high_watermark
         return min(high_watermark, max(first_unstable_offset, log.log_start_offset))
@@ -296,6 +301,8 @@ class Partition:
         if kind:
             self._check_transactional(batch)
         appended = self.append(batch, now_ms, AppendOrigin.COORDINATOR)
+        if kind & CONTROL_FLAG:
+            self.log.producer_state.forget_ended(self.position.high_watermark)
         if kind & CONTROL_FLAG and self.log.segments[-1].aborted_transactions != []:
             self.may_have_aborted = True
         return appended

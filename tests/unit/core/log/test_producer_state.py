@@ -81,10 +81,10 @@ def test_an_aborted_or_committed_transaction_ends_and_may_raise_the_epoch() -> N
     producers.update(7, 3, 0, 109, 9, NOW_MS, NOW_MS, is_transactional=True)
     producers.update(8, 0, 0, 119, 9, NOW_MS, NOW_MS, is_transactional=True)
     assert producers.first_unstable_offset == 100
-    producers.end_transaction(7, 3, 5, NOW_MS, NOW_MS)
+    producers.end_transaction(7, 3, 5, NOW_MS, NOW_MS, 9)
     assert producers.first_unstable_offset == 110
     assert producers.check(7, 3, 10, 10) is None
-    producers.end_transaction(8, 1, 5, NOW_MS, NOW_MS)
+    producers.end_transaction(8, 1, 5, NOW_MS, NOW_MS, 9)
     assert producers.first_unstable_offset == -1
     assert producers.check(8, 1, 0, 0) is None
 
@@ -100,7 +100,7 @@ def test_a_transaction_is_open_with_its_own_epoch_from_its_first_batch_to_its_ma
     assert producers.has_open_transaction(7, 3)
     assert not producers.has_open_transaction(7, 4)
     assert not producers.has_open_transaction(8, 3)
-    producers.end_transaction(7, 4, 0, NOW_MS, NOW_MS)
+    producers.end_transaction(7, 4, 0, NOW_MS, NOW_MS, 9)
     assert not producers.has_open_transaction(7, 3)
     assert not producers.has_open_transaction(7, 4)
 
@@ -134,7 +134,7 @@ def test_a_transaction_begins_only_where_its_coordinator_has_verified_it() -> No
     producers.check_transactional(7, 3, 10)
     assert producers.verified_id(7, 3) == "a"
     assert producers.verified_id(7, 4) is None
-    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS)
+    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS, 9)
     assert _refused(producers, 3, 10) == 48, "the next transaction is verified anew"
 
 
@@ -145,7 +145,7 @@ def test_an_answer_that_a_marker_overtook_verifies_nothing(is_open: bool) -> Non
     verification = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
     if is_open:
         _open(producers, 7, 3, 100)
-    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS)
+    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS, 9)
     again = producers.begin_verification(7, 3, 0, NOW_MS, joins=False)
     producers.verified(7, 3, verification, "a")
     assert _refused(producers, 3, 0) == 48
@@ -162,7 +162,7 @@ def test_an_open_transaction_is_of_one_transactional_id() -> None:
     producers.verified(7, 3, own, "own")
     _open(producers, 7, 3, 100)
     assert producers.verified_id(7, 3) == "own"
-    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS)
+    producers.end_transaction(7, 3, 0, NOW_MS, NOW_MS, 9)
     assert producers.verified_id(7, 3) is None
 
 
@@ -230,7 +230,7 @@ def test_markers_of_an_earlier_epoch_or_coordinator_are_fenced(version: int) -> 
     _open(producers, 7, 3, 100)
     assert _marker_code(producers, 2, 5, version) == 47
     producers.check_marker(7, 4, 5, version)
-    producers.end_transaction(7, 4, 5, NOW_MS, NOW_MS)
+    producers.end_transaction(7, 4, 5, NOW_MS, NOW_MS, 9)
     assert _marker_code(producers, 4, 4, version) == 52
     producers.check_marker(7, 4, 5, version)
     producers.check_marker(7, 4, 6, version)
@@ -240,7 +240,7 @@ def test_a_marker_of_the_transaction_before_ends_nothing_in_transactions_v2_and_
     """KIP-890: in v2 each transaction has a higher epoch, and its marker one above that. In v1 nothing tells a late
     marker from that of the transaction which is open."""
     producers = ProducerState(100)
-    producers.end_transaction(7, 4, 5, NOW_MS, NOW_MS)
+    producers.end_transaction(7, 4, 5, NOW_MS, NOW_MS, 9)
     producers.check_marker(7, 4, 5, 2)
     _open(producers, 7, 4, 100)
     assert _marker_code(producers, 4, 5, 2) == 47
@@ -261,7 +261,7 @@ def test_the_first_unstable_offset_is_that_of_the_oldest_open_transaction_also_a
         assert (aborted.first_offset, aborted.last_offset, aborted.last_stable_offset) == (110, 140, 100)
         found = [state.first_unstable_offset]
         for producer_id in (7, 9, 8):
-            state.end_transaction(producer_id, 0, 0, NOW_MS, NOW_MS)
+            state.end_transaction(producer_id, 0, 0, NOW_MS, NOW_MS, 9)
             found.append(state.first_unstable_offset)
         assert found == [100, 100, 120, -1]
         assert state.aborted_by_marker(7, 150) is None
@@ -276,7 +276,7 @@ def test_the_oldest_transaction_is_late_when_its_last_record_is_old() -> None:
     assert producers.has_late_transaction(NOW_MS + 51, 50)
     producers.update(7, 3, 10, 129, 9, NOW_MS + 51, NOW_MS + 51, is_transactional=True)
     assert not producers.has_late_transaction(NOW_MS + 51, 50)
-    producers.end_transaction(7, 3, 0, NOW_MS + 60, NOW_MS + 60)
+    producers.end_transaction(7, 3, 0, NOW_MS + 60, NOW_MS + 60, 9)
     assert producers.has_late_transaction(NOW_MS + 102, 50), "the next one is the oldest now"
 
 
@@ -307,7 +307,7 @@ def test_over_the_bound_the_producer_that_was_idle_longest_goes() -> None:
         producers.update(producer_id, 0, 0, producer_id, 0, NOW_MS, NOW_MS)
         assert len(producers.entries) <= 3
     assert list(producers.entries) == [1, 4, 2]
-    producers.end_transaction(1, 0, 0, NOW_MS, NOW_MS)
+    producers.end_transaction(1, 0, 0, NOW_MS, NOW_MS, 9)
     producers.update(5, 0, 0, 6, 0, NOW_MS, NOW_MS)
     assert list(producers.entries) == [2, 1, 5]
     again = ProducerState(3)
@@ -341,7 +341,7 @@ def test_a_snapshot_is_the_same_whether_its_rows_were_encoded_before_or_not() ->
     for producers in (few, many):
         producers.encode()
         producers.update(1_995, 0, 1, 3_000, 0, NOW_MS, NOW_MS, is_transactional=True)
-        producers.end_transaction(1_996, 1, 7, NOW_MS + 1, NOW_MS)
+        producers.end_transaction(1_996, 1, 7, NOW_MS + 1, NOW_MS, 9)
         producers.update(1_996, 1, 0, 3_002, 0, NOW_MS, NOW_MS)
     assert many.expire(NOW_MS + 100, 100) == EXPIRY_SLICE
     for producer_id in list(many.entries)[: -10 + len(many.entries)]:
@@ -358,3 +358,17 @@ def test_a_loaded_snapshot_answers_as_the_state_that_was_saved() -> None:
     assert again.check(7, 3, 20, 20) is None
     assert again.check(7, 3, 10, 19) is not None
     assert _code(again, 3, 21, 21) == 45
+
+
+def test_a_transaction_is_decided_when_the_high_watermark_has_passed_its_marker() -> None:
+    producers = ProducerState(100)
+    producers.update(7, 0, 0, 5, 5, NOW_MS, NOW_MS, True)
+    producers.update(8, 0, 0, 7, 1, NOW_MS, NOW_MS, True)
+    producers.end_transaction(8, 0, 0, NOW_MS, NOW_MS, 8)
+    producers.end_transaction(7, 0, 0, NOW_MS, NOW_MS, 9)
+    assert producers.first_unstable_offset == -1
+    assert [producers.first_undecided_offset(end) for end in (8, 9, 10)] == [0, 0, -1]
+    producers.forget_ended(9)
+    assert list(producers.ended) == [(0, 9)]
+    producers.forget_ended(10)
+    assert not producers.ended

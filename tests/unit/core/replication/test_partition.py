@@ -9,7 +9,7 @@ from moldau.core.log.log import AppendOrigin, Log
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.image import PartitionImage
 from moldau.core.replication.partition import Partition
-from moldau.core.replication.steps import ReplicationSettings
+from moldau.core.replication.steps import FetchedUpTo, ReplicationSettings
 from moldau.errors import KafkaError, ProtocolError, StorageFailedError
 from moldau.shell.io.twins.memory_disk import Fault, MemoryDisk
 from moldau.types import BrokerId, LeaderEpoch, TopicPartition, Uuid
@@ -313,3 +313,14 @@ def test_a_batch_that_the_fetch_had_no_room_for_is_left_out_in_silence() -> None
     follower = open_partition(image=TWO)
     follower.append_copied(first + second[:-1], NOW_MS)
     assert follower.log.log_end_offset == 1
+
+
+def test_a_marker_counts_when_the_high_watermark_has_passed_it() -> None:
+    partition = open_partition(image=TWO)
+    partition.append_own(own_batch(), NOW_MS)
+    partition.step(FetchedUpTo(2, 20, 3, 1), NOW_MS)
+    assert (partition.high_watermark, partition.last_stable_offset) == (1, 0)
+    partition.append_marker(COMMIT, 7, 0, 0, NOW_MS)
+    assert (partition.high_watermark, partition.last_stable_offset) == (1, 0)
+    partition.step(FetchedUpTo(2, 20, 3, 2), NOW_MS)
+    assert (partition.high_watermark, partition.last_stable_offset) == (2, 2)
