@@ -60,7 +60,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("socket.receive.buffer.bytes", "int", "102400", "", READ_ONLY, IGNORED, "the system sizes its socket buffers"),
     ("socket.send.buffer.bytes", "int", "102400", "", READ_ONLY, IGNORED, "the system sizes its socket buffers"),
     # quorum
-    ("broker.heartbeat.interval.ms", "int", "2000", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("controller.performance.always.log.threshold.ms", "long", "2000", "[0,...]", READ_ONLY,
      IGNORED, "the controller is synchronous"),
     ("controller.performance.sample.period.ms", "long", "60000", "[100,...]", READ_ONLY,
@@ -74,7 +73,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("controller.quorum.fetch.snapshot.max.bytes", "int", "1048576", "[1,...]", READ_ONLY,
      IGNORED, "always 1 MiB"),
     ("controller.socket.timeout.ms", "int", "30000", "", READ_ONLY, IGNORED, "one node calls no other"),
-    ("initial.broker.registration.timeout.ms", "int", "60000", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("internal.metadata.delete.delay.millis", "long", "60000", "", READ_ONLY, NOT_SERVED, ""),
     ("internal.metadata.log.segment.bytes", "int", None, "", READ_ONLY, NOT_SERVED, ""),
     ("internal.metadata.max.batch.size.in.bytes", "int", "8388608", "", READ_ONLY, IGNORED, "fixed at 8 MiB"),

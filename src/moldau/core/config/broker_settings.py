@@ -89,6 +89,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     socket_listen_backlog_size: Annotated[int, Row("int", "50", "[1,...]", READ_ONLY)]
     socket_request_max_bytes: Annotated[int, Row("int", "104857600", "[1,...]", READ_ONLY)]
     # quorum
+    broker_heartbeat_interval_ms: Annotated[int, Row("int", "2000", "", READ_ONLY)]
     broker_session_timeout_ms: Annotated[int, Row("int", "9000", "", READ_ONLY)]
     controller_listener_names: Annotated[tuple[str, ...], Row("list", "CONTROLLER", "", READ_ONLY,
         "Kafka has no default; a node alone needs no socket for it")]
@@ -100,6 +101,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     controller_quorum_retry_backoff_ms: Annotated[int, Row("int", "20", "[0,...]", READ_ONLY)]
     controller_quorum_voters: Annotated[tuple[QuorumVoter, ...], Row("list", "", "non-empty list", READ_ONLY,
         "empty: this node alone, or those that the metadata log names")]
+    initial_broker_registration_timeout_ms: Annotated[int, Row("int", "60000", "", READ_ONLY)]
     metadata_log_max_record_bytes_between_snapshots: Annotated[int, Row("long", "20971520", "[1,...]", READ_ONLY)]
     metadata_log_max_snapshot_interval_ms: Annotated[int, Row("long", "3600000", "[0,...]", READ_ONLY)]
     metadata_log_segment_bytes: Annotated[int, Row("int", "1073741824", "[8388608,...]", READ_ONLY)]

@@ -40,7 +40,8 @@ def heartbeat(
 ) -> tuple[list[MetadataRecord], BrokerHeartbeatResponse]:
     """A broker that has its own registration in its metadata, and wants to serve: lifts its fence, then makes it leader
     of the partitions that have none; it has caught up when no partition is left. One that wants to stop: marks it,
-    moves its partitions away from it, and when all that serve know of that, fences it; then it should shut down.
+    moves its partitions away from it, and when all that serve know of that, fences it; then it should shut down. One
+    that leads nothing is fenced at once.
 
     Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
     """
@@ -48,7 +49,8 @@ def heartbeat(
     sessions.heard(broker.broker_id, broker.epoch, request.current_metadata_offset, now_ms)
     changes = PartitionChanges(image, settings, broker.broker_id)
     if request.want_shut_down or broker.is_in_controlled_shutdown:
-        records, response = _shut_down(image, sessions, broker, changes, is_at_once=request.want_fence)
+        is_at_once = request.want_fence or not (broker.is_in_controlled_shutdown or changes.is_leader)
+        records, response = _shut_down(image, sessions, broker, changes, is_at_once=is_at_once)
     elif request.want_fence or (broker.is_fenced and request.current_metadata_offset < broker.epoch):
         records = [] if broker.is_fenced else fence(broker, changes)
         is_caught_up = request.current_metadata_offset >= broker.epoch

@@ -90,6 +90,12 @@ class PartitionChanges:
         self._settings = settings
         self._broker_id = broker_id
 
+    @property
+    def is_leader(self) -> bool:
+        """Whether the broker leads any partition."""
+        topics = self._image.topics_by_id.values()
+        return any(partition.leader == self._broker_id for topic in topics for partition in topic.partitions.values())
+
     def leave(self, directories: Collection[Uuid] | None = None) -> list[MetadataRecord]:
         """The broker is neither in sync nor leader anywhere, or where its replica lies in one of `directories`."""
 

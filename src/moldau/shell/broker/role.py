@@ -45,6 +45,7 @@ from moldau.types import BrokerId, Uuid
 if TYPE_CHECKING:
     from moldau.core.log.directories import LogDirectories
     from moldau.core.log.directory import LogDirectory
+    from moldau.shell.broker.controller_channel import Client
     from moldau.shell.broker.coordinators import Coordinators
     from moldau.shell.broker.transactions import TransactionCoordinators
     from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
@@ -56,8 +57,9 @@ MAX_REWRITES = 2
 class Controller(Protocol):
     """What the broker asks of the active controller."""
 
-    async def submit(self, request: Any) -> Any:
-        """The controller's answer to a request, once its records are committed. Raises KafkaError."""
+    async def submit(self, request: Any, client: Client | None = None) -> Any:
+        """The controller's answer to a request, once its records are committed; `client`: for whom, where it is not
+        this broker itself. Raises KafkaError."""
 
     def describe(self) -> QuorumDescription:
         """What DescribeQuorum answers."""
@@ -305,10 +307,10 @@ class Broker:
 
     # -- asking the controller
 
-    async def submit(self, request: Any) -> Any:
+    async def submit(self, request: Any, client: Client | None = None) -> Any:
         """The controller's answer to a change of topics or configs, once the change is committed, and the partitions
         and logs here are as it wants them. Raises KafkaError."""
-        response = await self.controller.submit(request)
+        response = await self.controller.submit(request, client)
         await self.partitions.wait_settled()
         return response
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,15 +34,20 @@ if TYPE_CHECKING:
     from moldau.core.log.directory import LogDirectory
     from moldau.core.log.settings import LogSettings
     from moldau.core.metadata.image import MetadataImage
+    from moldau.shell.broker.controller_channel import ControllerChannel
+    from moldau.shell.broker.heartbeats import Heartbeats
     from moldau.shell.broker.housekeeping import Housekeeping
     from moldau.shell.broker.role import Broker
     from moldau.shell.network.dispatch import Dispatcher
     from moldau.shell.node.directories import NodeDirectories
     from moldau.shell.node.operations import Operations
     from moldau.shell.quorum.role import QuorumRole
+    from moldau.wire.protocol.messages.broker_lifecycle import BrokerRegistrationRequest
 
 CONTROLLER_PORT = 9093
 MAX_NAMED_STRAYS = 100
+CONTROLLER_TIMEOUT_MS = 30_000
+"""How long what a client asks of the controller waits for one that is active."""
 SHUTDOWN_TIMEOUT_S = 5.0
 """How long a clean stop waits for the controller, say while the disk is full."""
 
@@ -71,6 +76,8 @@ class Node:
         self._quorum: QuorumRole | None = None
         self._logs: LogDirectories | None = None
         self._broker: Broker | None = None
+        self._channels: list[ControllerChannel] = []
+        self._heartbeats: Heartbeats | None = None
         self.housekeeping: Housekeeping | None = None
         """None before the start and after the end."""
         self.operations: Operations | None = None
@@ -244,7 +251,7 @@ class Node:
             telemetry=self.telemetry,
             log=self.log,
             logs=logs,
-            controller=quorum,
+            controller=self._new_channel(quorum, CONTROLLER_TIMEOUT_MS),
             response_memory=response_memory,
             physical_memory_bytes=doors.physical_memory_bytes,
             on_invariant_broken=self._invariant_broken,
@@ -373,7 +380,37 @@ class Node:
             log_dirs=tuple(sorted(logs.online_ids)),
             previous_broker_epoch=logs.previous_broker_epoch,
         )
-        broker.registered(await LifeCycle(self.node_id, quorum).start(registration))
+        if quorum.is_alone:
+            broker.registered(await LifeCycle(self.node_id, quorum).start(registration))
+            return
+        heartbeats = self._heartbeats = self._new_heartbeats(quorum, broker, logs, registration)
+        await heartbeats.start()
+        broker.spawn(heartbeats.go_on())
+
+    def _new_heartbeats(
+        self, quorum: QuorumRole, broker: Broker, logs: LogDirectories, registration: BrokerRegistrationRequest
+    ) -> Heartbeats:
+        """On a way of their own to the controller: nothing that takes long there holds them back."""
+        from moldau.shell.broker.heartbeats import Heartbeats
+
+        settings = self.settings
+        return Heartbeats(
+            registration,
+            self._new_channel(quorum, settings.broker_session_timeout_ms // 2).submit,
+            self.log,
+            metadata_offset=lambda: broker.image.end_offset - 1,
+            failed_directories=lambda: tuple(sorted(each.directory_id for each in logs if each.health.is_offline)),
+            registered=broker.registered,
+            interval_ms=settings.broker_heartbeat_interval_ms,
+            registration_timeout_ms=settings.initial_broker_registration_timeout_ms,
+        )
+
+    def _new_channel(self, quorum: QuorumRole, timeout_ms: int) -> ControllerChannel:
+        from moldau.shell.broker.controller_channel import ControllerChannel
+
+        channel = ControllerChannel(quorum, self.doors.network, timeout_ms)
+        self._channels.append(channel)
+        return channel
 
     def _open(self, group: ConnectionGroup, quorum: QuorumRole, broker: Broker) -> None:
         from moldau.shell.broker.handlers.table import handler_specs
@@ -412,6 +449,8 @@ class Node:
         """Stops cleanly: nobody is served any more, everything is on the disk, the next start need not recover."""
         if self.operations is not None:
             self.operations.status.stopping()
+        if self._heartbeats is not None:
+            await _in_time(self._heartbeats.shut_down())  # clients are served until others lead what this node led
         self._close_network()
         broker, quorum = self._broker, self._quorum
         if self.housekeeping is not None:
@@ -422,9 +461,8 @@ class Node:
             from moldau.shell.broker.life_cycle import LifeCycle
 
             broker.partitions.settle()
-            with contextlib.suppress(MoldauError, TimeoutError):
-                async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
-                    await LifeCycle(self.node_id, quorum).shut_down(broker.broker_epoch)
+            if self._heartbeats is None:
+                await _in_time(LifeCycle(self.node_id, quorum).shut_down(broker.broker_epoch))
         if broker is not None:
             await broker.wait_ended()
         if quorum is not None:
@@ -444,6 +482,7 @@ class Node:
 
     def abort(self) -> None:
         """Ends everything as a crash does: nothing more is flushed or written. May be called at any time."""
+        self._close_channels()
         for group in (self._group, self._controller_listener):
             if group is not None:
                 group.abort()
@@ -472,12 +511,17 @@ class Node:
                 listener.close_in_child()
 
     def _close_network(self) -> None:
+        self._close_channels()
         for listener in self._listeners:
             listener.close()
         if self._dispatcher is not None:
             self._dispatcher.close()
         if self._group is not None:
             self._group.close()
+
+    def _close_channels(self) -> None:
+        for channel in self._channels:
+            channel.close()
 
     def _unlock(self) -> None:
         if self._directories is not None:
@@ -489,6 +533,13 @@ class Node:
             self.failure = error
             self.log.unforeseen("broken invariant", f"node {self.node_id} stops", error)
             self.abort()
+
+
+async def _in_time(farewell: Awaitable[None]) -> None:
+    """Waits for what the controller should hear of a stop, and stops all the same where it does not."""
+    with contextlib.suppress(MoldauError, TimeoutError):
+        async with asyncio.timeout(SHUTDOWN_TIMEOUT_S):
+            await farewell
 
 
 def connection_limits(settings: BrokerSettings) -> ConnectionLimits:

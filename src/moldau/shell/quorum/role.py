@@ -40,7 +40,7 @@ from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
-from moldau.core.raft.messages import NO_SNAPSHOT, Request, SnapshotId, Standing
+from moldau.core.raft.messages import NO_SNAPSHOT, NOBODY, Request, SnapshotId, Standing
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request
 from moldau.core.raft.quorum import Quorum
@@ -188,6 +188,17 @@ class QuorumRole:
         if self._raft is None:
             raise InvariantError("the quorum was not started, or is stopped")
         return self._raft
+
+    @property
+    def is_alone(self) -> bool:
+        """This node is the only voter: no other ever leads."""
+        return len(self._voters.latest.voters) == 1
+
+    @property
+    def leader_address(self) -> BrokerListener | None:
+        """Where the leader's controller is reached; None: it is this node's own, or nobody is known to lead."""
+        leader_id = NOBODY if self._raft is None else self._raft.quorum.leader_id
+        return None if leader_id in (NOBODY, self.identity.node_id) else self.listener_of(leader_id)
 
     @property
     def is_offline(self) -> bool:

@@ -7,22 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from moldau.core.config.broker_settings import parse_broker_settings
-from moldau.core.controller.machine import ControllerMachine
-from moldau.core.controller.requests import ActivateController, ControllerRequest
-from moldau.core.coordination.machine import NO_REQUEST_ID, Now, Timer
-from moldau.core.metadata.features import FORMATTED_LEVELS, REGISTERED_FEATURES
-from moldau.core.metadata.fold import MetadataFold, MetadataRecord
-from moldau.core.metadata.image import PartitionImage
-from moldau.errors import KafkaError
-from moldau.shell.io.twins.random import SeededRandom
-from moldau.types import Offset, ProducerEpoch, ProducerId, Uuid, whole
+from moldau.core.metadata.features import REGISTERED_FEATURES
+from moldau.types import Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
     RegisteredFeature,
-    RegisteredListener,
 )
 from moldau.wire.protocol.messages.in_sync_replicas import (
     AlterPartitionRequest,
@@ -32,7 +20,6 @@ from moldau.wire.protocol.messages.in_sync_replicas import (
 )
 from moldau.wire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
-    FeatureLevelRecord,
     PartitionChangeRecord,
 )
 from moldau.wire.protocol.messages.partitions import (
@@ -40,129 +27,13 @@ from moldau.wire.protocol.messages.partitions import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from moldau.wire.protocol.messages.topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-
-BOOTSTRAP = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
-SESSION_MS = 9_000
-OWN = 1
-
-
-class Cluster:
-    """The machine of the controller in node 1, with a list as its log, a clock, and its timers."""
-
-    def __init__(self, **settings: str) -> None:
-        self.settings = {name.replace("_", "."): text for name, text in settings.items()}
-        self.log: list[MetadataRecord] = []
-        self.state = MetadataFold("cluster")
-        self.now_ms = 0
-        self.activate()
-
-    def activate(self) -> None:
-        """A controller that knows the log only becomes active."""
-        settings = parse_broker_settings(self.settings)
-        self.machine = ControllerMachine("cluster", settings, SeededRandom(1), lambda: 0)
-        self.timers: dict[object, Timer[ControllerRequest]] = {}
-        self.ask(ActivateController(BOOTSTRAP))
-
-    def ask(self, request: Any, request_id: int = 7) -> Any:
-        """The answer; `last` has the records that were written."""
-        decision = whole(self.machine.decide(self.state, request_id, request, Now(self.now_ms, 0)))
-        for timer in decision.timers:
-            self.timers[timer.key] = timer
-        for record in decision.records:
-            self.machine.apply(self.state, Offset(len(self.log)), ProducerId(-1), ProducerEpoch(-1), record)
-            self.log.append(record)
-        self.state.take_delta(Offset(len(self.log)), 1)
-        self.last = decision.records
-        return decision.replies[0][1] if decision.replies else None
-
-    def code(self, request: Any) -> int:
-        """Of the refusal."""
-        with pytest.raises(KafkaError) as caught:
-            self.ask(request)
-        assert self.last is not None
-        return caught.value.code
-
-    def wait(self, for_ms: int) -> list[MetadataRecord]:
-        """What the timers write meanwhile."""
-        end_ms, length = self.now_ms + for_ms, len(self.log)
-        while True:
-            due = min(self.timers.values(), key=lambda timer: timer.deadline_ms or 0, default=None)
-            if due is None or due.deadline_ms is None or due.deadline_ms > end_ms:
-                self.now_ms = end_ms
-                return self.log[length:]
-            self.now_ms = max(self.now_ms, due.deadline_ms)
-            del self.timers[due.key]
-            self.ask(due.request, NO_REQUEST_ID)
-
-    def register(self, broker_id: int, life: int = 1, **changes: Any) -> int:
-        """Gives the broker epoch."""
-        response = self.ask(msgspec.structs.replace(registration(broker_id, life), **changes))
-        assert response.error_code == 0
-        return int(response.broker_epoch)
-
-    def epoch(self, broker_id: int) -> int:
-        return self.state.image.brokers[broker_id].epoch
-
-    def beat(self, broker_id: int, offset: int | None = None, **wants: Any) -> BrokerHeartbeatResponse:
-        """A heartbeat of a broker that has acted on all there is, or on what is up to `offset`."""
-        reached = len(self.log) - 1 if offset is None else offset
-        response = self.ask(BrokerHeartbeatRequest(broker_id, self.epoch(broker_id), reached, **wants))
-        assert isinstance(response, BrokerHeartbeatResponse)
-        return response
-
-    def start(self, *broker_ids: int) -> None:
-        for broker_id in broker_ids:
-            self.register(broker_id)
-            assert not self.beat(broker_id).is_fenced
-
-    def create(self, *replicas: int, **configs: str) -> Uuid:
-        settings = tuple(CreatableTopicConfig(name.replace("_", "."), text) for name, text in configs.items())
-        assignment = (CreatableReplicaAssignment(0, replicas),)
-        response = self.ask(CreateTopicsRequest((CreatableTopic("t", -1, -1, assignment, settings),), 1000))
-        assert response.topics[0].error_code == 0
-        return Uuid(response.topics[0].topic_id)
-
-    @property
-    def partition(self) -> PartitionImage:
-        return self.state.image.topics_by_name["t"].partitions[0]
-
-    def propose(self, proposer: int, *isr: int, **changes: Any) -> Any:
-        """AlterPartition of the leader as it knows the partition, with `changes`; gives the answer for it."""
-        known, topic_id = self.partition, self.state.image.topics_by_name["t"].topic_id
-        states = tuple(BrokerState(replica, self.epoch(replica)) for replica in isr)
-        proposed = ProposedPartition(0, known.leader_epoch, (), states, 0, known.partition_epoch)
-        topic = ProposedTopic(topic_id, (msgspec.structs.replace(proposed, **changes),))
-        response = self.ask(AlterPartitionRequest(proposer, self.epoch(proposer), (topic,)))
-        return response.topics[0].partitions[0]
-
-
-def registration(broker_id: int, life: int = 1) -> BrokerRegistrationRequest:
-    return BrokerRegistrationRequest(
-        broker_id,
-        "cluster",
-        Uuid(bytes([life]) * 16),
-        (RegisteredListener("PLAINTEXT", "h", 9092),),
-        REGISTERED_FEATURES,
-        rack=None,
-        log_dirs=(directory(broker_id),),
-    )
-
-
-def directory(broker_id: int) -> Uuid:
-    return Uuid(bytes([0xDD, broker_id]) * 8)
-
+from tests.support.controller import SESSION_MS, Controller, directory, registration
 
 # sessions
 
 
 def test_a_broker_that_is_not_heard_of_is_fenced_and_the_next_replica_leads() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     for _ in range(3):
@@ -176,7 +47,7 @@ def test_a_broker_that_is_not_heard_of_is_fenced_and_the_next_replica_leads() ->
 
 
 def test_a_heartbeat_prolongs_a_session() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2)
     for _ in range(5):
         assert cluster.wait(SESSION_MS - 1) == []
@@ -185,7 +56,7 @@ def test_a_heartbeat_prolongs_a_session() -> None:
 
 
 def test_the_broker_in_the_controllers_process_needs_no_heartbeats() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1)
     assert cluster.timers == {}
     cluster.start(2)
@@ -194,7 +65,7 @@ def test_the_broker_in_the_controllers_process_needs_no_heartbeats() -> None:
 
 
 def test_a_new_controller_gives_every_broker_a_whole_session() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     cluster.wait(SESSION_MS - 1)
     cluster.activate()
@@ -205,7 +76,7 @@ def test_a_new_controller_gives_every_broker_a_whole_session() -> None:
 
 
 def test_brokers_that_fall_silent_together_are_fenced_one_in_a_batch() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     cluster.wait(SESSION_MS)
@@ -235,7 +106,7 @@ def test_brokers_that_fall_silent_together_are_fenced_one_in_a_batch() -> None:
     ],
 )
 def test_a_registration_that_cannot_be_is_refused_and_changes_nothing(changes: dict[str, Any], code: int) -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2)
     length = len(cluster.log)
     assert cluster.code(msgspec.structs.replace(registration(2), **changes)) == code
@@ -243,7 +114,7 @@ def test_a_registration_that_cannot_be_is_refused_and_changes_nothing(changes: d
 
 
 def test_of_two_faults_the_answer_names_the_first_in_kafkas_order() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2)
     taken = msgspec.structs.replace(registration(2, life=2), log_dirs=(), features=())
     assert cluster.code(msgspec.structs.replace(taken, cluster_id="other")) == 104
@@ -252,7 +123,7 @@ def test_of_two_faults_the_answer_names_the_first_in_kafkas_order() -> None:
 
 
 def test_a_taken_id_is_free_when_the_session_of_its_broker_has_ended() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2)
     cluster.wait(SESSION_MS - 1)
     assert cluster.code(registration(2, life=2)) == 101
@@ -261,7 +132,7 @@ def test_a_taken_id_is_free_when_the_session_of_its_broker_has_ended() -> None:
 
 
 def test_a_registration_in_the_same_life_keeps_epoch_and_fence() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2)
     epoch = cluster.epoch(2)
     assert cluster.register(2, rack="r") == epoch
@@ -273,7 +144,7 @@ def test_a_registration_in_the_same_life_keeps_epoch_and_fence() -> None:
 
 
 def test_a_fence_is_lifted_when_the_broker_has_its_registration_in_its_metadata() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1)
     epoch = cluster.register(2)
     for offset, wants in ((epoch - 1, {}), (epoch, {"want_fence": True})):
@@ -284,7 +155,7 @@ def test_a_fence_is_lifted_when_the_broker_has_its_registration_in_its_metadata(
 
 
 def test_a_broker_that_wants_its_fence_gets_it() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2)
     topic_id = cluster.create(2, 1)
     assert cluster.beat(2, want_fence=True).is_fenced
@@ -295,7 +166,7 @@ def test_a_broker_that_wants_its_fence_gets_it() -> None:
 
 
 def test_the_replicas_of_a_failed_directory_are_neither_leader_nor_in_sync() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1)
     other = Uuid(b"\xee" * 16)
     cluster.register(2, log_dirs=(directory(2), other))
@@ -312,7 +183,7 @@ def test_the_replicas_of_a_failed_directory_are_neither_leader_nor_in_sync() -> 
 
 
 def test_a_replica_in_a_failed_directory_is_not_elected() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1)
     other = Uuid(b"\xee" * 16)
     cluster.register(2, log_dirs=(directory(2), other))
@@ -327,7 +198,7 @@ def test_a_replica_in_a_failed_directory_is_not_elected() -> None:
 
 
 def test_a_stopping_broker_waits_until_all_others_know_that_it_leads_nothing() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     cluster.beat(1)
@@ -348,11 +219,22 @@ def test_a_stopping_broker_waits_until_all_others_know_that_it_leads_nothing() -
     cluster.register(2, life=2)
 
 
+def test_a_stopping_broker_that_leads_nothing_is_fenced_at_once() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    topic_id = cluster.create(1, 2)
+    assert cluster.beat(2, want_shut_down=True).should_shut_down
+    assert cluster.last == (
+        PartitionChangeRecord(0, topic_id, isr=(1,)),
+        BrokerRegistrationChangeRecord(2, cluster.epoch(2), fenced=1),
+    )
+
+
 # AlterPartition
 
 
 def test_a_leader_shrinks_and_expands_the_replicas_in_sync() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     shrunk = cluster.propose(2, 2, 3)
@@ -363,7 +245,7 @@ def test_a_leader_shrinks_and_expands_the_replicas_in_sync() -> None:
 
 
 def test_below_the_minimum_who_leaves_stays_eligible() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     cluster.create(2, 3, 1, min_insync_replicas="2")
     cluster.propose(2, 2)
@@ -389,7 +271,7 @@ def test_below_the_minimum_who_leaves_stays_eligible() -> None:
 def test_a_proposal_that_cannot_be_is_refused_as_kafka_does(
     isr: tuple[int, ...], changes: dict[str, Any], code: int
 ) -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3, 4)
     cluster.create(2, 3, 1)
     cluster.propose(2, 2, 3, 1, new_isr_with_epochs=(BrokerState(2), BrokerState(3)))
@@ -398,7 +280,7 @@ def test_a_proposal_that_cannot_be_is_refused_as_kafka_does(
 
 
 def test_a_proposal_of_another_than_the_leader_or_of_an_earlier_life_is_refused() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     assert cluster.propose(3, 2, 3).error_code == 42
@@ -412,7 +294,7 @@ def test_a_proposal_of_another_than_the_leader_or_of_an_earlier_life_is_refused(
 
 @pytest.mark.parametrize("wants", [{"want_fence": True}, {"want_shut_down": True}])
 def test_a_replica_that_is_fenced_or_stops_may_not_be_in_sync(wants: dict[str, bool]) -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     cluster.create(2, 3, 1)
     cluster.beat(3, **wants)
@@ -420,7 +302,7 @@ def test_a_replica_that_is_fenced_or_stops_may_not_be_in_sync(wants: dict[str, b
 
 
 def test_of_a_partition_that_stands_twice_the_first_proposal_is_taken() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3)
     topic_id = cluster.create(2, 3, 1)
     twice = tuple(ProposedPartition(0, 0, (), (BrokerState(2), BrokerState(other)), 0, 0) for other in (3, 1))
@@ -430,7 +312,7 @@ def test_of_a_partition_that_stands_twice_the_first_proposal_is_taken() -> None:
 
 
 def test_a_leader_that_was_elected_uncleanly_says_when_it_is_well() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2)
     topic_id = cluster.create(2, 1)
     cluster.state.apply(PartitionChangeRecord(0, topic_id, isr=(2,), leader=2, leader_recovery_state=1))
@@ -443,14 +325,14 @@ def test_a_leader_that_was_elected_uncleanly_says_when_it_is_well() -> None:
 # reassignments
 
 
-def reassign(cluster: Cluster, *replicas: int) -> None:
+def reassign(cluster: Controller, *replicas: int) -> None:
     topic = ReassignableTopic("t", (ReassignablePartition(0, replicas),))
     response = cluster.ask(AlterPartitionReassignmentsRequest(topics=(topic,)))
     assert response.responses[0].partitions[0].error_code == 0
 
 
 def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3, 4)
     topic_id = cluster.create(2, 3)
     reassign(cluster, 2, 4)
@@ -472,7 +354,7 @@ def test_a_reassignment_is_complete_when_the_new_replicas_are_in_sync() -> None:
 
 
 def test_the_leader_that_a_reassignment_removes_is_told_that_another_leads() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3, 4)
     cluster.create(2, 3)
     reassign(cluster, 4, 3)
@@ -481,7 +363,7 @@ def test_the_leader_that_a_reassignment_removes_is_told_that_another_leads() -> 
 
 
 def test_where_more_are_removed_than_added_all_that_stay_must_be_in_sync() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2, 3, 4)
     cluster.create(2, 3, 1)
     reassign(cluster, 2, 4)
@@ -497,7 +379,7 @@ def test_where_more_are_removed_than_added_all_that_stay_must_be_in_sync() -> No
 
 
 def test_leadership_goes_back_to_preferred_replicas_by_itself() -> None:
-    cluster = Cluster()
+    cluster = Controller()
     cluster.start(1, 2)
     topic_id = cluster.create(2, 1)
     cluster.beat(2, want_fence=True)
@@ -513,8 +395,8 @@ def test_leadership_goes_back_to_preferred_replicas_by_itself() -> None:
 @pytest.mark.parametrize("scope", ["topic", "node"])
 def test_an_unclean_election_needs_leave(scope: str) -> None:
     name, settings = "unclean_leader_election_enable", {"unclean_leader_election_interval_ms": "1000"}
-    allowed = Cluster(**settings, **({name: "true"} if scope == "node" else {}))
-    forbidden = Cluster(**settings)
+    allowed = Controller(**settings, **({name: "true"} if scope == "node" else {}))
+    forbidden = Controller(**settings)
     for cluster in (allowed, forbidden):
         cluster.start(1, 2, 3)
         topic_id = cluster.create(2, 3, min_insync_replicas="1", **({name: "true"} if cluster is allowed else {}))

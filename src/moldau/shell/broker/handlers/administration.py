@@ -36,7 +36,7 @@ async def ask_controller(
     to a request that the controller refuses as a whole."""
     try:
         check_cluster(context, operation)
-        response = cast(Response, await context.wait(broker.controller.submit(request)))
+        response = cast(Response, await context.wait(broker.controller.submit(request, context)))
     except KafkaError as error:
         response = await context.finish(refused(request, error))
     return msgspec.structs.replace(response, throttle_time_ms=context.throttle())

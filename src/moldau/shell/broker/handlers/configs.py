@@ -226,7 +226,7 @@ async def act_incremental_alter_configs(
     if asked:
         try:
             forward = msgspec.structs.replace(request, resources=tuple(asked))
-            answer: IncrementalAlterConfigsResponse = await context.wait(broker.submit(forward))
+            answer: IncrementalAlterConfigsResponse = await context.wait(broker.submit(forward, context))
             forwarded = answer.responses
         except KafkaError as failed:
             refused = IncrementalAlterConfigsResourceResponse(*_code_and_message(failed))
@@ -256,7 +256,7 @@ async def act_alter_configs(
     if asked:
         try:
             forward = msgspec.structs.replace(request, resources=tuple(asked))
-            answer: AlterConfigsResponse = await context.wait(broker.submit(forward))
+            answer: AlterConfigsResponse = await context.wait(broker.submit(forward, context))
             forwarded = answer.responses
         except KafkaError as failed:
             refused = AlterConfigsResourceResponse(*_code_and_message(failed))

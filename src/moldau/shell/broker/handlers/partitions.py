@@ -67,7 +67,9 @@ async def act_create_partitions(
     quota = context.mutation_quota(STRICT_FROM)
     asked = msgspec.structs.replace(request, topics=tuple(allowed))
     try:
-        response: CreatePartitionsResponse = await context.wait(broker.controller.submit(metered(asked, quota)))
+        response: CreatePartitionsResponse = await context.wait(
+            broker.controller.submit(metered(asked, quota), context)
+        )
     except KafkaError as error:
         names = dict.fromkeys(topic.name for topic in allowed)
         response = CreatePartitionsResponse(results=tuple(partitions.refused(name, error) for name in names))

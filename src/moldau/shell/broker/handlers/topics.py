@@ -61,7 +61,7 @@ async def act_create_topics(
     if allowed:
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed))
-            answer: CreateTopicsResponse = await context.wait(broker.submit(metered(forward, quota)))
+            answer: CreateTopicsResponse = await context.wait(broker.submit(metered(forward, quota), context))
             mutation_ms = answer.throttle_time_ms
             results = [*answer.topics, *results]
         except KafkaError as error:
@@ -96,7 +96,7 @@ async def act_delete_topics(
     if allowed:
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed), topic_names=())
-            answer: DeleteTopicsResponse = await context.wait(broker.submit(metered(forward, quota)))
+            answer: DeleteTopicsResponse = await context.wait(broker.submit(metered(forward, quota), context))
             mutation_ms = answer.throttle_time_ms
             results = [*answer.responses, *results]
         except KafkaError as error:

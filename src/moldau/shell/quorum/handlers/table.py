@@ -18,6 +18,15 @@ _APIS_BY_MODULE: dict[str, tuple[ApiKey, ...]] = {
         ApiKey.END_QUORUM_EPOCH,
         ApiKey.FETCH_SNAPSHOT,
     ),
+    "brokers": (
+        ApiKey.ALTER_PARTITION,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    ),
+    "envelopes": (ApiKey.ENVELOPE,),
     "api_versions": (ApiKey.API_VERSIONS,),
     "cluster": (ApiKey.DESCRIBE_QUORUM,),
 }

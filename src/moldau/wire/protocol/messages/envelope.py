@@ -20,6 +20,15 @@ class EnvelopeRequest(Request["EnvelopeResponse"], frozen=True):
 
 
 @message(versions="0", flexible="0+")
+class DefaultPrincipalData(msgspec.Struct, frozen=True):
+    """Who asks, as the bytes of `request_principal` hold it, behind two bytes with the version."""
+
+    type: str = ""
+    name: str = ""
+    token_authenticated: bool = False
+
+
+@message(versions="0", flexible="0+")
 class EnvelopeResponse(msgspec.Struct, frozen=True):
     """`response_data`: header and body for the client; null where the request was not handled."""
 

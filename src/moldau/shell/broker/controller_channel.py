@@ -1,0 +1,150 @@
+"""The active controller as this broker reaches it: in its own process, or at the node that leads the quorum.
+
+What brokers ask for themselves goes as it is; what they ask for clients goes in an envelope, with who asks (KIP-590).
+While no node is known to lead, or the one that is asked does not any more, a request waits and is tried again, as
+Kafka's channel to the controller does: where an answer was lost, the request may be done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from ipaddress import ip_address
+from typing import Any, Protocol
+
+from moldau.core.controller.requests import MeteredRequest, QuorumDescription
+from moldau.core.metadata.image import BrokerListener
+from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, kafka_error
+from moldau.shell.network.listener import Network
+from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, api_key_of
+from moldau.wire.protocol.envelopes import decode_enclosed_answer, encode_enclosed, encode_principal
+from moldau.wire.protocol.messages.envelope import EnvelopeRequest
+
+MAX_WAITING = 1_000
+"""Requests that wait for another node's controller; one more is refused with REQUEST_TIMED_OUT."""
+
+RETRY_BACKOFF_S = 0.05
+NOT_CONTROLLER = ERROR_CODES["NOT_CONTROLLER"]
+_LOOPBACK = bytes((127, 0, 0, 1))
+"""The address of a client that has none (a test's, or this node itself)."""
+
+
+class Client(Protocol):
+    """For whom a request is made."""
+
+    @property
+    def principal(self) -> str: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_address(self) -> str: ...
+
+
+class OwnQuorum(Protocol):
+    """What this node knows of the quorum."""
+
+    @property
+    def is_alone(self) -> bool:
+        """This node is the only voter: no other ever leads."""
+
+    @property
+    def leader_address(self) -> BrokerListener | None:
+        """Where the leader listens for brokers; None: it is this node, or none is known."""
+
+    async def submit(self, request: Any) -> Any:
+        """The answer of this node's controller. Raises KafkaError, NOT_CONTROLLER while it is not active."""
+
+    def describe(self) -> QuorumDescription:
+        """What DescribeQuorum answers."""
+
+
+class ControllerChannel:
+    """One way to the controller. What takes long there holds back what comes behind it on the same way."""
+
+    def __init__(self, quorum: OwnQuorum, network: Network, timeout_ms: int) -> None:
+        self._quorum = quorum
+        self._network = network
+        self._timeout_ms = timeout_ms
+        self._peer: Peer | None = None
+        self._waiting = 0
+
+    def describe(self) -> QuorumDescription:
+        return self._quorum.describe()
+
+    async def submit(self, request: Any, client: Client | None = None) -> Any:
+        """The active controller's answer, once its records are committed; `client`: for whom, where it is not this
+        broker itself.
+
+        Raises KafkaError: what the controller refuses as a whole; REQUEST_TIMED_OUT where none was reached in time, or
+        too many wait.
+        """
+        if self._quorum.is_alone:
+            return await self._quorum.submit(request)
+        if self._waiting >= MAX_WAITING:
+            raise kafka_error("REQUEST_TIMED_OUT", "too many requests wait for the controller")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1_000):
+                return await self._until_answered(request, client)
+        except TimeoutError as error:
+            raise kafka_error("REQUEST_TIMED_OUT", "no active controller answered in time") from error
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Whoever waits for another node gets no answer."""
+        if self._peer is not None:
+            self._peer.close()
+
+    async def _until_answered(self, request: Any, client: Client | None) -> Any:
+        while True:
+            answer = await self._try(request, client)
+            if answer is not None:
+                return answer
+            await asyncio.sleep(RETRY_BACKOFF_S)
+
+    async def _try(self, request: Any, client: Client | None) -> Any:
+        """None: to be tried again. Raises KafkaError."""
+        address = self._quorum.leader_address
+        try:
+            if address is None:
+                return await self._quorum.submit(request)
+            return await self._ask(address, request, client)
+        except NoAnswerError:
+            return None
+        except KafkaError as error:
+            if error.code == NOT_CONTROLLER:
+                return None
+            raise
+
+    async def _ask(self, address: BrokerListener, request: Any, client: Client | None) -> Any:
+        """The answer of another node's controller. Raises KafkaError, NoAnswerError."""
+        if self._peer is None:
+            self._peer = Peer(address, self._network)
+        self._peer.move_to(address)
+        # who meters a request is the controller, by the client's name
+        message = request.request if isinstance(request, MeteredRequest) else request
+        if api_key_of(message) in CONTROLLER_API_VERSIONS:
+            answer = await self._peer.request(message, self._timeout_ms)
+            if answer.error_code:
+                raise kafka_error(answer.error_code)
+            return answer
+        principal, client_id = ("User:ANONYMOUS", "") if client is None else (client.principal, client.client_id)
+        enclosed = encode_enclosed(message, client_id)
+        envelope = EnvelopeRequest(enclosed, encode_principal(principal), _address(client))
+        enveloped = await self._peer.request(envelope, self._timeout_ms)
+        if enveloped.error_code:
+            raise kafka_error(enveloped.error_code)
+        try:
+            return decode_enclosed_answer(message, enveloped.response_data or b"")
+        except ProtocolError as error:
+            raise kafka_error("UNKNOWN_SERVER_ERROR", f"the controller's answer cannot be read: {error}") from error
+
+
+def _address(client: Client | None) -> bytes:
+    try:
+        return _LOOPBACK if client is None else ip_address(client.client_address).packed
+    except ValueError:
+        return _LOOPBACK

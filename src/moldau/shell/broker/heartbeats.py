@@ -1,0 +1,118 @@
+"""The life of a broker in a cluster of several nodes: it registers where the controller is active, says again and again
+that it lives, and stops when the others no longer need it (KIP-631).
+
+A broker that is alone with its controller needs none of this: see life_cycle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from moldau.errors import ERROR_CODES, KafkaError
+from moldau.shell.network.event_log import EventLog
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+)
+
+SOON_S = 0.05
+"""Between two requests of a broker that waits for the controller: to register, to serve, to stop."""
+
+_NOT_YET = tuple(ERROR_CODES[name] for name in ("DUPLICATE_BROKER_REGISTRATION", "REQUEST_TIMED_OUT"))
+"""The session of an earlier life has not ended, or no controller is active."""
+_FORGOTTEN = tuple(ERROR_CODES[name] for name in ("BROKER_ID_NOT_REGISTERED", "STALE_BROKER_EPOCH"))
+
+
+class Heartbeats:
+    """Of one life of a broker. `metadata_offset`: the last one of the metadata log that the broker has acted on;
+    `failed_directories`: those that do not serve any more; `registered` gets each epoch that the controller gives."""
+
+    def __init__(
+        self,
+        registration: BrokerRegistrationRequest,
+        submit: Callable[[Any], Awaitable[Any]],
+        log: EventLog,
+        *,
+        metadata_offset: Callable[[], int],
+        failed_directories: Callable[[], tuple[Uuid, ...]],
+        registered: Callable[[int], None],
+        interval_ms: int,
+        registration_timeout_ms: int,
+    ) -> None:
+        self._registration = registration
+        self._submit = submit
+        self._log = log
+        self._metadata_offset = metadata_offset
+        self._failed_directories = failed_directories
+        self._registered = registered
+        self._interval_s = interval_ms / 1_000
+        self._registration_timeout_s = registration_timeout_ms / 1_000
+        self._epoch = -1
+        self._is_stopping = False
+
+    async def start(self) -> None:
+        """Returns when the broker is registered and may serve. Raises KafkaError, TimeoutError: no controller took it
+        in `initial.broker.registration.timeout.ms`."""
+        async with asyncio.timeout(self._registration_timeout_s):
+            await self._register()
+            await self._beat_until(lambda answer: not answer.is_fenced)
+
+    async def go_on(self) -> None:
+        """Until the broker stops: a heartbeat each `broker.heartbeat.interval.ms`. A controller that has forgotten this
+        broker is told of it again; any other trouble is told to the log, and tried again."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            if self._is_stopping:
+                return  # a heartbeat that wants to serve would lift the fence of a broker that has left
+            try:
+                await self._beat()
+            except KafkaError as error:
+                self._log.warn("heartbeat", f"the controller did not take a heartbeat: {error}")
+                if error.code in _FORGOTTEN:
+                    await self._register()
+
+    async def shut_down(self) -> None:
+        """Returns when the broker leads nothing, and all others know that. Raises KafkaError."""
+        self._is_stopping = True
+        await self._beat_until(lambda answer: answer.should_shut_down, want_shut_down=True)
+
+    async def _register(self) -> None:
+        """Raises KafkaError: the controller will never take this broker."""
+        while True:
+            try:
+                answer = await self._submit(self._registration)
+                if not answer.error_code:
+                    break
+            except KafkaError as error:
+                if error.code not in _NOT_YET:
+                    raise
+            await asyncio.sleep(SOON_S)
+        self._epoch = answer.broker_epoch
+        self._registered(self._epoch)
+
+    async def _beat_until(
+        self, is_done: Callable[[BrokerHeartbeatResponse], bool], *, want_shut_down: bool = False
+    ) -> None:
+        while True:
+            try:
+                if is_done(await self._beat(want_shut_down=want_shut_down)):
+                    return
+            except KafkaError as error:
+                if error.code not in _NOT_YET:
+                    raise
+            await asyncio.sleep(SOON_S)
+
+    async def _beat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+        request = BrokerHeartbeatRequest(
+            self._registration.broker_id,
+            self._epoch,
+            self._metadata_offset(),
+            want_shut_down=want_shut_down,
+            offline_log_dirs=self._failed_directories(),
+        )
+        answer: BrokerHeartbeatResponse = await self._submit(request)
+        return answer

@@ -1,0 +1,95 @@
+"""What brokers ask the active controller for themselves (KIP-497, 631, 730, 858, 919)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from moldau.wire.protocol.messages.in_sync_replicas import AlterPartitionRequest, AlterPartitionResponse
+from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+if TYPE_CHECKING:
+    from moldau.shell.quorum.role import QuorumRole
+
+Response = TypeVar("Response", bound=msgspec.Struct)
+
+
+def check_cluster_action(context: RequestContext) -> None:
+    """Raises CLUSTER_AUTHORIZATION_FAILED for one that may not act for the cluster."""
+    if not context.authorize(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
+        raise kafka_error("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed.")
+
+
+async def _ask(
+    quorum: QuorumRole, context: RequestContext, request: Any, refused: Callable[[KafkaError], Response]
+) -> Response:
+    """The controller's answer; `refused` makes that to a request which it refuses as a whole, or has no leave for."""
+    try:
+        check_cluster_action(context)
+        return cast(Response, await context.wait(quorum.submit(request)))
+    except KafkaError as error:
+        return refused(error)
+
+
+async def act_alter_partition(
+    quorum: QuorumRole, context: RequestContext, request: AlterPartitionRequest
+) -> AlterPartitionResponse:
+    """Versions 2-3. v2 topic ids (KIP-841), v3 broker epochs (KIP-903). Ignored on purpose: nothing."""
+    return await _ask(quorum, context, request, lambda error: AlterPartitionResponse(error_code=error.code))
+
+
+async def act_broker_registration(
+    quorum: QuorumRole, context: RequestContext, request: BrokerRegistrationRequest
+) -> BrokerRegistrationResponse:
+    """Versions 0-4. v2 log directories (KIP-858), v3 the last clean stop (KIP-966), v4 features from level 0.
+
+    Ignored on purpose: a broker that leaves ZooKeeper (v1), which Kafka 4 has no more.
+    """
+    return await _ask(quorum, context, request, lambda error: BrokerRegistrationResponse(error_code=error.code))
+
+
+async def act_broker_heartbeat(
+    quorum: QuorumRole, context: RequestContext, request: BrokerHeartbeatRequest
+) -> BrokerHeartbeatResponse:
+    """Versions 0-2. v1 failed log directories (KIP-858), v2 cordoned ones (KIP-1066). Ignored on purpose: nothing."""
+    return await _ask(quorum, context, request, lambda error: BrokerHeartbeatResponse(error_code=error.code))
+
+
+async def act_allocate_producer_ids(
+    quorum: QuorumRole, context: RequestContext, request: AllocateProducerIdsRequest
+) -> AllocateProducerIdsResponse:
+    """Version 0 (KIP-730). Ignored on purpose: nothing."""
+    return await _ask(quorum, context, request, lambda error: AllocateProducerIdsResponse(error_code=error.code))
+
+
+async def act_controller_registration(
+    quorum: QuorumRole, context: RequestContext, request: ControllerRegistrationRequest
+) -> ControllerRegistrationResponse:
+    """Version 0 (KIP-919). Ignored on purpose: nothing."""
+    return await _ask(
+        quorum,
+        context,
+        request,
+        lambda error: ControllerRegistrationResponse(error_code=error.code, error_message=error.message),
+    )
+
+
+async def act_assign_replicas_to_dirs(
+    quorum: QuorumRole, context: RequestContext, request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
+    """Version 0 (KIP-858). Ignored on purpose: nothing."""
+    return await _ask(quorum, context, request, lambda error: AssignReplicasToDirsResponse(error_code=error.code))

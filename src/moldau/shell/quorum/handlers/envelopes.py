@@ -1,0 +1,100 @@
+"""Envelope: what clients asked brokers, and the active controller answers (KIP-590)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from moldau.core.controller import reassignments
+from moldau.core.controller.requests import metered
+from moldau.core.quotas.limits import CONTROLLER_MUTATION_RATE, client_limit
+from moldau.core.quotas.usage import MutationQuota
+from moldau.errors import KafkaError, ProtocolError, kafka_error
+from moldau.shell.network.context import RequestContext
+from moldau.shell.quorum.handlers.brokers import check_cluster_action
+from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey, ApiVersionRange
+from moldau.wire.protocol.codec import decode_pausing, encode_pausing
+from moldau.wire.protocol.envelopes import decode_principal, encode_enclosed_header
+from moldau.wire.protocol.headers import RequestHeader, decode_request_header
+from moldau.wire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+if TYPE_CHECKING:
+    from moldau.shell.quorum.role import QuorumRole
+
+STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+"""What is held to the quota of its client, and from which version it is refused above it (KIP-599)."""
+
+FORWARDED = (
+    *STRICT_FROM,
+    *(ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ELECT_LEADERS),
+    *(ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS),
+    *(ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
+    *(ApiKey.UPDATE_FEATURES, ApiKey.UNREGISTER_BROKER),
+)
+"""The requests of clients that only the active controller can answer."""
+
+_ADDRESS_BYTES = (4, 16)
+
+
+async def act_envelope(quorum: QuorumRole, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+    """Version 0 (KIP-590). An error of the envelope is the client's error for its whole request; 41 tells the broker
+    to look for the active controller again.
+
+    Ignored on purpose: the address of the client, which no quota and no rule is asked for.
+    """
+    try:
+        check_cluster_action(context)
+        header, declared, position = _opened(request)
+        try:
+            principal = decode_principal(request.request_principal)
+        except ProtocolError as error:
+            raise kafka_error("PRINCIPAL_DESERIALIZATION_FAILURE", str(error)) from error
+        decoding = decode_pausing(declared.request, header.api_version, request.request_data, position)
+        try:
+            message = await context.finish(decoding)
+        except ProtocolError as error:
+            raise kafka_error("INVALID_REQUEST", str(error)) from error
+        response = await _answer(quorum, context, header, principal, message)
+    except KafkaError as error:
+        return EnvelopeResponse(error_code=error.code)
+    parts = [encode_enclosed_header(header)]
+    await context.finish(encode_pausing(response, header.api_version, parts))
+    return EnvelopeResponse(b"".join(parts))
+
+
+def _opened(request: EnvelopeRequest) -> tuple[RequestHeader, ApiVersionRange, int]:
+    """Header, declaration and body's position of what is enclosed. Raises INVALID_REQUEST, UNSUPPORTED_VERSION."""
+    try:
+        header, position = decode_request_header(request.request_data)
+    except ProtocolError as error:
+        raise kafka_error("INVALID_REQUEST", str(error)) from error
+    if header.api_key not in FORWARDED:
+        raise kafka_error("INVALID_REQUEST", f"API key {header.api_key} is not to be forwarded")
+    if len(request.client_host_address) not in _ADDRESS_BYTES:
+        raise kafka_error("INVALID_REQUEST", "the address of the client has neither 4 nor 16 bytes")
+    declared = API_VERSIONS[ApiKey(header.api_key)]
+    if not declared.min_version <= header.api_version <= declared.max_version:
+        raise kafka_error("UNSUPPORTED_VERSION")
+    return header, declared, position
+
+
+async def _answer(
+    quorum: QuorumRole, context: RequestContext, header: RequestHeader, principal: str, message: Any
+) -> msgspec.Struct:
+    """Raises KafkaError."""
+    if header.api_key == ApiKey.LIST_PARTITION_REASSIGNMENTS:
+        return await context.finish(reassignments.list_partition_reassignments(quorum.image, message))
+    return await context.wait(quorum.submit(metered(message, _quota(quorum, header, principal))))
+
+
+def _quota(quorum: QuorumRole, header: RequestHeader, principal: str) -> MutationQuota | None:
+    strict_from = STRICT_FROM.get(ApiKey(header.api_key))
+    if strict_from is None:
+        return None
+    user = principal.partition(":")[2]
+    found = client_limit(quorum.image.client_quotas, CONTROLLER_MUTATION_RATE, user, header.client_id or "")
+    if found is None:
+        return None
+    limit, share = found
+    return MutationQuota(share, limit, header.api_version >= strict_from)

@@ -1,0 +1,282 @@
+"""A broker reaches the active controller wherever it is, for itself and for its clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from moldau.core.controller.requests import MeteredRequest
+from moldau.core.metadata.features import REGISTERED_FEATURES
+from moldau.core.quotas.usage import MutationQuota
+from moldau.errors import KafkaError
+from moldau.shell.broker import controller_channel
+from moldau.shell.broker.controller_channel import ControllerChannel
+from moldau.shell.peers.peer import Peer
+from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.trace import Trace
+from moldau.types import Uuid
+from moldau.wire.protocol.envelopes import decode_enclosed_answer, encode_enclosed, encode_principal
+from moldau.wire.protocol.headers import RequestHeader, encode_request_header
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    RegisteredListener,
+)
+from moldau.wire.protocol.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterQuotaEntity,
+    AlterQuotaEntry,
+    AlterQuotaOperation,
+)
+from moldau.wire.protocol.messages.envelope import EnvelopeRequest
+from moldau.wire.protocol.messages.in_sync_replicas import AlterPartitionRequest
+from moldau.wire.protocol.messages.partitions import ListPartitionReassignmentsRequest
+from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRequest
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from tests.support.quorum_of_three import CLUSTER_ID, QuorumNode, QuorumOfThree
+
+PATIENCE_S = 60
+MINUTE_MS = 60_000
+
+
+class ClientOfATest(msgspec.Struct, frozen=True):
+    principal: str = "User:ada"
+    client_id: str = "loader"
+    client_address: str = "10.0.0.7"
+
+
+class World:
+    """Three nodes of a quorum, and a channel of each."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.network = SimulatedNetwork(loop, 1, Trace(loop.time))
+        self.quorum = QuorumOfThree(
+            SimulatedClock(loop),
+            lambda node_id: HostNetwork(self.network, f"node-{node_id}"),
+            lambda node_id: (f"node-{node_id}", 9093),
+        )
+
+    async def start(self) -> None:
+        await self.quorum.start()
+        await asyncio.gather(*(node.starting for node in self.quorum.nodes.values()))
+
+    async def leader(self, *but: QuorumNode) -> QuorumNode:
+        for _ in range(PATIENCE_S * 50):
+            for node in self.quorum.leaders():
+                if node not in but:
+                    return node
+            await asyncio.sleep(0.02)
+        return pytest.fail("nobody leads")
+
+    async def a_follower(self) -> QuorumNode:
+        leader = await self.leader()
+        return next(node for node in self.quorum.nodes.values() if node is not leader)
+
+    def channel(self, node: QuorumNode, timeout_ms: int = MINUTE_MS) -> ControllerChannel:
+        return ControllerChannel(node.role, HostNetwork(self.network, f"node-{node.node_id}"), timeout_ms)
+
+    async def ask_directly(self, node: QuorumNode, request: Any) -> Any:
+        peer = Peer(node.address, HostNetwork(self.network, "a stranger"))
+        try:
+            return await peer.request(request, MINUTE_MS)
+        finally:
+            peer.close()
+
+
+def tell(story: Callable[[World], Awaitable[None]]) -> None:
+    """Runs `story` in virtual time with three nodes of one quorum."""
+    loop = VirtualLoop()
+
+    async def run() -> None:
+        world = World(loop)
+        await world.start()
+        await story(world)
+
+    try:
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+def registration(broker_id: int, cluster_id: str = CLUSTER_ID) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(
+        broker_id,
+        cluster_id,
+        Uuid(bytes([broker_id]) * 16),
+        (RegisteredListener("PLAINTEXT", "h", 9092),),
+        REGISTERED_FEATURES,
+        log_dirs=(Uuid(bytes([0xD0, broker_id]) * 8),),
+    )
+
+
+async def serve(channel: ControllerChannel, broker_id: int) -> int:
+    """Registers the broker; gives its epoch."""
+    epoch: int = (await channel.submit(registration(broker_id))).broker_epoch
+    assert not (await channel.submit(BrokerHeartbeatRequest(broker_id, epoch, epoch))).is_fenced
+    return epoch
+
+
+def topics(*names: str) -> CreateTopicsRequest:
+    return CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in names), 1_000)
+
+
+def test_whoever_leads_answers_the_brokers_of_all_nodes() -> None:
+    async def story(world: World) -> None:
+        leader = await world.leader()
+        for node in world.quorum.nodes.values():
+            channel = world.channel(node)
+            epoch = await serve(channel, node.node_id)
+            block = await channel.submit(AllocateProducerIdsRequest(node.node_id, epoch))
+            assert block.producer_id_len == 1_000
+            answer = await channel.submit(AlterPartitionRequest(node.node_id, epoch))
+            assert answer.topics == ()
+            channel.close()
+        assert sorted(leader.role.image.brokers) == [1, 2, 3]
+
+    tell(story)
+
+
+def test_what_a_client_asks_a_follower_the_leader_decides() -> None:
+    async def story(world: World) -> None:
+        follower = await world.a_follower()
+        channel = world.channel(follower)
+        await serve(channel, follower.node_id)
+        for _ in range(2):
+            answer = await channel.submit(topics("a", "b"), ClientOfATest())
+        assert [(topic.name, topic.error_code) for topic in answer.topics] == [("a", 36), ("b", 36)]
+        assert list((await world.leader()).role.image.topics_by_name) == ["a", "b"]
+
+    tell(story)
+
+
+def test_a_request_waits_for_the_next_leader() -> None:
+    async def story(world: World) -> None:
+        first = await world.leader()
+        follower = await world.a_follower()
+        channel = world.channel(follower)
+        await serve(channel, follower.node_id)
+        first.die()
+        answer = await channel.submit(topics("a"))
+        assert [topic.error_code for topic in answer.topics] == [0]
+        second = await world.leader(first)
+        assert list(second.role.image.topics_by_name) == ["a"]
+
+    tell(story)
+
+
+def test_a_request_that_no_controller_answers_in_time_is_refused() -> None:
+    async def story(world: World) -> None:
+        one, *others = world.quorum.nodes.values()
+        for other in others:
+            other.die()
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(KafkaError) as caught:
+            await world.channel(one, 5_000).submit(topics("a"))
+        assert caught.value.code == 7
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(5)
+
+    tell(story)
+
+
+def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller_channel, "MAX_WAITING", 2)
+
+    async def story(world: World) -> None:
+        channel = world.channel(await world.a_follower())
+        asked = (channel.submit(topics(name)) for name in "abc")
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [isinstance(answer, KafkaError) and answer.code == 7 for answer in answers] == [False, False, True]
+
+    tell(story)
+
+
+def test_a_refusal_of_the_whole_is_the_same_error_near_and_far() -> None:
+    async def story(world: World) -> None:
+        for node in world.quorum.nodes.values():
+            for request, code in (
+                (registration(9, "another cluster"), 104),
+                (BrokerHeartbeatRequest(9, 1), 102),
+                (AlterPartitionRequest(9, 1), 77),
+                (AllocateProducerIdsRequest(9, 1), 77),
+            ):
+                with pytest.raises(KafkaError) as caught:
+                    await world.channel(node).submit(request)
+                assert caught.value.code == code
+
+    tell(story)
+
+
+def test_a_forwarded_request_is_held_to_the_quota_of_its_client_by_the_controller() -> None:
+    async def story(world: World) -> None:
+        follower = await world.a_follower()
+        channel = world.channel(follower)
+        await serve(channel, follower.node_id)
+        limited = AlterQuotaEntry(
+            (AlterQuotaEntity("user", "ada"),), (AlterQuotaOperation("controller_mutation_rate", 0.01),)
+        )
+        await channel.submit(AlterClientQuotasRequest((limited,)))
+        own = MutationQuota(("", "ada"), 0.01, is_strict=True)
+        many = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in "abcd"), 1_000)
+        answer = await channel.submit(MeteredRequest(many, own), ClientOfATest())
+        assert 89 in [topic.error_code for topic in answer.topics]
+        other = await channel.submit(topics("x", "y", "z"), ClientOfATest("User:bob"))
+        assert [topic.error_code for topic in other.topics] == [0, 0, 0]
+
+    tell(story)
+
+
+def enveloped(**changes: Any) -> EnvelopeRequest:
+    request = EnvelopeRequest(encode_enclosed(topics("a"), "c"), encode_principal("User:ada"), bytes(4))
+    return msgspec.structs.replace(request, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"request_data": b""}, 42),
+        ({"request_data": encode_request_header(RequestHeader(19, 7, 1, "c")) + b"\xff\xff\xff\xff\xff\xff"}, 42),
+        ({"request_data": encode_request_header(RequestHeader(3, 12, 1, "c"))}, 42),
+        ({"request_data": encode_request_header(RequestHeader(19, 99, 1, "c"))}, 35),
+        ({"request_principal": b"\x00"}, 97),
+        ({"request_principal": b"\x00\x09junk"}, 97),
+        ({"request_principal": None}, 97),
+        ({"client_host_address": bytes(5)}, 42),
+    ],
+)
+def test_an_envelope_with_nonsense_in_it_is_refused(changes: dict[str, Any], code: int) -> None:
+    async def story(world: World) -> None:
+        answer = await world.ask_directly(await world.leader(), enveloped(**changes))
+        assert (answer.error_code, answer.response_data) == (code, None)
+
+    tell(story)
+
+
+def test_a_node_that_does_not_lead_says_so_to_brokers_and_their_clients() -> None:
+    async def story(world: World) -> None:
+        follower = await world.a_follower()
+        for request in (
+            enveloped(),
+            registration(9),
+            BrokerHeartbeatRequest(9, 1),
+            AlterPartitionRequest(9, 1),
+            AllocateProducerIdsRequest(9, 1),
+        ):
+            assert (await world.ask_directly(follower, request)).error_code == 41
+
+    tell(story)
+
+
+def test_the_answer_to_an_envelope_is_that_of_the_enclosed_request() -> None:
+    async def story(world: World) -> None:
+        asked = ListPartitionReassignmentsRequest()
+        enclosed = encode_enclosed(asked, "c")
+        answer = await world.ask_directly(await world.leader(), enveloped(request_data=enclosed))
+        assert decode_enclosed_answer(asked, answer.response_data or b"").topics == ()  # type: ignore[attr-defined]
+
+    tell(story)

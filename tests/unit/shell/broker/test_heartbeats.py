@@ -1,0 +1,194 @@
+"""A broker of a cluster registers, serves and stops as the controller lets it, however often it has to ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from moldau.core.metadata.features import REGISTERED_FEATURES
+from moldau.errors import KafkaError, kafka_error
+from moldau.shell.broker.heartbeats import Heartbeats
+from moldau.shell.io.twins.clock import ManualClock
+from moldau.shell.network.event_log import EventLog
+from moldau.simulation.loop import VirtualLoop
+from moldau.types import Uuid
+from moldau.wire.protocol.messages.broker_lifecycle import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    RegisteredListener,
+)
+from tests.support.controller import Controller
+
+SESSION_S = 9.0
+
+
+class Story:
+    """A controller that decides at once, and a broker whose metadata is up to date unless `lags_at` says where it is.
+    `refusals`: what the next requests get in place of an answer."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.controller = Controller()
+        self.controller.start(1)
+        self.lags_at: int | None = None
+        self.failed: tuple[Uuid, ...] = ()
+        self.epochs: list[int] = []
+        self.refusals: list[str] = []
+        self.asked: list[Any] = []
+
+    def broker(self, life: int = 1) -> Heartbeats:
+        registration = BrokerRegistrationRequest(
+            2,
+            "cluster",
+            Uuid(bytes([life]) * 16),
+            (RegisteredListener("PLAINTEXT", "h", 9092),),
+            REGISTERED_FEATURES,
+            log_dirs=(Uuid(b"\xd2" * 16),),
+        )
+        return Heartbeats(
+            registration,
+            self.submit,
+            EventLog(ManualClock()),
+            metadata_offset=lambda: len(self.controller.log) - 1 if self.lags_at is None else self.lags_at,
+            failed_directories=lambda: self.failed,
+            registered=self.epochs.append,
+            interval_ms=2_000,
+            registration_timeout_ms=60_000,
+        )
+
+    async def submit(self, request: Any) -> Any:
+        self.asked.append(request)
+        self.controller.wait_until(int(self.loop.time() * 1_000))
+        if self.refusals:
+            raise kafka_error(self.refusals.pop(0))
+        return self.controller.ask(request)
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.controller.state.image.brokers[2].is_fenced
+
+
+def tell(story: Callable[[Story], Awaitable[None]]) -> None:
+    """Runs `story` on virtual time, to its end."""
+    loop = VirtualLoop()
+
+    async def run() -> None:
+        await story(Story())
+
+    try:
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+def test_a_broker_serves_once_it_has_its_registration_in_its_metadata() -> None:
+    async def story(here: Story) -> None:
+        broker = here.broker()
+        here.lags_at = 0
+        starting = asyncio.ensure_future(broker.start())
+        await asyncio.sleep(1)
+        assert here.is_fenced
+        here.lags_at = None
+        await starting
+        assert not here.is_fenced
+        assert here.epochs == [here.controller.epoch(2)]
+
+    tell(story)
+
+
+def test_a_heartbeat_comes_each_interval_and_keeps_the_session() -> None:
+    async def story(here: Story) -> None:
+        broker = here.broker()
+        await broker.start()
+        here.asked.clear()
+        going = asyncio.ensure_future(broker.go_on())
+        await asyncio.sleep(21)
+        assert [type(request) for request in here.asked] == [BrokerHeartbeatRequest] * 10
+        assert not here.is_fenced
+        going.cancel()
+        await asyncio.sleep(SESSION_S)
+        here.controller.wait_until(int(here.loop.time() * 1_000))
+        assert here.is_fenced
+
+    tell(story)
+
+
+def test_a_broker_whose_earlier_life_still_counts_waits_for_the_end_of_its_session() -> None:
+    async def story(here: Story) -> None:
+        await here.broker(life=1).start()
+        began_s = here.loop.time()
+        await here.broker(life=2).start()
+        assert SESSION_S <= here.loop.time() - began_s < SESSION_S + 1
+        assert len(here.epochs) == 2
+
+    tell(story)
+
+
+def test_a_broker_that_nobody_takes_gives_up_in_time() -> None:
+    async def story(here: Story) -> None:
+        here.refusals = ["REQUEST_TIMED_OUT"] * 10_000
+        with pytest.raises(TimeoutError):
+            await here.broker().start()
+        assert here.loop.time() == pytest.approx(60)
+
+    tell(story)
+
+
+def test_a_broker_that_cannot_be_in_this_cluster_is_told_at_once() -> None:
+    async def story(here: Story) -> None:
+        here.refusals = ["INCONSISTENT_CLUSTER_ID"]
+        with pytest.raises(KafkaError) as caught:
+            await here.broker().start()
+        assert caught.value.code == 104
+
+    tell(story)
+
+
+@pytest.mark.parametrize("name", ["STALE_BROKER_EPOCH", "BROKER_ID_NOT_REGISTERED"])
+def test_a_controller_that_has_forgotten_the_broker_is_told_of_it_again(name: str) -> None:
+    async def story(here: Story) -> None:
+        broker = here.broker()
+        await broker.start()
+        here.refusals = ["REQUEST_TIMED_OUT", name]
+        going = asyncio.ensure_future(broker.go_on())
+        await asyncio.sleep(4.5)
+        assert isinstance(here.asked[-1], BrokerRegistrationRequest)
+        assert len(here.epochs) == 2
+        await asyncio.sleep(2)
+        assert not here.is_fenced
+        going.cancel()
+
+    tell(story)
+
+
+def test_failed_directories_are_reported() -> None:
+    async def story(here: Story) -> None:
+        broker = here.broker()
+        await broker.start()
+        here.failed = (Uuid(b"\xd2" * 16),)
+        going = asyncio.ensure_future(broker.go_on())
+        await asyncio.sleep(2.5)
+        assert here.asked[-1].offline_log_dirs == here.failed
+        going.cancel()
+
+    tell(story)
+
+
+def test_a_broker_stops_when_the_others_know_that_it_leads_nothing() -> None:
+    async def story(here: Story) -> None:
+        broker = here.broker()
+        await broker.start()
+        here.controller.create(2, 1)
+        stopping = asyncio.ensure_future(broker.shut_down())
+        await asyncio.sleep(1)
+        assert here.controller.partition.leader == 1
+        assert not stopping.done()
+        here.controller.beat(1)
+        await stopping
+        assert here.is_fenced
+        await here.broker(life=2).start()
+
+    tell(story)
