@@ -473,8 +473,9 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("log.roll.ms must be greater than or equal to 1")
     if settings.roll_jitter_ms < 0:
         raise invalid_config("log.roll.jitter.ms must be greater than or equal to 0")
+    is_alone = len(settings.controller_quorum_voters) < 2
     for name in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
-        if settings.get(name) != 1:
+        if is_alone and settings.get(name) != 1:
             raise invalid_config(f"{name}: one node can hold one replica only")
 
 

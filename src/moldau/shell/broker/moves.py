@@ -73,6 +73,13 @@ class ReplicaMoves:
         self._waiting.append((partition, future))
         self._begin()
 
+    def log_cut(self, partition: Partition) -> None:
+        """What was copied may be gone from the log of a follower, and other batches in its place: a move begins
+        anew."""
+        future = self.futures.pop(partition.topic_partition, None)
+        if future is not None:
+            self.move(partition, future.target)
+
     def _begin(self) -> None:
         if self._waiting and not self._is_running:
             self._is_running = True

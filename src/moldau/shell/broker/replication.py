@@ -47,13 +47,16 @@ class Replication:
         others: OtherBrokers,
         submit: Callable[[Any], Awaitable[Any]],
         moved: Callable[[Partition], None],
+        was_cut: Callable[[Partition], None],
     ) -> None:
+        """`was_cut`: what stood at the end of the log is gone."""
         self._node = node
         self._logs = logs
         self._flusher = flusher
         self._checkpoints = checkpoints
         self._others = others
         self._moved = moved
+        self._was_cut = was_cut
         self._deadlines = ReplicaDeadlines(node, self.step)
         self._proposals = IsrProposals(node, submit, self.step)
         self._fetchers: dict[int, ReplicaFetcher] = {}
@@ -172,6 +175,7 @@ class Replication:
                 about=str(place),
             )
             self._checkpoints.changed()
+            self._was_cut(partition)
             self.step(partition, Truncated(log.log_end_offset, log.leader_epochs.latest_epoch))
         if partition.waits_for_flush:
             self._flusher.request(partition)

@@ -141,7 +141,7 @@ class Broker:
         self._directory_reports = reports = DirectoryReports(node, controller.submit)
         self.others = OtherBrokers(node, network)
         self.replication = replication = Replication(
-            node, logs, flusher, checkpoints, self.others, controller.submit, moved
+            node, logs, flusher, checkpoints, self.others, controller.submit, moved, lambda cut: self.moves.log_cut(cut)
         )
         self.partitions = Partitions(
             node, logs, flusher, checkpoints, reports, self.waits, replication, self.touched, moved

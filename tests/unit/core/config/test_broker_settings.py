@@ -99,6 +99,7 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"process.roles": "broker"}, "process.roles must be broker,controller"),
         ({"node.id": "2", "broker.id": "3"}, "must be equal"),
         ({"offsets.topic.replication.factor": "3"}, "one node can hold one replica only"),
+        ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name must be a listener name defined in"),
         ({"moldau.record.validation": "none"}, "String must be one of: header, compressed, full"),
         ({"listeners": "nonsense"}, "a listener is written NAME://HOST:PORT"),
         ({"listeners": "PLAINTEXT://a:70000"}, "a port is between 0 and 65535"),
@@ -113,6 +114,19 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
 )
 def test_a_wrong_setting_is_told_in_one_sentence(texts: dict[str, str], sentence: str) -> None:
     assert sentence in refused(texts)
+
+
+def test_internal_topics_have_replicas_where_there_are_other_nodes() -> None:
+    settings = parse_broker_settings(
+        {
+            "node.id": "1",
+            "listeners": "PLAINTEXT://a:9092,CONTROLLER://a:9093",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": "1@a:9093,2@b:9093,3@c:9093",
+            "offsets.topic.replication.factor": "3",
+        }
+    )
+    assert settings.offsets_topic_replication_factor == 3
 
 
 def test_the_value_that_is_in_force_anyway_is_never_refused() -> None:

@@ -95,6 +95,7 @@ class Story:
             broker.others,
             self.controller.submit,
             lambda partition: None,
+            lambda partition: None,
         )
         self.partitions = [self._partition(index, isr) for index in range(count)]
         self.replication.registered(10)

@@ -135,6 +135,25 @@ async def test_a_log_on_its_way_is_not_cleaned(start_node: Any, monkeypatch: pyt
     assert PARTITION in there.logs
 
 
+async def test_a_move_of_a_log_that_is_cut_meanwhile_begins_anew(
+    start_node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "PIECE_BYTES", 1)
+    running, here, there = await two_directories(start_node)
+    write(running, 20)
+    move(running, there)
+    await running.turns(12)
+    node_moves, partition = running.node.broker.moves, running.node.broker.partitions.find("t", 0)
+    assert node_moves.futures[PARTITION].next_offset > 4
+    here.truncate(PARTITION, 4, running.clock.now_ms())
+    node_moves.log_cut(partition)
+    write(running, 20)
+    written = bytes(here.logs[PARTITION].read(Offset(0), max_bytes=1 << 20, end_offset=24).records)
+    while node_moves.is_settling(partition) or node_moves.futures:
+        await running.turns(1)
+    assert bytes(there.logs[PARTITION].read(Offset(0), max_bytes=1 << 20, end_offset=24).records) == written
+
+
 @pytest.mark.parametrize("operation", ["open", "append"])
 async def test_a_move_to_a_failing_disk_takes_that_directory_offline_and_no_other(
     start_node: Any, operation: Any
