@@ -62,7 +62,7 @@ class QuorumNode:
             node_id=self.node_id,
             controller_listener=BrokerListener(LISTENER, "", 0),
             cluster_id=CLUSTER_ID,
-            has_configured_voters=True,
+            initial_controllers=(),
         )
 
     async def listen(self, host: str, port: int) -> None:

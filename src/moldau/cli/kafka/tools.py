@@ -23,6 +23,7 @@ TOOLS = {
     "kafka-log-dirs": "sizes of partitions in the log directories",
     "kafka-transactions": "list, describe and abort transactions, find those that hang",
     "kafka-features": "feature levels of the cluster, up and down",
+    "kafka-storage": "make the directories of a node those of a cluster, tell whose they are",
     "kafka-metadata-quorum": "who leads the quorum of the metadata log, how far the others are",
     "kafka-cluster": "the id of the cluster, its brokers, forgetting one that is gone",
     "kafka-leader-election": "have the preferred replicas lead",
@@ -42,6 +43,7 @@ EXAMPLES = {
     "kafka-log-dirs": "--describe --topic-list orders",
     "kafka-transactions": "find-hanging --topic orders",
     "kafka-features": "describe",
+    "kafka-storage": "format --cluster-id tBkDQh1jQTWVvPkPqJ9o1w --config node.properties --standalone",
     "kafka-metadata-quorum": "describe --replication --human-readable",
     "kafka-cluster": "list-endpoints",
     "kafka-leader-election": "--election-type preferred --all-topic-partitions",
@@ -80,7 +82,9 @@ def run_tool(name: str, words: Sequence[str]) -> int:
         print(error, file=output)
         print(usage(options), file=output)
         if str(error) == tool.SUMMARY:
-            example = f"moldau {name} --bootstrap-server 127.0.0.1:9092 {EXAMPLES[name]}".rstrip()
+            asks_cluster = any(option.name == "bootstrap-server" for option in options)
+            server = "--bootstrap-server 127.0.0.1:9092 " if asks_cluster else ""
+            example = f"moldau {name} {server}{EXAMPLES[name]}".rstrip()
             print(f"\nexample:\n  {example}", file=output)
         return 0 if is_fine else 1
     except (ArgumentError, ProtocolError) as error:

@@ -2,13 +2,14 @@
 
     meta.properties                                                      whose directory this is, and of which cluster
     bootstrap.checkpoint                                                 the feature levels of a new cluster
-    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint      the first voters: this node alone (KIP-853)
+    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint      the first voters (KIP-853), unless configured
 
 `meta.properties` is written last: a directory without it is not formatted, whatever else it holds.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import msgspec
@@ -33,6 +34,8 @@ from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFea
 
 META_PROPERTIES = "meta.properties"
 KRAFT_VERSION = 1
+
+_CONTROLLER = re.compile(r"([0-9]{1,9})@(\[[0-9a-fA-F:.%\w]*\]|[^:\[\]]+):([0-9]{1,5}):([\w-]{22})")
 
 # strftime's %a and %b speak the language of the host
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -59,27 +62,31 @@ def format_directory(
     node_id: BrokerId,
     controller_listener: BrokerListener,
     cluster_id: str | None = None,
-    has_configured_voters: bool = False,
+    initial_controllers: tuple[VotersRecordVoter, ...] | None = None,
 ) -> MetaProperties:
-    """Makes the root of `disk` the directory of a new cluster, durably; a cluster id is made up if not given. The voter
-    is this node alone, unless `controller.quorum.voters` is to say who they are.
+    """Makes the root of `disk` the directory of a new cluster, durably; a cluster id is made up if not given.
 
-    Raises StorageFormatError if the directory is formatted already, or `cluster_id` is no uuid's text.
+    `initial_controllers`: the first voters, this node with its directory id among them; None: this node alone, at
+    `controller_listener`; empty: `controller.quorum.voters` says who they are.
+    Raises StorageFormatError if the directory is formatted already, or this node is not among the first voters.
     """
     if disk.exists(META_PROPERTIES):
         raise StorageFormatError("the directory is formatted already")
     properties = MetaProperties(
         node_id,
         uuid_to_text(random_uuid(random)) if cluster_id is None else cluster_id,
-        random_uuid(random),
+        _directory_id(node_id, initial_controllers or (), random),
     )
     disk.make_directory(METADATA_DIRECTORY)
     levels = dict(FORMATTED_LEVELS)
     records = tuple(FeatureLevelRecord(name, level) for name, level in FORMATTED_LEVELS)
     bootstrap = Snapshot(records, QuorumControl(), 0)
     _write(disk, BOOTSTRAP_CHECKPOINT, encode_snapshot(bootstrap, levels, now_ms=now_ms))
-    if not has_configured_voters:
-        voters = Snapshot((), QuorumControl(KRAFT_VERSION, _voters(properties, controller_listener)), now_ms)
+    first_voters = initial_controllers
+    if first_voters is None:
+        first_voters = (_voter(node_id, properties.directory_id, controller_listener),)
+    if first_voters:
+        voters = Snapshot((), QuorumControl(KRAFT_VERSION, VotersRecord(voters=first_voters)), now_ms)
         voters_path = f"{METADATA_DIRECTORY}/{snapshot_file_name(Offset(0), 0)}"
         _write(disk, voters_path, encode_snapshot(voters, levels, now_ms=now_ms))
     disk.flush_directory(METADATA_DIRECTORY)
@@ -124,14 +131,37 @@ def _write(disk: Disk, path: str, data: bytes) -> None:
     file.close()
 
 
-def _voters(properties: MetaProperties, listener: BrokerListener) -> VotersRecord:
-    voter = VotersRecordVoter(
-        voter_id=properties.node_id,
-        voter_directory_id=properties.directory_id,
-        endpoints=(Endpoint(listener.name, listener.host, listener.port),),
-        kraft_version_feature=KRaftVersionFeature(0, KRAFT_VERSION),
-    )
-    return VotersRecord(voters=(voter,))
+def _directory_id(node_id: BrokerId, controllers: tuple[VotersRecordVoter, ...], random: Random) -> Uuid:
+    """What the first voters call this node's directory, else a new one."""
+    if not controllers:
+        return random_uuid(random)
+    for voter in controllers:
+        if voter.voter_id == node_id:
+            return voter.voter_directory_id
+    raise StorageFormatError(f"node {node_id} is not among the initial controllers")
+
+
+def _voter(node_id: BrokerId, directory_id: Uuid, listener: BrokerListener) -> VotersRecordVoter:
+    endpoints = (Endpoint(listener.name, listener.host, listener.port),)
+    return VotersRecordVoter(node_id, directory_id, endpoints, KRaftVersionFeature(0, KRAFT_VERSION))
+
+
+def parse_initial_controllers(text: str, listener_name: str) -> tuple[VotersRecordVoter, ...]:
+    """`id@host:port:directory`, separated by commas. Raises StorageFormatError."""
+    voters = []
+    for item in text.split(","):
+        match = _CONTROLLER.fullmatch(item.strip())
+        if match is None or not 0 < int(match[3]) <= 65_535:
+            raise StorageFormatError(f"{item.strip()!r} is no controller: one is written ID@HOST:PORT:DIRECTORY")
+        try:
+            directory_id = uuid_from_text(match[4])
+        except ValueError as error:
+            raise StorageFormatError(f"{match[4]} is no directory id: {error}") from error
+        listener = BrokerListener(listener_name, match[2].strip("[]"), int(match[3]))
+        voters.append(_voter(BrokerId(int(match[1])), directory_id, listener))
+    if len({voter.voter_id for voter in voters}) != len(voters):
+        raise StorageFormatError("a node id stands twice among the initial controllers")
+    return tuple(voters)
 
 
 def _meta_properties_text(properties: MetaProperties, now_ms: int) -> str:

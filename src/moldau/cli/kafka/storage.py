@@ -1,0 +1,197 @@
+"""`kafka-storage`: gives the directories of a node to a cluster, before its first start, and tells whose they are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from moldau.cli.kafka.options import ArgumentError, Arguments, Option
+from moldau.cli.kafka.subcommands import OfflineCommand, chosen_command
+from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
+from moldau.core.config.properties import parse_properties
+from moldau.core.metadata.features import FORMATTED_LEVELS, METADATA_VERSION
+from moldau.core.metadata.image import BrokerListener
+from moldau.core.metadata.random_uuid import random_uuid
+from moldau.core.metadata.releases import metadata_version_name
+from moldau.errors import MoldauError
+from moldau.shell.io.clock import SystemClock
+from moldau.shell.io.disk import OsDisk
+from moldau.shell.io.random import SystemRandom
+from moldau.shell.node.storage_format import (
+    MetaProperties,
+    format_directory,
+    format_further_directory,
+    parse_initial_controllers,
+    read_meta_properties,
+)
+from moldau.types import BrokerId, uuid_to_text
+from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
+
+SUMMARY = (
+    "The Kafka storage tool.\n\nusage: kafka-storage COMMAND --config FILE ...\n\ncommands: format, info, random-uuid"
+)
+
+OPTIONS = (
+    Option("config", "The file with the settings of the node.", "config file", short="c"),
+    Option("cluster-id", "format: the id of the cluster that the node belongs to.", "id", short="t"),
+    Option("ignore-formatted", "format: leave directories that are formatted as they are.", short="g"),
+    Option("standalone", "format: this node alone is the first controller.", short="s"),
+    Option(
+        "initial-controllers",
+        "format: the first controllers, the same for all nodes: id@host:port:directory, separated by commas.",
+        "controllers",
+        short="I",
+    ),
+)
+_NO_MODE = (
+    "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+    "--standalone or --initial-controllers."
+)
+_TWO_MODES = (
+    "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. If "
+    "you want to use dynamic quorum, please remove controller.quorum.voters and specify "
+    "controller.quorum.bootstrap.servers instead."
+)
+
+
+def run(arguments: Arguments) -> int:
+    command = chosen_command(arguments, _COMMANDS, SUMMARY)
+    try:
+        command.run(arguments)
+    except (ArgumentError, MoldauError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _settings(arguments: Arguments) -> BrokerSettings:
+    """Of the file. Raises ArgumentError where it cannot be read or names no directory, KafkaError for bad settings."""
+    path = arguments.required("config")
+    try:
+        settings = parse_broker_settings(parse_properties(Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ArgumentError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"{path} is not UTF-8") from error
+    if not settings.log_directories:
+        raise ArgumentError(f"{path} names no log.dirs")
+    return settings
+
+
+def _random_uuid(_: Arguments) -> None:
+    print(uuid_to_text(random_uuid(SystemRandom())))
+
+
+def _info(arguments: Arguments) -> None:
+    """Raises ArgumentError, behind what is printed, where a directory is absent or not formatted."""
+    found: list[str] = []
+    problems: list[str] = []
+    properties: MetaProperties | None = None
+    for directory in _settings(arguments).log_directories:
+        if not Path(directory).is_dir():
+            problems.append(f"{directory} does not exist")
+            continue
+        found.append(directory)
+        own = read_meta_properties(OsDisk(directory))
+        if own is None:
+            problems.append(f"{directory} is not formatted.")
+        properties = properties or own
+    _print_list("Found log director", found)
+    if properties is not None:
+        cluster, directory_id = properties.cluster_id, uuid_to_text(properties.directory_id)
+        fields = f"cluster.id={cluster}, directory.id={directory_id}, node.id={properties.node_id}, version=1"
+        print(f"Found metadata: {{{fields}}}\n")
+    _print_list("Found problem", problems, "", "s")
+    if problems:
+        raise ArgumentError("")
+
+
+def _print_list(title: str, lines: list[str], one: str = "y", many: str = "ies") -> None:
+    if lines:
+        print(f"{title}{one if len(lines) == 1 else many}:")
+        print("".join(f"  {line}\n" for line in lines))
+
+
+def _format(arguments: Arguments) -> None:
+    """All of `log.dirs`; the first one gets the metadata log."""
+    settings = _settings(arguments)
+    controllers = _first_controllers(arguments, settings)
+    disks = {directory: _opened(directory) for directory in settings.log_directories}
+    formatted = {directory: read_meta_properties(disk) for directory, disk in disks.items()}
+    for directory, properties in formatted.items():
+        if properties is not None and not arguments.has("ignore-formatted"):
+            raise ArgumentError(
+                f"Log directory {directory} is already formatted. Use --ignore-formatted to ignore this directory and "
+                "format the others."
+            )
+        if properties is not None and properties.cluster_id != arguments.required("cluster-id"):
+            raise ArgumentError(f"Invalid cluster.id in: {directory}/meta.properties: {properties.cluster_id}")
+    if all(formatted.values()):
+        print("All of the log directories are already formatted.")
+        return
+    random, now_ms, version = SystemRandom(), SystemClock().now_ms(), metadata_version_name(_METADATA_LEVEL)
+    first = formatted[settings.log_directories[0]]
+    for directory, disk in disks.items():
+        if formatted[directory] is not None:
+            continue
+        if first is not None:
+            print(f"Formatting data directory {directory} with metadata.version {version}.")
+            format_further_directory(disk, random, first, now_ms=now_ms)
+            continue
+        kind = "metadata" if controllers == () else "dynamic metadata voter"
+        print(f"Formatting {kind} directory {directory} with metadata.version {version}.")
+        first = format_directory(
+            disk,
+            random,
+            now_ms=now_ms,
+            node_id=BrokerId(settings.node_id),
+            controller_listener=_controller_listener(settings),
+            cluster_id=arguments.required("cluster-id"),
+            initial_controllers=controllers,
+        )
+
+
+_METADATA_LEVEL = dict(FORMATTED_LEVELS)[METADATA_VERSION]
+
+
+def _opened(directory: str) -> OsDisk:
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"cannot make {directory}: {error.strerror or error}") from error
+    return OsDisk(directory)
+
+
+def _controller_listener(settings: BrokerSettings) -> BrokerListener:
+    endpoint = settings.advertised_controller_endpoint or settings.controller_endpoint
+    if endpoint is None:
+        raise ArgumentError(
+            "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
+            "when running the KRaft controller role"
+        )
+    return BrokerListener(endpoint.name, endpoint.host or "localhost", endpoint.port)
+
+
+def _first_controllers(arguments: Arguments, settings: BrokerSettings) -> tuple[VotersRecordVoter, ...] | None:
+    """As `format_directory` takes them."""
+    text, is_alone = arguments.text("initial-controllers"), arguments.has("standalone")
+    if text is not None and is_alone:
+        raise ArgumentError("argument --initial-controllers/-I: not allowed with argument --standalone/-s")
+    if settings.controller_quorum_voters:
+        if text is not None or is_alone:
+            raise ArgumentError(_TWO_MODES)
+        return ()
+    if text is None and not is_alone:
+        raise ArgumentError(_NO_MODE)
+    return None if text is None else parse_initial_controllers(text, _controller_listener(settings).name)
+
+
+_COMMANDS = {
+    "format": OfflineCommand(
+        required=("config", "cluster-id"),
+        optional=("ignore-formatted", "standalone", "initial-controllers"),
+        run=_format,
+    ),
+    "info": OfflineCommand(required=("config",), run=_info),
+    "random-uuid": OfflineCommand(run=_random_uuid),
+}

@@ -1,0 +1,128 @@
+"""`kafka-storage` gives the directories of a node to a cluster, in Kafka's words, and changes nothing that has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.kafka.tools import run_tool
+from moldau.core.metadata.snapshot import decode_snapshot
+from moldau.shell.io.disk import OsDisk
+from moldau.shell.node.storage_format import MetaProperties, read_meta_properties
+from moldau.types import uuid_from_text, uuid_to_text
+
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+DIRECTORIES = "1WTrjcLvXUIcc6qVuAV0tA", "MvDxzVmcRsaTz33bUuRU6A"
+CONTROLLERS = f"1@one:9093:{DIRECTORIES[0]},2@two:9093:{DIRECTORIES[1]}"
+VOTERS_FILE = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Of node 1 with two directories."""
+    path = tmp_path / "node.properties"
+    path.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://one:9093\n"
+        f"log.dirs={tmp_path}/a,{tmp_path}/b\n"
+    )
+    return path
+
+
+def storage(*words: str | Path) -> int:
+    return run_tool("kafka-storage", [str(word) for word in words])
+
+
+def properties_of(directory: Path) -> MetaProperties:
+    found = read_meta_properties(OsDisk(str(directory)))
+    assert found is not None
+    return found
+
+
+def voters_of(directory: Path) -> list[tuple[int, str, str, int]]:
+    voters = decode_snapshot((directory / VOTERS_FILE).read_bytes()).control.voters
+    assert voters is not None
+    return [
+        (voter.voter_id, uuid_to_text(voter.voter_directory_id), voter.endpoints[0].host, voter.endpoints[0].port)
+        for voter in voters.voters
+    ]
+
+
+def test_a_node_alone_is_its_own_first_controller(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert storage("format", "-t", CLUSTER, "-c", config, "-s") == 0
+    first = properties_of(config.parent / "a")
+    assert (first.node_id, first.cluster_id) == (1, CLUSTER)
+    assert voters_of(config.parent / "a") == [(1, uuid_to_text(first.directory_id), "one", 9093)]
+    assert properties_of(config.parent / "b").cluster_id == CLUSTER
+    assert not (config.parent / "b" / VOTERS_FILE).exists()
+    assert capsys.readouterr().out == (
+        f"Formatting dynamic metadata voter directory {config.parent}/a with metadata.version 4.3-IV0.\n"
+        f"Formatting data directory {config.parent}/b with metadata.version 4.3-IV0.\n"
+    )
+
+
+def test_initial_controllers_are_the_first_voters_and_name_this_directory(config: Path) -> None:
+    assert storage("format", "-t", CLUSTER, "-c", config, "-I", CONTROLLERS) == 0
+    assert properties_of(config.parent / "a").directory_id == uuid_from_text(DIRECTORIES[0])
+    assert voters_of(config.parent / "a") == [(1, DIRECTORIES[0], "one", 9093), (2, DIRECTORIES[1], "two", 9093)]
+
+
+def test_configured_voters_stand_in_no_file(config: Path) -> None:
+    config.write_text(config.read_text() + "controller.quorum.voters=1@one:9093,2@two:9093\n")
+    assert storage("format", "-t", CLUSTER, "-c", config) == 0
+    assert not (config.parent / "a" / VOTERS_FILE).exists()
+    assert (config.parent / "a" / "bootstrap.checkpoint").exists()
+
+
+def test_what_is_formatted_stays_as_it_is(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    storage("format", "-t", CLUSTER, "-c", config, "-s")
+    before = properties_of(config.parent / "a")
+    assert storage("format", "-t", CLUSTER, "-c", config, "-s") == 1
+    assert "a is already formatted. Use --ignore-formatted" in capsys.readouterr().err
+    assert storage("format", "-t", CLUSTER, "-c", config, "-s", "-g") == 0
+    assert capsys.readouterr().out == "All of the log directories are already formatted.\n"
+    assert storage("format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c", config, "-s", "-g") == 1
+    assert properties_of(config.parent / "a") == before
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "said"),
+    [
+        ("", (), "Because controller.quorum.voters is not set on this controller"),
+        ("controller.quorum.voters=1@one:9093\n", ("-s",), "You cannot specify controller.quorum.voters and format"),
+        ("", ("-s", "-I", CONTROLLERS), "not allowed with argument --standalone"),
+        ("", ("-I", "1@one:9093"), "is no controller"),
+        ("", ("-I", f"1@one:9093:{'?' * 22}"), "is no controller"),
+        ("", ("-I", f"2@two:9093:{DIRECTORIES[1]}"), "node 1 is not among the initial controllers"),
+        ("", ("-I", f"{CONTROLLERS},1@one:9093:{DIRECTORIES[0]}"), "a node id stands twice"),
+        ("node.id=x\n", ("-s",), "node.id"),
+    ],
+)
+def test_what_cannot_be_formatted_is_refused_in_a_sentence(
+    config: Path, capsys: pytest.CaptureFixture[str], more: str, words: tuple[str, ...], said: str
+) -> None:
+    config.write_text(config.read_text() + more)
+    assert storage("format", "-t", CLUSTER, "-c", config, *words) == 1
+    assert said in capsys.readouterr().err
+    assert not (config.parent / "a" / "meta.properties").exists()
+
+
+def test_info_tells_whose_the_directories_are_and_what_is_missing(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert storage("info", "-c", config) == 1
+    assert f"{config.parent}/a does not exist" in capsys.readouterr().out
+    storage("format", "-t", CLUSTER, "-c", config, "-s")
+    capsys.readouterr()
+    assert storage("info", "-c", config) == 0
+    directory_id = uuid_to_text(properties_of(config.parent / "a").directory_id)
+    assert capsys.readouterr().out == (
+        f"Found log directories:\n  {config.parent}/a\n  {config.parent}/b\n\n"
+        f"Found metadata: {{cluster.id={CLUSTER}, directory.id={directory_id}, node.id=1, version=1}}\n\n"
+    )
+
+
+def test_a_random_uuid_is_an_id_for_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert storage("random-uuid") == 0
+    assert len(uuid_from_text(capsys.readouterr().out.strip())) == 16
