@@ -8,16 +8,25 @@ Kafka's channel to the controller does: where an answer was lost, the request ma
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, Protocol
 
+from moldau.core.controller.quorum_description import quorum_response
 from moldau.core.controller.requests import MeteredRequest, QuorumDescription
 from moldau.core.metadata.image import BrokerListener
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, kafka_error
 from moldau.shell.network.listener import Network
 from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.types import METADATA_PARTITION
 from moldau.wire.protocol.api_keys import CONTROLLER_API_VERSIONS, api_key_of
 from moldau.wire.protocol.envelopes import decode_enclosed_answer, encode_enclosed, encode_principal
+from moldau.wire.protocol.messages.cluster import (
+    DescribeQuorumPartition,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumTopic,
+)
 from moldau.wire.protocol.messages.envelope import EnvelopeRequest
 
 MAX_WAITING = 1_000
@@ -25,6 +34,9 @@ MAX_WAITING = 1_000
 
 RETRY_BACKOFF_S = 0.05
 NOT_CONTROLLER = ERROR_CODES["NOT_CONTROLLER"]
+_DESCRIBE_QUORUM = DescribeQuorumRequest(
+    (DescribeQuorumTopic(METADATA_PARTITION.topic, (DescribeQuorumPartition(METADATA_PARTITION.partition),)),)
+)
 _LOOPBACK = bytes((127, 0, 0, 1))
 """The address of a client that has none (a test's, or this node itself)."""
 
@@ -70,8 +82,13 @@ class ControllerChannel:
         self._peer: Peer | None = None
         self._waiting = 0
 
-    def describe(self) -> QuorumDescription:
-        return self._quorum.describe()
+    async def describe_quorum(self) -> DescribeQuorumResponse:
+        """As the leader describes it, in the highest version; where it is not reached, what this node knows."""
+        address = self._quorum.leader_address
+        if address is not None:
+            with suppress(NoAnswerError):
+                return await self._peer_at(address).request(_DESCRIBE_QUORUM, self._timeout_ms)
+        return quorum_response(self._quorum.describe())
 
     async def submit(self, request: Any, client: Client | None = None) -> Any:
         """The active controller's answer, once its records are committed; `client`: for whom, where it is not this
@@ -82,6 +99,10 @@ class ControllerChannel:
         """
         if self._quorum.is_alone:
             return await self._quorum.submit(request)
+        # in a task: a handler in its first step runs in none, and a timeout needs one
+        return await asyncio.get_running_loop().create_task(self._answer(request, client))
+
+    async def _answer(self, request: Any, client: Client | None) -> Any:
         if self._waiting >= MAX_WAITING:
             raise kafka_error("REQUEST_TIMED_OUT", "too many requests wait for the controller")
         self._waiting += 1
@@ -119,22 +140,26 @@ class ControllerChannel:
                 return None
             raise
 
-    async def _ask(self, address: BrokerListener, request: Any, client: Client | None) -> Any:
-        """The answer of another node's controller. Raises KafkaError, NoAnswerError."""
+    def _peer_at(self, address: BrokerListener) -> Peer:
         if self._peer is None:
             self._peer = Peer(address, self._network)
         self._peer.move_to(address)
+        return self._peer
+
+    async def _ask(self, address: BrokerListener, request: Any, client: Client | None) -> Any:
+        """The answer of another node's controller. Raises KafkaError, NoAnswerError."""
+        peer = self._peer_at(address)
         # who meters a request is the controller, by the client's name
         message = request.request if isinstance(request, MeteredRequest) else request
         if api_key_of(message) in CONTROLLER_API_VERSIONS:
-            answer = await self._peer.request(message, self._timeout_ms)
+            answer = await peer.request(message, self._timeout_ms)
             if answer.error_code:
                 raise kafka_error(answer.error_code)
             return answer
         principal, client_id = ("User:ANONYMOUS", "") if client is None else (client.principal, client.client_id)
         enclosed = encode_enclosed(message, client_id)
         envelope = EnvelopeRequest(enclosed, encode_principal(principal), _address(client))
-        enveloped = await self._peer.request(envelope, self._timeout_ms)
+        enveloped = await peer.request(envelope, self._timeout_ms)
         if enveloped.error_code:
             raise kafka_error(enveloped.error_code)
         try:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.config.topic_settings import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from moldau.core.controller.requests import QuorumDescription
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
 from moldau.core.replication.fetch_session import FetchSessions
 from moldau.core.replication.partition import Partition
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
     from moldau.shell.broker.controller_channel import Client
     from moldau.shell.broker.coordinators import Coordinators
     from moldau.shell.broker.transactions import TransactionCoordinators
-    from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
+    from moldau.wire.protocol.messages.cluster import DescribeQuorumResponse
+from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsResponse
 
 MAX_REWRITES = 2
 """A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
@@ -61,8 +61,8 @@ class Controller(Protocol):
         """The controller's answer to a request, once its records are committed; `client`: for whom, where it is not
         this broker itself. Raises KafkaError."""
 
-    def describe(self) -> QuorumDescription:
-        """What DescribeQuorum answers."""
+    async def describe_quorum(self) -> DescribeQuorumResponse:
+        """As the leader describes it, in the highest version; where it is not reached, what this node knows."""
 
 
 class Broker:

@@ -75,6 +75,10 @@ class Peer:
         Whoever gives up, by time or by being cancelled, ends the connection: behind an answer that does not come
         nothing would come either. Other requests under way fail with it.
         """
+        # in a task: a handler in its first step runs in none, and a timeout needs one
+        return await asyncio.get_running_loop().create_task(self._answer(message, timeout_ms))
+
+    async def _answer(self, message: Request[Response], timeout_ms: int) -> Response:
         connection: _PeerConnection | None = None
         try:
             async with asyncio.timeout(timeout_ms / 1_000), self._in_flight:

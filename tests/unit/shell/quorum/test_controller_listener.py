@@ -113,11 +113,12 @@ def test_a_node_alone_serves_a_controllers_listener_where_listeners_names_it() -
         settings = parse_broker_settings({"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"})
         node = Node(settings, doors)
         await node.start()
-        [listeners] = node.broker.controller.describe().listeners.values()
-        peer = Peer(listeners[0], TcpNetwork())
+        [described] = (await node.broker.controller.describe_quorum()).nodes
+        [point] = described.listeners
+        assert point.port != node.port
+        peer = Peer(BrokerListener(point.name, point.host, point.port), TcpNetwork())
         answer = await peer.request(QUORUM, TIMEOUT_MS)
         assert [state.replica_id for state in answer.topics[0].partitions[0].current_voters] == [1]
-        assert answer.nodes[0].listeners[0].port == listeners[0].port != node.port
         await node.stop()
         with pytest.raises(NoAnswerError):
             await peer.request(QUORUM, TIMEOUT_MS)

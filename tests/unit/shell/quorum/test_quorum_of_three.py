@@ -213,7 +213,7 @@ def test_each_node_describes_the_quorum_as_it_knows_it() -> None:
         await all_know(quorum, "ada")
         await asyncio.sleep(1)
         answers = {
-            node.node_id: quorum_response(node.role.describe(), 2).topics[0].partitions[0]
+            node.node_id: quorum_response(node.role.describe()).topics[0].partitions[0]
             for node in quorum.nodes.values()
         }
         assert {(answer.leader_id, answer.leader_epoch) for answer in answers.values()} == {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.controller import features
-from moldau.core.controller.quorum_description import quorum_response
+from moldau.core.controller.quorum_description import in_version
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.core.metadata.image import BrokerImage
 from moldau.errors import ERROR_CODES, KafkaError
@@ -90,7 +90,7 @@ async def act_describe_quorum(
 ) -> DescribeQuorumResponse:
     """Versions 0-2. KIP-595; v1 times of the last fetch (KIP-836), v2 directory ids and nodes (KIP-853).
 
-    Only `__cluster_metadata`, partition 0, alone, has an answer; the leader has always just fetched.
+    Only `__cluster_metadata`, partition 0, alone, has an answer; as the leader describes it.
     Ignored on purpose: the throttle time, which this answer has no field for.
     """
     context.throttle()
@@ -110,7 +110,8 @@ async def act_describe_quorum(
             topics.append(QuorumTopic(topic.topic_name, tuple(rows)))
             await context.pause()
         return DescribeQuorumResponse(topics=tuple(topics))
-    return quorum_response(broker.controller.describe(), context.api_version)
+    described = await context.wait(broker.controller.describe_quorum())
+    return in_version(described, context.api_version)
 
 
 async def act_update_features(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.core.controller.quorum_description import quorum_response
+from moldau.core.controller.quorum_description import in_version, quorum_response
 from moldau.core.controller.topic_names import CLUSTER_METADATA_TOPIC
 from moldau.errors import ERROR_CODES
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
@@ -27,4 +27,4 @@ async def act_describe_quorum(
     asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics[:2]]
     if asked != [(CLUSTER_METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(ERROR_CODES["INVALID_REQUEST"])
-    return quorum_response(quorum.describe(), context.api_version)
+    return in_version(quorum_response(quorum.describe()), context.api_version)
