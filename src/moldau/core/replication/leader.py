@@ -27,6 +27,7 @@ from moldau.core.replication.steps import (
     IsrAnswered,
     LeadershipBegan,
     LogPosition,
+    LowWatermarkMoved,
     Output,
     ProposeIsr,
     ReplicationSettings,
@@ -49,6 +50,7 @@ class _Follower(msgspec.Struct):
 
     caught_up_ms: int
     end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
     fetched_ms: int = 0
     log_end_offset_when_fetched: int = 0
@@ -186,6 +188,13 @@ class Leader:
             raise kafka_error("NOT_ENOUGH_REPLICAS_AFTER_APPEND")
         return True
 
+    def low_watermark(self, log_start_offset: int) -> int:
+        """The smallest log start offset of the replicas whose broker lives (KIP-107). `log_start_offset`: here."""
+        of_followers = (
+            follower.log_start_offset for replica, follower in self._followers.items() if replica in self._broker_epochs
+        )
+        return min((log_start_offset, *of_followers))
+
     def check_fetch(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
         """Before a follower's fetch is served. Raises 74, 75, and 6 for a broker that runs no more (KIP-903).
 
@@ -233,7 +242,11 @@ class Leader:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
         follower.end_offset, follower.broker_epoch = event.offset, event.broker_epoch
         follower.fetched_ms, follower.log_end_offset_when_fetched = now_ms, self.position.log_end_offset
-        return (*self._maybe_expand(event.replica_id, follower, now_ms), *self._advance(now_ms))
+        news: tuple[Output, ...] = ()
+        if event.log_start_offset > follower.log_start_offset:
+            follower.log_start_offset = event.log_start_offset
+            news = (LowWatermarkMoved(),)
+        return (*self._maybe_expand(event.replica_id, follower, now_ms), *self._advance(now_ms), *news)
 
     def _maybe_expand(self, replica: int, follower: _Follower, now_ms: int) -> tuple[Output, ...]:
         has_caught_up = follower.end_offset >= max(self.position.high_watermark, self.epoch_start_offset)

@@ -24,6 +24,7 @@ from moldau.core.replication.steps import (
     LeadershipBegan,
     LeadershipEnded,
     LogPosition,
+    LowWatermarkMoved,
     MetadataChanged,
     Output,
     ReplicationSettings,
@@ -153,6 +154,8 @@ class Partition:
                 case HighWatermarkMoved() | LeadershipEnded():
                     is_news = True
                     self.log.producer_state.forget_ended(self.position.high_watermark)
+                case LowWatermarkMoved():
+                    is_news = True
                 case _:
                     self._perform(self, output)
         return is_news
@@ -203,13 +206,30 @@ class Partition:
         position = self.position
         return self.last_stable_offset <= position.high_watermark <= position.log_end_offset == self.log.log_end_offset
 
+    @property
+    def low_watermark(self) -> int:
+        """Below it no live replica has records any more."""
+        log_start_offset = self.log.log_start_offset
+        return log_start_offset if self.leader is None else self.leader.low_watermark(log_start_offset)
+
     def is_acknowledged(self, end_offset: int, leader_epoch: LeaderEpoch) -> bool:
         """As Replica.is_acknowledged. Raises also 3 and 56: it will never be."""
+        self._check_here()
+        return self.replica.is_acknowledged(end_offset, leader_epoch)
+
+    def is_deleted_below(self, offset: int, leader_epoch: LeaderEpoch) -> bool:
+        """Whether no live replica has records below `offset`, as the leader of `leader_epoch` knows. Raises 3, 6, 56:
+        nobody here will know."""
+        self._check_here()
+        if not self.is_led_in(leader_epoch):
+            raise kafka_error("NOT_LEADER_OR_FOLLOWER")
+        return self.low_watermark >= offset
+
+    def _check_here(self) -> None:
         if self.is_deleted:
             raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
         if self.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
-        return self.replica.is_acknowledged(end_offset, leader_epoch)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
         """Those with records in [offset, end). The first call reads the log's small files, the others look only at what
@@ -347,7 +367,7 @@ class Partition:
         self.replica.leader.check_fetch(replica_id, broker_epoch, current_leader_epoch)
 
     def position_of_follower(
-        self, replica_id: int, broker_epoch: int, offset: int, last_fetched_epoch: int
+        self, replica_id: int, broker_epoch: int, offset: int, last_fetched_epoch: int, log_start_offset: int
     ) -> FetchedUpTo | None:
         """What a fetch that `check_follower` let pass says of the follower: that it has everything below `offset`; None
         where it has not, for its log is another one."""
@@ -355,7 +375,7 @@ class Partition:
             return None
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             return None
-        return FetchedUpTo(replica_id, broker_epoch, self.leader_epoch, offset)
+        return FetchedUpTo(replica_id, broker_epoch, self.leader_epoch, offset, log_start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """See divergence: the one answer to where an epoch ends."""

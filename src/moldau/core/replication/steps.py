@@ -45,7 +45,8 @@ class Flushed(msgspec.Struct, frozen=True):
 
 
 class FetchedUpTo(msgspec.Struct, frozen=True):
-    """To a leader: `replica_id` asks for what begins at `offset`, and has everything below.
+    """To a leader: `replica_id` asks for what begins at `offset`, and has everything below, from `log_start_offset` on
+    (-1: not told).
 
     Only for a request that `check_fetch` let pass and that found no diverging epoch.
     """
@@ -54,6 +55,7 @@ class FetchedUpTo(msgspec.Struct, frozen=True):
     broker_epoch: int
     leader_epoch: int
     offset: int
+    log_start_offset: int = -1
 
 
 class IsrAnswered(msgspec.Struct, frozen=True):
@@ -138,6 +140,10 @@ class HighWatermarkMoved(msgspec.Struct, frozen=True):
     which only an unclean election can cause."""
 
 
+class LowWatermarkMoved(msgspec.Struct, frozen=True):
+    """The log of a follower begins later now: perhaps all replicas have dropped what was deleted (KIP-107)."""
+
+
 class ProposeIsr(msgspec.Struct, frozen=True):
     """AlterPartition (KIP-497): ask the controller for these in-sync replicas, each with its broker epoch (KIP-903);
     answered with IsrAnswered."""
@@ -175,7 +181,17 @@ class FetchFrom(msgspec.Struct, frozen=True):
     last_fetched_epoch: int
 
 
-Output = LeadershipBegan | LeadershipEnded | HighWatermarkMoved | ProposeIsr | TruncateTo | StartAt | Append | FetchFrom
+Output = (
+    LeadershipBegan
+    | LeadershipEnded
+    | HighWatermarkMoved
+    | LowWatermarkMoved
+    | ProposeIsr
+    | TruncateTo
+    | StartAt
+    | Append
+    | FetchFrom
+)
 
 MOVED: Final = (HighWatermarkMoved(),)
 """What nearly every append gives: made once."""

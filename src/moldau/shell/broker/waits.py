@@ -6,7 +6,8 @@ A turn that appends a hundred small batches to one partition wakes its long poll
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from moldau.core.replication.partition import Partition
@@ -18,23 +19,22 @@ class Waiter(Protocol):
     """Something parked on partitions."""
 
     def partition_changed(self, partition: Partition) -> None:
-        """The high watermark of `partition` moved, or it has another leader, went away or offline; once per turn."""
+        """A watermark of `partition` moved, or it has another leader, went away or offline; once per turn."""
         ...
 
 
-class _Acknowledgement:
-    """An append with acks=all."""
+class _Condition:
+    """What all replicas must have done: taken an append, dropped what was deleted."""
 
-    def __init__(self, end_offset: int, leader_epoch: LeaderEpoch, reached: asyncio.Future[None]) -> None:
-        self._end_offset = end_offset
-        self._leader_epoch = leader_epoch
+    def __init__(self, is_reached: Callable[[], bool], reached: asyncio.Future[None]) -> None:
+        self._is_reached = is_reached
         self._reached = reached
 
     def partition_changed(self, partition: Partition) -> None:
         if self._reached.done():
             return
         try:
-            if partition.is_acknowledged(self._end_offset, self._leader_epoch):
+            if self._is_reached():
                 self._reached.set_result(None)
         except KafkaError as error:
             self._reached.set_exception(error)
@@ -68,11 +68,18 @@ class PartitionWaits:
     ) -> asyncio.Future[None]:
         """Done when all in-sync replicas have what this leader appended up to `end_offset`. Raises 3, 6, 20, 56, now or
         then."""
+        return self._wait(partition, partial(partition.is_acknowledged, end_offset, leader_epoch))
+
+    def wait_deleted(self, partition: Partition, offset: int, leader_epoch: LeaderEpoch) -> asyncio.Future[None]:
+        """Done when no live replica has records below `offset`. Raises 3, 6, 56, now or then."""
+        return self._wait(partition, partial(partition.is_deleted_below, offset, leader_epoch))
+
+    def _wait(self, partition: Partition, is_reached: Callable[[], bool]) -> asyncio.Future[None]:
         reached: asyncio.Future[None] = self._loop.create_future()
-        if partition.is_acknowledged(end_offset, leader_epoch):
+        if is_reached():
             reached.set_result(None)
         else:
-            waiter = _Acknowledgement(end_offset, leader_epoch, reached)
+            waiter = _Condition(is_reached, reached)
             self.add((partition,), waiter)
             reached.add_done_callback(lambda _: self.remove((partition,), waiter))
         return reached

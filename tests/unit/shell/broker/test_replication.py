@@ -10,6 +10,11 @@ from moldau.core.metadata.image import NO_LEADER
 from moldau.errors import ERROR_CODES
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.types import BrokerId
+from moldau.wire.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from tests.support.brokers import Brokers, run_brokers
 
 NOT_ENOUGH = ERROR_CODES["NOT_ENOUGH_REPLICAS"]
@@ -28,6 +33,16 @@ async def with_topic(brokers: Brokers, *replicas: int, **configs: str) -> None:
 async def write(brokers: Brokers, broker_id: int, begin: int, end: int, acks: int = -1) -> None:
     for value in numbered(begin, end):
         assert await brokers.produce(broker_id, value, acks=acks) == 0
+
+
+async def delete_below(brokers: Brokers, offset: int, timeout_ms: int = 30_000) -> tuple[int, int]:
+    """What broker 1 answers: the low watermark and an error code."""
+    peer = brokers.peer(1)
+    topic = DeleteRecordsTopic("t", (DeleteRecordsPartition(0, offset),))
+    answer = await peer.request(DeleteRecordsRequest((topic,), timeout_ms), 60_000)
+    peer.close()
+    (row,) = answer.topics[0].partitions
+    return row.low_watermark, row.error_code
 
 
 def test_what_is_acknowledged_is_on_all_replicas() -> None:
@@ -185,6 +200,24 @@ def test_a_follower_whose_disk_fails_takes_its_partition_offline_and_the_others_
         assert await brokers.produce(1, b"3") == 0
         assert brokers.machines[2].replica().is_offline
         assert brokers.controller.partition().isr == (1, 3)
+
+    run_brokers(story, count=3)
+
+
+def test_records_are_deleted_when_all_live_replicas_have_dropped_them() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2, 3)
+        await write(brokers, 1, 0, 10)
+        brokers.machines[3].kill("process")
+        brokers.controller.fence(3)
+        assert await delete_below(brokers, 4) == (4, 0)
+        assert brokers.machines[2].replica().log.log_start_offset == 4
+        brokers.machines[2].stand_still()
+        assert await delete_below(brokers, 6, timeout_ms=200) == (4, ERROR_CODES["REQUEST_TIMED_OUT"])
+        deleting = asyncio.ensure_future(delete_below(brokers, 6))
+        await brokers.pass_time(0.2)
+        brokers.controller.fence(1)
+        assert await deleting == (6, ERROR_CODES["NOT_LEADER_OR_FOLLOWER"])
 
     run_brokers(story, count=3)
 

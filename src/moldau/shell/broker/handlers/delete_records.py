@@ -21,7 +21,7 @@ HIGH_WATERMARK = -1
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 Result = tuple[int, int]
-"""Low watermark (the log start offset now), error code."""
+"""Low watermark, error code."""
 
 
 async def act_delete_records(
@@ -31,7 +31,8 @@ async def act_delete_records(
 
     Answered once the new log start offsets are on the disk: unlike in Apache Kafka, what was deleted does not come back
     after a crash. Files go at the next retention check. A partition that stands twice counts once, with its
-    last offset. Ignored on purpose: the timeout (there is no follower to wait for).
+    last offset. Followers drop the records too: the answer waits for those that live, at most the timeout (7).
+    Ignored on purpose: nothing.
     """
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
@@ -49,6 +50,11 @@ async def act_delete_records(
     if accepted:
         # also if nothing moved: what an earlier request moved may not be on the disk yet
         await _save(broker, context, results, accepted)
+        deadline_s = broker.loop.time() + max(0, request.timeout_ms) / 1_000
+        for each, _ in accepted:
+            if each.has_followers and not each.is_offline:
+                await _wait_for_followers(broker, context, results, each, deadline_s)
+            await context.pause()
     topics = []
     for name, found in results.items():
         rows = tuple(DeleteRecordsPartitionResult(index, *result) for index, result in found.items())
@@ -114,3 +120,20 @@ async def _save(
         if partition.is_offline:
             topic_partition = partition.topic_partition
             results[topic_partition.topic][topic_partition.partition] = (-1, KAFKA_STORAGE_ERROR)
+
+
+async def _wait_for_followers(
+    broker: Broker,
+    context: RequestContext,
+    results: dict[str, dict[int, Result]],
+    partition: Partition,
+    deadline_s: float,
+) -> None:
+    code = 0
+    try:
+        reached = broker.waits.wait_deleted(partition, partition.log.log_start_offset, partition.leader_epoch)
+        await context.wait(reached, deadline_s)
+    except KafkaError as error:
+        code = error.code
+    topic_partition = partition.topic_partition
+    results[topic_partition.topic][topic_partition.partition] = (partition.low_watermark, code)

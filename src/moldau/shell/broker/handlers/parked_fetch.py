@@ -140,7 +140,7 @@ class ParkedFetch:
                 partition = self._readable_partition(entry)
                 if not partition.is_offline:
                     partition.check_follower(self.replica_id, self.broker_epoch, entry[2])
-                    position = partition.position_of_follower(self.replica_id, self.broker_epoch, entry[3], entry[4])
+                    position = partition.position_of_follower(self.replica_id, self.broker_epoch, *entry[3:6])
                     if position is not None:
                         self.broker.replication.step(partition, position)
             yield
