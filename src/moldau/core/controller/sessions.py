@@ -97,10 +97,11 @@ class BrokerSessions:
         session.shutdown_offset = max(offset, session.shutdown_offset)
 
     def has_left(self, image: MetadataImage, broker_id: int) -> bool:
-        """Whether every active broker has acted on the records that take this one its partitions."""
+        """Whether every active broker has acted on the records that take this one its partitions. The one in this
+        process has when they are committed, which the answer waits for."""
         offset = self._sessions[broker_id].shutdown_offset
         return all(
             broker.broker_id in self._sessions and self._sessions[broker.broker_id].metadata_offset >= offset
             for broker in image.brokers.values()
-            if broker.is_active and broker.broker_id != broker_id
+            if broker.is_active and broker.broker_id not in (broker_id, self._own_id)
         )

@@ -16,6 +16,10 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
 )
 
 
+SOON_S = 0.05
+"""Between two requests of a broker that waits for others to know that it leads nothing."""
+
+
 class OwnController(Protocol):
     """The active controller, in this process."""
 
@@ -56,7 +60,11 @@ class LifeCycle:
         return epoch
 
     async def shut_down(self, broker_epoch: int) -> None:
-        """The broker stops cleanly: its partitions lose their leader, it is fenced. Raises KafkaError."""
+        """The broker stops cleanly: its partitions get other leaders, or lose theirs, and it is fenced. Where there are
+        other brokers it waits until they know. Raises KafkaError."""
         stopping = BrokerHeartbeatRequest(self._node_id, broker_epoch, want_shut_down=True)
+        has_asked = False
         while not (await self._controller.submit(stopping)).should_shut_down:
-            pass
+            if has_asked:
+                await asyncio.sleep(SOON_S)
+            has_asked = True

@@ -181,12 +181,13 @@ def test_a_broker_stops_when_the_others_know_that_it_leads_nothing() -> None:
     async def story(here: Story) -> None:
         broker = here.broker()
         await broker.start()
-        here.controller.create(2, 1)
+        here.controller.start(3)
+        here.controller.create(2, 3)
         stopping = asyncio.ensure_future(broker.shut_down())
         await asyncio.sleep(1)
-        assert here.controller.partition.leader == 1
+        assert here.controller.partition.leader == 3
         assert not stopping.done()
-        here.controller.beat(1)
+        here.controller.beat(3)
         await stopping
         assert here.is_fenced
         await here.broker(life=2).start()
