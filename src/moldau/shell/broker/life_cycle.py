@@ -15,7 +15,6 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
     BrokerRegistrationRequest,
 )
 
-
 SOON_S = 0.05
 """Between two requests of a broker that waits for others to know that it leads nothing."""
 

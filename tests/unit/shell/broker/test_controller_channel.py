@@ -15,6 +15,7 @@ from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError
 from moldau.shell.broker import controller_channel
 from moldau.shell.broker.controller_channel import ControllerChannel
+from moldau.shell.network.first_step import begun
 from moldau.shell.peers.peer import Peer
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
@@ -180,6 +181,20 @@ def test_a_request_that_no_controller_answers_in_time_is_refused() -> None:
             await world.channel(one, 5_000).submit(topics("a"))
         assert caught.value.code == 7
         assert asyncio.get_running_loop().time() - began_s == pytest.approx(5)
+
+    tell(story)
+
+
+def test_a_request_may_begin_where_no_task_runs_as_the_first_step_of_a_handler_does() -> None:
+    async def story(world: World) -> None:
+        follower = await world.a_follower()
+        channel = world.channel(follower)
+        await serve(channel, follower.node_id)
+        loop = asyncio.get_running_loop()
+        begun_outside: asyncio.Future[Any] = loop.create_future()
+        loop.call_soon(lambda: begun_outside.set_result(begun(channel.submit(topics("a")))))
+        answer = await (await begun_outside)
+        assert [topic.error_code for topic in answer.topics] == [0]
 
     tell(story)
 

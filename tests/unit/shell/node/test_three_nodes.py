@@ -48,7 +48,7 @@ class Cluster:
                 node_id=BrokerId(node_id),
                 controller_listener=BrokerListener("CONTROLLER", "", 0),
                 cluster_id=CLUSTER_ID,
-                has_configured_voters=True,
+                initial_controllers=(),
             )
 
     async def start(self, *node_ids: int) -> None:
@@ -181,7 +181,7 @@ def test_a_broker_whose_directory_is_of_another_cluster_is_not_taken() -> None:
             now_ms=cluster.clock.now_ms(),
             node_id=BrokerId(3),
             controller_listener=BrokerListener("CONTROLLER", "", 0),
-            has_configured_voters=True,
+            initial_controllers=(),
         )
         with pytest.raises((MoldauError, TimeoutError)):
             async with asyncio.timeout(PATIENCE_S):
