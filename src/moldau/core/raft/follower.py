@@ -31,6 +31,9 @@ from moldau.core.raft.steps import (
 from moldau.core.raft.voters import ReplicaKey
 from moldau.core.replication.divergence import truncation_offset
 
+LOST_LEADER_TIMEOUT_MS = 500
+"""How long a leader that ended its connection may take to answer on another one; Kafka waits for its fetch timeout."""
+
 
 class _State(enum.Enum):
     FLUSHING = "flushing"
@@ -72,6 +75,11 @@ class Follower:
         """The leader said that it resigns: until then the preferred successors may try."""
         self.has_fetched = False
         self.deadline_ms = deadline_ms
+
+    def leader_lost(self, now_ms: int) -> None:
+        """The leader's process has probably died: unless it answers soon it is given up, by the other nodes too."""
+        self.has_fetched = False
+        self.deadline_ms = min(self.deadline_ms, now_ms + LOST_LEADER_TIMEOUT_MS)
 
     def next_deadline_ms(self) -> int:
         return self.deadline_ms if self._retry_ms is None else min(self._retry_ms, self.deadline_ms)

@@ -10,7 +10,7 @@ leader are saved before anything that rests on them is sent.
 **Roles.** What brings a node from one to the next:
 
     waiting (no leader to follow)   its time is over                           -> pre-vote round
-    follower                        the leader does not answer                 -> pre-vote round
+    follower                        the leader does not answer, or has ended   -> pre-vote round
     pre-vote round                  a majority would vote for it               -> vote round, in the next epoch
                                     a majority would not, or its time is over  -> follower or waiting
     vote round                      a majority votes for it                    -> leader
@@ -51,6 +51,7 @@ from moldau.core.raft.steps import (
     Answered,
     Ask,
     Asked,
+    ConnectionLost,
     Event,
     LeadershipBegan,
     LeadershipEnded,
@@ -154,6 +155,10 @@ class Quorum:
                 outputs = self._asked(event, now_ms)
             case Answered():
                 outputs = self._answered(event, now_ms)
+            case ConnectionLost():
+                if isinstance(self._role, Follower) and event.node_id == self.leader_id:
+                    self._role.leader_lost(now_ms)
+                outputs = ()
             case Resign():
                 return self._resign()
             case _:

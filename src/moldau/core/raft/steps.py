@@ -94,6 +94,12 @@ class SnapshotLoaded(msgspec.Struct, frozen=True):
     voters: VoterSet | None
 
 
+class ConnectionLost(msgspec.Struct, frozen=True):
+    """The other node ended the connection to it: it may have died."""
+
+    node_id: int
+
+
 class Resign(msgspec.Struct, frozen=True):
     """This node stops cleanly, or its disk has failed: it takes no part any more."""
 
@@ -102,7 +108,19 @@ class Tick(msgspec.Struct, frozen=True):
     """Time has passed: due at `next_deadline_ms`, harmless at any time."""
 
 
-Event = Asked | Answered | Appended | Truncated | Flushed | DiskFull | SnapshotTaken | SnapshotLoaded | Resign | Tick
+Event = (
+    Asked
+    | Answered
+    | Appended
+    | Truncated
+    | Flushed
+    | DiskFull
+    | SnapshotTaken
+    | SnapshotLoaded
+    | ConnectionLost
+    | Resign
+    | Tick
+)
 
 # --- outputs ---
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from moldau.core.config.listeners import Endpoint
@@ -23,11 +24,19 @@ class QuorumChannel:
     of their leader; `bootstrap` servers have ids of their own, from -2 down, as in Kafka."""
 
     def __init__(
-        self, sender: Sender, network: Network, *, request_timeout_ms: int, bootstrap: Sequence[Endpoint] = ()
+        self,
+        sender: Sender,
+        network: Network,
+        *,
+        request_timeout_ms: int,
+        on_lost: Callable[[int], None],
+        bootstrap: Sequence[Endpoint] = (),
     ) -> None:
+        """`on_lost` is called with the id of a node that has ended its connection."""
         self._sender = sender
         self._network = network
         self._request_timeout_ms = request_timeout_ms
+        self._on_lost = on_lost
         self._bootstrap = {_FIRST_BOOTSTRAP_ID - place: (each.host, each.port) for place, each in enumerate(bootstrap)}
         self._leaders: dict[int, tuple[str, int]] = {}
         self._peers: dict[int, Peer] = {}
@@ -43,7 +52,7 @@ class QuorumChannel:
             return None
         peer = self._peers.get(node_id)
         if peer is None:
-            peer = self._peers[node_id] = Peer(address, self._network)
+            peer = self._peers[node_id] = Peer(address, self._network, partial(self._on_lost, node_id))
         peer.move_to(address)
         receiver = next((key for key in voters.keys if key.node_id == node_id), ReplicaKey(BrokerId(node_id)))
         timeout_ms = self._request_timeout_ms + (request.max_wait_ms if isinstance(request, Fetch) else 0)

@@ -33,6 +33,7 @@ from moldau.core.raft.steps import (
     Appended,
     Ask,
     Asked,
+    ConnectionLost,
     DiskFull,
     Event,
     Flush,
@@ -164,6 +165,10 @@ class RaftDriver:
         self._requests[self._last_request_id] = answer
         self._step(Asked(self._last_request_id, request))
         return answer
+
+    def connection_lost(self, node_id: int) -> None:
+        """See ConnectionLost."""
+        self._step(ConnectionLost(node_id))
 
     def resign(self) -> None:
         """Takes no part any more, and lets nobody wait; the voters hear a leader's farewell."""

@@ -150,6 +150,7 @@ class QuorumRole:
             sender,
             network,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+            on_lost=self._connection_lost,
             bootstrap=settings.controller_quorum_bootstrap_servers,
         )
         self._raft: RaftDriver | None = None
@@ -500,6 +501,10 @@ class QuorumRole:
         if not self._is_stopping:
             control = self._voters.control_at(self.image.end_offset)
             self._snapshots.take_if_due(self.image, control, self.log)
+
+    def _connection_lost(self, node_id: int) -> None:
+        if self._raft is not None:
+            self._raft.connection_lost(node_id)
 
     def _snapshot_taken(self, snapshot: SnapshotId) -> None:
         if self._raft is not None:

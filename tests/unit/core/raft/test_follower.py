@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from moldau.core.raft.follower import LOST_LEADER_TIMEOUT_MS
 from moldau.core.raft.messages import FetchSnapshot, FetchSnapshotAnswer, SnapshotId
 from moldau.core.raft.steps import (
     Answered,
     Append,
     Appended,
     Ask,
+    ConnectionLost,
     Flush,
     Flushed,
     HighWatermarkMoved,
@@ -67,6 +69,19 @@ def test_a_leader_that_does_not_answer_is_asked_again_and_given_up_in_the_end() 
     assert quorum.next_deadline_ms() == 100 + SETTINGS.retry_backoff_ms
     assert asked(quorum.step(Tick(), 100 + SETTINGS.retry_backoff_ms)) == [(2, request)]
     assert [node_id for node_id, _ in asked(quorum.step(Tick(), SETTINGS.fetch_timeout_ms))] == [2, 3]
+
+
+def test_a_leader_that_ended_its_connection_is_given_up_soon_unless_it_answers() -> None:
+    quorum, _ = follower()
+    assert quorum.step(ConnectionLost(3), 100) == ()
+    assert quorum.next_deadline_ms() == SETTINGS.fetch_timeout_ms  # it is not the leader
+    assert quorum.step(ConnectionLost(2), 100) == ()
+    assert quorum.next_deadline_ms() == 100 + LOST_LEADER_TIMEOUT_MS
+    assert [node_id for node_id, _ in asked(quorum.step(Tick(), 100 + LOST_LEADER_TIMEOUT_MS))] == [2, 3]
+    quorum, request = follower()
+    quorum.step(ConnectionLost(2), 100)
+    quorum.step(fetched(request, 18), 200)
+    assert quorum.next_deadline_ms() == 200 + SETTINGS.fetch_timeout_ms
 
 
 def test_an_append_that_found_no_room_is_tried_again_after_a_while() -> None:

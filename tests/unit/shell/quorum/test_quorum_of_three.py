@@ -15,7 +15,7 @@ from moldau.errors import KafkaError
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
-from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.network import HostNetwork, NetworkWeather, SimulatedNetwork
 from moldau.simulation.trace import Trace
 from tests.support.quorum_of_three import NODE_IDS, QuorumNode, QuorumOfThree, quota, quotas_of
 
@@ -114,6 +114,21 @@ def test_a_leader_that_stops_cleanly_says_so_and_its_successor_need_not_wait() -
         assert asyncio.get_running_loop().time() - began_s < 1.9  # before a fetch would time out
 
     tell(story)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_leader_whose_process_dies_is_followed_by_another_before_a_fetch_would_time_out(seed: int) -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        network.weather = NetworkWeather(spike_share=0.0)
+        await quorum.start()
+        first = await the_leader(quorum)
+        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+        began_s = asyncio.get_running_loop().time()
+        first.die()
+        await until(lambda: any(node.role.leader_epoch > 1 for node in quorum.nodes.values() if node is not first))
+        assert asyncio.get_running_loop().time() - began_s < 0.7
+
+    tell(story, seed)
 
 
 def test_a_node_that_was_away_catches_up() -> None:
