@@ -46,8 +46,7 @@ class OtherBrokers:
         if peer is None:
             raise NoAnswerError(f"broker {broker_id} is not known")
         self._shared[broker_id] = peer
-        # whoever asks may be in the first step of a handler, which is no task
-        return await self._node.loop.create_task(peer.request(request, timeout_ms))
+        return await peer.request(request, timeout_ms)
 
     def new_peer(self, broker_id: int) -> Peer | None:
         """The broker behind a connection of its own; None for one that is not known."""

@@ -46,6 +46,7 @@ class ReplicaFetcher:
         """Those whose next fetch comes when they have flushed."""
         self._flushed = asyncio.Event()
         self._is_running = False
+        self._is_answered = True
 
     def registered(self, broker_epoch: int) -> None:
         """Leaders know this broker under `broker_epoch`; without one nothing is fetched."""
@@ -93,15 +94,23 @@ class ReplicaFetcher:
         try:
             answer = await self._peer.request(self._request(asked), self._node.settings.view.replica_socket_timeout_ms)
         except NoAnswerError as error:
-            self._node.log.warn("replica fetcher", f"replicas cannot be fetched: {error}", about=str(error))
+            self._tell(f"nothing can be fetched from a leader: {error}", is_answered=False)
             self._requests.begin_anew()
             await self._fail(asked)
             return
+        self._tell("a leader answers fetches again", is_answered=True)
         self._requests.answered(answer)
         if not answer.error_code:
             await self._take_all(asked, answer)
         elif is_full:
             await self._fail(asked)
+
+    def _tell(self, message: str, *, is_answered: bool) -> None:
+        """Once for each change: a leader that is gone is asked every second until another one leads."""
+        if is_answered is not self._is_answered:
+            self._is_answered = is_answered
+            log = self._node.log.info if is_answered else self._node.log.warn
+            log("replica fetcher", f"{self._peer.address.host}:{self._peer.address.port}: {message}")
 
     def _request(self, asked: dict[PartitionKey, Wanted]) -> FetchRequest:
         view = self._node.settings.view
