@@ -99,10 +99,6 @@ class ControllerChannel:
         """
         if self._quorum.is_alone:
             return await self._quorum.submit(request)
-        # in a task: a handler in its first step runs in none, and a timeout needs one
-        return await asyncio.get_running_loop().create_task(self._answer(request, client))
-
-    async def _answer(self, request: Any, client: Client | None) -> Any:
         if self._waiting >= MAX_WAITING:
             raise kafka_error("REQUEST_TIMED_OUT", "too many requests wait for the controller")
         self._waiting += 1
