@@ -103,17 +103,12 @@ class ControllerChannel:
             raise kafka_error("REQUEST_TIMED_OUT", "too many requests wait for the controller")
         self._waiting += 1
         try:
-            # a task of its own: the first step of a handler is taken outside of any, and time-outs need one
-            return await asyncio.ensure_future(self._in_time(request, client))
-        finally:
-            self._waiting -= 1
-
-    async def _in_time(self, request: Any, client: Client | None) -> Any:
-        try:
             async with asyncio.timeout(self._timeout_ms / 1_000):
                 return await self._until_answered(request, client)
         except TimeoutError as error:
             raise kafka_error("REQUEST_TIMED_OUT", "no active controller answered in time") from error
+        finally:
+            self._waiting -= 1
 
     def close(self) -> None:
         """Whoever waits for another node gets no answer."""
