@@ -42,7 +42,7 @@ def find_cleanable(log: Log, cleaned_offset: int, high_watermark: int, now_ms: i
     """`cleaned_offset`: as the checkpoint has it, 0 if it has none. May read the end of time indexes."""
     first_dirty_offset = cleaned_offset if log.log_start_offset <= cleaned_offset <= log.log_end_offset else 0
     first_dirty_offset = max(first_dirty_offset, log.log_start_offset)
-    unstable_offset = log.producer_state.first_unstable_offset
+    unstable_offset = log.producer_state.first_undecided_offset(high_watermark)
     limit = high_watermark if unstable_offset < 0 else min(high_watermark, unstable_offset)
     settings = log.settings
     clean_bytes = dirty_bytes = 0
