@@ -506,10 +506,11 @@ class QuorumRole:
         if self._raft is not None:
             self._raft.connection_lost(node_id)
 
-    def _snapshot_taken(self, snapshot: SnapshotId) -> None:
+    def _snapshot_taken(self) -> None:
+        """While it was written, a newer one of the leader's may have come."""
         if self._raft is not None:
-            oldest = oldest_needed(found_snapshots(self._disk), self.log.log_start_offset)
-            self._raft.snapshot_taken(snapshot, oldest)
+            found = found_snapshots(self._disk)
+            self._raft.snapshot_taken(found[-1], oldest_needed(found, self.log.log_start_offset))
 
     def flush_refused(self, error: StorageFullError) -> None:
         """No room for a file beside the log: requests that wait get the error."""

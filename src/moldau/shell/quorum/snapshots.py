@@ -25,7 +25,6 @@ from moldau.core.metadata.snapshot import (
     parse_snapshot_file_name,
     snapshot_file_name,
 )
-from moldau.core.raft.messages import SnapshotId
 from moldau.errors import StorageFailedError, StorageFullError
 from moldau.ports import Clock, Disk, Workers
 
@@ -48,7 +47,7 @@ class Snapshots:
         pause_long: Callable[[], Awaitable[None]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         failed: Callable[[StorageFailedError], None],
-        taken: Callable[[SnapshotId], None],
+        taken: Callable[[], None],
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -86,7 +85,7 @@ class Snapshots:
             oldest_end_offset = await self._write(image, control, log_size_bytes)
             if not log.health.is_offline:  # else a snapshot of the leader's took its place
                 await self._delete_old_segments(log, oldest_end_offset)
-            self._taken(SnapshotId(image.end_offset, image.leader_epoch))
+            self._taken()
         except StorageFullError:
             return  # the log has everything; the next one is due when it has grown as much again
         except StorageFailedError as error:
