@@ -105,7 +105,7 @@ class OwnLog:
 
     def advance(self, high_watermark: int) -> tuple[Output, ...]:
         """The high watermark goes forward, or stays."""
-        if high_watermark <= self.high_watermark:
+        if high_watermark <= self.high_watermark or high_watermark < self.snapshot.end_offset:
             return ()
         self.high_watermark = Offset(high_watermark)
         return (HighWatermarkMoved(self.high_watermark),)

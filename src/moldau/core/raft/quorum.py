@@ -116,6 +116,10 @@ class Quorum:
         return self.log.voters.latest.key_of(self.node) is not None
 
     @property
+    def _may_stand(self) -> bool:
+        return self.log.voters.may_stand(self.node, self.log.high_watermark)
+
+    @property
     def _is_majority(self) -> bool:
         """This voter needs no other."""
         return self.is_voter and self.log.voters.latest.majority == 1
@@ -178,7 +182,7 @@ class Quorum:
             return ()
         if isinstance(role, Round) and role.is_pre_vote:
             return self._find_role(now_ms)
-        return self._begin_pre_vote(now_ms) if self.is_voter else self._look_for_leader(now_ms)
+        return self._begin_pre_vote(now_ms) if self._may_stand else self._look_for_leader(now_ms)
 
     # --- roles ---
 
@@ -219,7 +223,7 @@ class Quorum:
     def _find_role(self, now_ms: int) -> tuple[Output, ...]:
         """Follows the leader of this epoch, or waits for one."""
         if self.leader_id in (NOBODY, self.node.node_id):
-            ended = self._enter(Waiting(self._election_time(now_ms) if self.is_voter else now_ms))
+            ended = self._enter(Waiting(self._election_time(now_ms) if self._may_stand else now_ms))
             return (*ended, *self._save())
         role = Follower(self.node, self.log, self._settings, self.leader_id, self.leader_epoch, now_ms)
         return (*self._enter(role), *self._save(), *role.begin())
@@ -292,7 +296,7 @@ class Quorum:
                 return news
         if isinstance(role, Follower):
             return role.step(event, now_ms)
-        if isinstance(role, Waiting) and not self.is_voter and self.leader_id not in (NOBODY, self.node.node_id):
+        if isinstance(role, Waiting) and not self._may_stand and self.leader_id not in (NOBODY, self.node.node_id):
             return self._find_role(now_ms)  # an observer that gave its leader up, and hears that there is no other
         if isinstance(role, Round) and isinstance(answer, VoteAnswer) and isinstance(event.request, Vote):
             is_of_round = event.request.is_pre_vote == role.is_pre_vote

@@ -94,6 +94,12 @@ class VoterHistory:
         """Of the record of the set in force: at the high watermark or above it, the change is not committed."""
         return self._entries[-1][0]
 
+    def may_stand(self, replica: ReplicaKey, high_watermark: int) -> bool:
+        """Whether `replica` may lead: it is a voter, or was one before a change that is not known to be committed. Till
+        then nobody else may have all the records that voters ask of a leader (Raft dissertation, 4.2.2)."""
+        considered = self._entries[-2:] if self.latest_offset >= high_watermark else self._entries[-1:]
+        return any(voters.key_of(replica) is not None for _, voters in considered)
+
     def control_at(self, end_offset: int) -> QuorumControl:
         """What a snapshot with this end offset says of the voters; at 0 what the first leader of a cluster writes."""
         if self.kraft_version == 0:

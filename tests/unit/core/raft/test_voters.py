@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.raft.messages import AddVoter, RemoveVoter, SnapshotId, Standing, UpdateVoter, VoterChange
+from moldau.core.raft.messages import (
+    AddVoter,
+    RemoveVoter,
+    SnapshotId,
+    Standing,
+    UpdateVoter,
+    Vote,
+    VoteAnswer,
+    VoterChange,
+)
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.quorum import Quorum
 from moldau.core.raft.steps import (
@@ -14,6 +23,7 @@ from moldau.core.raft.steps import (
     Appended,
     Asked,
     Flushed,
+    HighWatermarkMoved,
     LeadershipEnded,
     Output,
     QuorumState,
@@ -21,7 +31,7 @@ from moldau.core.raft.steps import (
 )
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, VoterSet, configured_voters, voter_sets_in
 from moldau.shell.io.twins.random import SeededRandom
-from moldau.types import BrokerId, LeaderEpoch, Uuid
+from moldau.types import BrokerId, LeaderEpoch, Offset, Uuid
 from moldau.wire.protocol.messages.raft_records import Endpoint, VotersRecordVoter
 from moldau.wire.records.control import ControlType, build_control_batch
 from tests.unit.core.raft.voters_of_three import SETTINGS, asked, fetch, granted, leader, pre_vote
@@ -212,3 +222,34 @@ def test_a_replica_that_does_not_go_on_from_the_log_start_needs_the_newest_snaps
         oldest=oldest,
     )
     assert log.snapshot_for(offset, last_fetched_epoch) == (newest if needs_it else None)
+
+
+def test_a_voter_that_is_removed_may_lead_until_its_removal_is_known_to_be_committed() -> None:
+    """It may be the only one with all records that a majority could have committed."""
+    history = VoterHistory(THREE, 1)
+    history.append([(20, THREE.without(NODE))])
+    assert history.may_stand(NODE, high_watermark=0)
+    assert history.may_stand(NODE, high_watermark=20)
+    assert not history.may_stand(NODE, high_watermark=21)
+    assert not history.may_stand(NEW, high_watermark=0)
+    log = OwnLog(history, lambda epoch: (epoch, 1_000), log_end_offset=21, latest_epoch=4)
+    quorum = Quorum(NODE, QuorumState(1, 4), log, SETTINGS, SeededRandom(1))
+    quorum.begin(0)
+    outputs = granted(quorum, pre_vote(quorum), 5_000)
+    assert not quorum.is_leader  # its own vote counts no more
+    third = Vote(4, NODE, THIRD, 4, 21, is_pre_vote=True)
+    outputs = quorum.step(Answered(3, third, VoteAnswer("", -1, 4, is_granted=True)), 5_000)
+    granted(quorum, outputs, 5_000)
+    third = Vote(5, NODE, THIRD, 4, 21, is_pre_vote=False)
+    quorum.step(Answered(3, third, VoteAnswer("", -1, 5, is_granted=True)), 5_000)
+    assert quorum.is_leader
+
+
+def test_the_high_watermark_never_lies_below_the_newest_snapshot() -> None:
+    """A new leader may not know yet that the records are committed of which this node has a snapshot."""
+    snapshot = SnapshotId(10, 3)
+    log = OwnLog(
+        VoterHistory(THREE, 1), lambda epoch: (epoch, 1_000), log_end_offset=20, latest_epoch=3, snapshot=snapshot
+    )
+    assert log.advance(9) == ()
+    assert log.advance(10) == (HighWatermarkMoved(Offset(10)),)
