@@ -160,7 +160,8 @@ def _entity_records(
     parts: Mapping[str, str | None],
     operations: Sequence[AlterQuotaOperation],
 ) -> Pausing[list[MetadataRecord]]:
-    """The records of one entity. Raises INVALID_REQUEST for the first thing that is wrong."""
+    """The records of one entity, at most one more than a batch takes: more would be made to be dropped in one piece.
+    Raises INVALID_REQUEST for the first thing that is wrong."""
     _check_entity(parts)
     keys = IP_KEYS if IP in parts else CLIENT_KEYS
     current = image.client_quotas.get(entity, {})
@@ -169,12 +170,12 @@ def _entity_records(
     for operation in operations:
         yield
         if operation.remove:
-            if operation.key in current:
-                records.append(ClientQuotaRecord(data, operation.key, 0.0, True))
-            continue
-        _check_value(keys, operation.key, operation.value)
-        if current.get(operation.key) != operation.value:
-            records.append(ClientQuotaRecord(data, operation.key, operation.value, False))
+            is_change, value = operation.key in current, 0.0
+        else:
+            _check_value(keys, operation.key, operation.value)
+            is_change, value = current.get(operation.key) != operation.value, operation.value
+        if is_change and len(records) <= MAX_BATCH_RECORDS:
+            records.append(ClientQuotaRecord(data, operation.key, value, operation.remove))
     return records
 
 
