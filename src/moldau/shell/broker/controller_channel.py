@@ -103,10 +103,8 @@ class ControllerChannel:
             raise kafka_error("REQUEST_TIMED_OUT", "too many requests wait for the controller")
         self._waiting += 1
         try:
-            async with asyncio.timeout(self._timeout_ms / 1_000):
-                return await self._until_answered(request, client)
-        except TimeoutError as error:
-            raise kafka_error("REQUEST_TIMED_OUT", "no active controller answered in time") from error
+            # a task of its own: the first step of a handler is taken outside of any, and a time-out needs one
+            return await asyncio.get_running_loop().create_task(self._answered_in_time(request, client))
         finally:
             self._waiting -= 1
 
@@ -114,6 +112,13 @@ class ControllerChannel:
         """Whoever waits for another node gets no answer."""
         if self._peer is not None:
             self._peer.close()
+
+    async def _answered_in_time(self, request: Any, client: Client | None) -> Any:
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1_000):
+                return await self._until_answered(request, client)
+        except TimeoutError as error:
+            raise kafka_error("REQUEST_TIMED_OUT", "no active controller answered in time") from error
 
     async def _until_answered(self, request: Any, client: Client | None) -> Any:
         while True:

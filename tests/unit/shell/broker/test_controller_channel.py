@@ -192,7 +192,14 @@ def test_a_request_may_begin_where_no_task_runs_as_the_first_step_of_a_handler_d
         await serve(channel, follower.node_id)
         loop = asyncio.get_running_loop()
         begun_outside: asyncio.Future[Any] = loop.create_future()
-        loop.call_soon(lambda: begun_outside.set_result(begun(channel.submit(topics("a")))))
+
+        def take_first_step() -> None:
+            try:
+                begun_outside.set_result(begun(channel.submit(topics("a"))))
+            except RuntimeError as error:
+                begun_outside.set_exception(error)
+
+        loop.call_soon(take_first_step)
         answer = await (await begun_outside)
         assert [topic.error_code for topic in answer.topics] == [0]
 
