@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.apache_kafka import CLUSTER_ID, free_port, java, run_java
+from tests.support.apache_kafka import CLUSTER_ID, java, run_java
+from tests.support.held_port import held_port, port_of
 
 NODE_IDS = (1, 2, 3)
 TOPIC = "orders"
@@ -39,7 +40,9 @@ class ClusterOfThree:
         self._scratch = scratch
         self._commands = commands
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        ports = {node_id: (free_port(), free_port()) for node_id in NODE_IDS}
+        self._held = {node_id: (held_port(), held_port()) for node_id in NODE_IDS}
+        """The voters are written before anybody listens."""
+        ports = {node_id: (port_of(broker), port_of(voter)) for node_id, (broker, voter) in self._held.items()}
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port, _ in ports.values())
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, (_, port) in ports.items())
         for node_id, (port, controller_port) in ports.items():
@@ -92,6 +95,9 @@ class ClusterOfThree:
         """What still runs ends."""
         for node_id in [*self._processes]:
             self.kill(node_id)
+        for held in self._held.values():
+            for each in held:
+                each.close()
 
     def told(self) -> str:
         """What the nodes wrote, for a failure."""

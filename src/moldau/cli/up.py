@@ -161,7 +161,9 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
 
     address = node.bootstrap_servers
 
-    print(f"Moldau {__version__}: one broker and controller in one process, Kafka protocol, no authentication")
+    has_others = len(settings.controller_quorum_voters) > 1 or settings.controller_quorum_bootstrap_servers
+    which = f"node {settings.node_id} of a cluster" if has_others else "a cluster of one node"
+    print(f"Moldau {__version__}: broker and controller, {which}, Kafka protocol, no authentication")
     for notice in settings.notices():
         print(f"  note       {notice}")
     print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")

@@ -178,7 +178,10 @@ def producer_settings(arguments: Arguments) -> dict[str, str]:
         "send.buffer.bytes": str(number_of(arguments, "socket-buffer-size")),
         "client.id": "console-producer",
     }
-    return {**from_flags, **given_settings(arguments, "producer.config", "producer-property", word="Warning:")}
+    settings = {**from_flags, **given_settings(arguments, "producer.config", "producer-property", word="Warning:")}
+    # as in Kafka's producer: only a batch that is repeated and not recognised could stand in the log twice
+    may_repeat = settings["acks"] in ("-1", "all") and settings["retries"] != "0"
+    return {"enable.idempotence": "true", **settings} if may_repeat else settings
 
 
 def _lines() -> Iterator[str]:
