@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
-from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import Arguments, bootstrap_server, check_required, command_config
 from moldau.client.admin.brokers import describe_cluster, versions_of
+from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says
 from moldau.errors import KafkaError
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
@@ -18,20 +17,18 @@ OPTIONS = (bootstrap_server(), command_config())
 
 def run(arguments: Arguments) -> int:
     check_required(arguments, "bootstrap-server")
-    try:
-        with open_admin(arguments) as admin:
-            for broker in describe_cluster(admin).brokers:
-                node = f"id: {broker.broker_id} rack: {broker.rack or 'null'} isFenced: false"
-                name = f"{broker.host}:{broker.port} ({node})"
-                served = versions_of(admin, broker)
-                if isinstance(served, KafkaError):
-                    print(f"{name} -> ERROR: {as_java_says(served)}")
-                else:
-                    print(f"{name} -> (\n" + ",\n".join(_rows(served)) + "\n)")
-    except KafkaError as error:
-        print(as_java_says(error), file=sys.stderr)
-        return 1
-    return 0
+    return run_on_cluster(arguments, _print_versions)
+
+
+def _print_versions(admin: ClusterAdmin) -> None:
+    for broker in describe_cluster(admin).brokers:
+        node = f"id: {broker.broker_id} rack: {broker.rack or 'null'} isFenced: false"
+        name = f"{broker.host}:{broker.port} ({node})"
+        served = versions_of(admin, broker)
+        if isinstance(served, KafkaError):
+            print(f"{name} -> ERROR: {as_java_says(served)}")
+        else:
+            print(f"{name} -> (\n" + ",\n".join(_rows(served)) + "\n)")
 
 
 def _rows(served: dict[int, tuple[int, int]]) -> list[str]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 
-from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, command_config
 from moldau.cli.kafka.subcommands import ClusterCommand, chosen_command
 from moldau.client.admin.brokers import describe_cluster, unregister_broker
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.error_texts import as_java_says
-from moldau.errors import KafkaError
 
 SUMMARY = (
     "The Kafka cluster tool.\n\nusage: kafka-cluster COMMAND --bootstrap-server HOST:PORT ...\n\n"
@@ -29,16 +27,7 @@ def run(arguments: Arguments) -> int:
     command = chosen_command(arguments, _COMMANDS, SUMMARY)
     if not arguments.has("bootstrap-server"):
         raise ArgumentError("the argument --bootstrap-server/-b is required")
-    try:
-        with open_admin(arguments) as admin:
-            command.run(arguments, admin)
-    except ArgumentError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KafkaError as error:
-        print(as_java_says(error), file=sys.stderr)
-        return 1
-    return 0
+    return run_on_cluster(arguments, partial(command.run, arguments))
 
 
 def _cluster_id(_: Arguments, admin: ClusterAdmin) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 
 from moldau.cli.arguments import input_path
 from moldau.cli.cluster import CLIENT_ID
 from moldau.cli.kafka.options import ArgumentError, Arguments
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.error_texts import error_of
+from moldau.client.admin.error_texts import as_java_says, error_of
 from moldau.client.blocking.connection import REQUEST_TIMEOUT_MS
+from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
 
 _INT_SETTINGS = ("request.timeout.ms", "default.api.timeout.ms")
@@ -62,6 +64,20 @@ def open_admin(arguments: Arguments, *, timeout_ms: int | None = None) -> Cluste
         )
     except ValueError as error:
         raise ArgumentError(f"Invalid url in bootstrap.servers: {servers}") from error
+
+
+def run_on_cluster(arguments: Arguments, act: Callable[[ClusterAdmin], None]) -> int:
+    """Gives the exit code. What `act` is refused for goes to standard error; KafkaError as Java's Throwable says it."""
+    try:
+        with open_admin(arguments) as admin:
+            act(admin)
+    except ArgumentError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KafkaError as error:
+        print(as_java_says(error), file=sys.stderr)
+        return 1
+    return 0
 
 
 def check_security(settings: Mapping[str, str]) -> None:

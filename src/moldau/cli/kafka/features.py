@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 
-from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import (
     ArgumentError,
     Arguments,
@@ -23,10 +24,8 @@ from moldau.cli.kafka.subcommands import (
 )
 from moldau.client.admin import features
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.error_texts import as_java_says
 from moldau.core.metadata import releases
 from moldau.core.metadata.features import METADATA_VERSION, SUPPORTED_FEATURES
-from moldau.errors import KafkaError
 
 SUMMARY = (
     "This tool manages feature flags in Kafka.\n\nusage: kafka-features --bootstrap-server HOST:PORT COMMAND ...\n\n"
@@ -56,17 +55,12 @@ def run(arguments: Arguments) -> int:
             raise
         print(f"Command line error: {error}. Type --help for help.", file=sys.stderr)
         return 1
+    if isinstance(command, ClusterCommand):
+        return run_on_cluster(arguments, partial(command.run, arguments))
     try:
-        if isinstance(command, OfflineCommand):
-            command.run(arguments)
-        else:
-            with open_admin(arguments) as admin:
-                command.run(arguments, admin)
+        command.run(arguments)
     except ArgumentError as error:
         print(error, file=sys.stderr)
-        return 1
-    except KafkaError as error:
-        print(as_java_says(error), file=sys.stderr)
         return 1
     return 0
 

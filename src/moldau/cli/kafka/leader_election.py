@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 
 from moldau.cli.arguments import input_path
-from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, command_config
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import as_java_says
 from moldau.client.admin.partitions import PREFERRED, UNCLEAN, elect_leaders
-from moldau.errors import KafkaError
 from moldau.types import TopicPartition
 
 SUMMARY = (
@@ -34,18 +32,9 @@ _TYPES = {"PREFERRED": PREFERRED, "UNCLEAN": UNCLEAN}
 
 
 def run(arguments: Arguments) -> int:
-    try:
-        kind = _checked(arguments)
-        partitions = _partitions(arguments)
-        with open_admin(arguments) as admin:
-            _elect(admin, kind, partitions)
-    except ArgumentError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KafkaError as error:
-        print(as_java_says(error), file=sys.stderr)
-        return 1
-    return 0
+    kind = _checked(arguments)
+    partitions = _partitions(arguments)
+    return run_on_cluster(arguments, lambda admin: _elect(admin, kind, partitions))
 
 
 def _checked(arguments: Arguments) -> str:

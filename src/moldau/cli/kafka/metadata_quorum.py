@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
+from functools import partial
 
-from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.connection import run_on_cluster
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, command_config
 from moldau.cli.kafka.subcommands import BOOTSTRAP_CONTROLLER, ClusterCommand, check_connection, chosen_command
 from moldau.cli.kafka.tables import print_table
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.error_texts import as_java_says
 from moldau.client.admin.quorum import QuorumInfo, QuorumReplica, describe_quorum
-from moldau.errors import KafkaError
 from moldau.types import ZERO_UUID, uuid_to_text
 
 SUMMARY = (
@@ -44,16 +42,7 @@ _NAME_WIDTH = 24
 def run(arguments: Arguments) -> int:
     command = chosen_command(arguments, _COMMANDS, SUMMARY)
     check_connection(arguments)
-    try:
-        with open_admin(arguments) as admin:
-            command.run(arguments, admin)
-    except ArgumentError as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KafkaError as error:
-        print(as_java_says(error), file=sys.stderr)
-        return 1
-    return 0
+    return run_on_cluster(arguments, partial(command.run, arguments))
 
 
 def _describe(arguments: Arguments, admin: ClusterAdmin) -> None:
