@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.core.controller.partition_changes import change_partition, topic_terms
 from moldau.core.metadata.fold import UNASSIGNED_DIRECTORY, MetadataRecord
-from moldau.core.metadata.image import MetadataImage
+from moldau.core.metadata.image import NO_LEADER, MetadataImage
 from moldau.errors import ERROR_CODES, kafka_error
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
@@ -17,9 +21,10 @@ from moldau.wire.protocol.messages.metadata_records import PartitionChangeRecord
 
 
 def assign_directories(
-    image: MetadataImage, request: AssignReplicasToDirsRequest
+    image: MetadataImage, settings: BrokerSettings, request: AssignReplicasToDirsRequest
 ) -> tuple[list[MetadataRecord], AssignReplicasToDirsResponse]:
-    """A record for each replica that lies elsewhere than the metadata says. Raises STALE_BROKER_EPOCH.
+    """A record for each replica that lies elsewhere than the metadata says. Raises STALE_BROKER_EPOCH. A partition that
+    has no leader, for the directory that the metadata names is not there, gets one now.
 
     What is gone meanwhile, or is no replica of that broker, gets its error code: the broker gets that change, too.
     """
@@ -40,7 +45,11 @@ def assign_directories(
         known = partition.directories or (UNASSIGNED_DIRECTORY,) * len(partition.replicas)
         if known[place] != directory_id:
             directories = (*known[:place], directory_id, *known[place + 1 :])
-            records.append(PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=directories))
+            record = PartitionChangeRecord(partition_id=index, topic_id=topic_id)
+            if topic is not None and partition.leader == NO_LEADER:
+                found, terms = replace(partition, directories=directories), topic_terms(image, settings, topic)
+                record = change_partition(image, terms, index, partition.isr, old=found) or record
+            records.append(replace(record, directories=directories))
         return AssignmentPartition(index)
 
     assigned = tuple(

@@ -103,7 +103,7 @@ class ControllerMachine:
             case BrokerHeartbeatRequest():
                 return heartbeat(image, self._settings, self._sessions, request, now.steady_ms)
             case AssignReplicasToDirsRequest():
-                return assign_directories(image, request)
+                return assign_directories(image, self._settings, request)
             case ControllerRegistrationRequest():
                 return register_controller(request)
             case ActivateController():

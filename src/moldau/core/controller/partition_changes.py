@@ -58,10 +58,12 @@ def change_partition(
     leaving: int | None = None,
     lost_replicas: tuple[int, ...] = (),
     recovery_state: int = UNCHANGED,
+    old: PartitionImage | None = None,
 ) -> PartitionChangeRecord | None:
     """The record that makes `target_isr` the in-sync replicas, and elects a leader if one is needed; None if nothing
-    is. The broker `coming` counts as active already, the broker `leaving` does not any more."""
-    old = terms.topic.partitions[partition_id]
+    is. The broker `coming` counts as active already, the broker `leaving` does not any more. `old`: in place of what
+    the image says of the partition."""
+    old = old or terms.topic.partitions[partition_id]
 
     def is_active(broker_id: int) -> bool:
         return broker_id != leaving and may_lead(image, old, broker_id, is_coming=broker_id == coming)

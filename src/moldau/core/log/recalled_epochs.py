@@ -18,6 +18,8 @@ from moldau.core.log.segment import Segment
 def recall_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_offset: int) -> None:
     """Completes `epochs` of a log that starts below the first of them. Waits for the disk only then."""
     first_known = epochs.entries[0][1] if epochs.entries else log_start_offset
+    if first_known <= log_start_offset:
+        return
     begun = LeaderEpochs()
     for segment in takewhile(lambda segment: segment.base_offset < first_known, segments):
         if segment.next_offset <= log_start_offset:
@@ -28,6 +30,6 @@ def recall_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_offse
                 if base_offset >= first_known:
                     break
                 if last_offset >= log_start_offset and epoch >= 0:
-                    begun.assign(epoch, base_offset)
+                    begun.assign(epoch, max(base_offset, log_start_offset))
     if begun.entries:
         epochs.learn(begun)

@@ -276,6 +276,22 @@ def test_each_replica_of_an_assignment_has_its_answer_and_what_is_new_its_record
     assert response.directories[0].topics[0].partitions[0].error_code == 6
 
 
+def test_a_partition_whose_directory_is_not_there_gets_its_leader_where_the_broker_has_found_it() -> None:
+    """The id of the directory may have changed, by a flipped bit of `meta.properties` or by hand."""
+    controller = Controller()
+    controller.start(13)
+    topic_id = controller.create("t", 2)
+    controller.state.apply(PartitionChangeRecord(0, topic_id, directories=(Uuid(b"\xee" * 16),)))
+    controller.crash()
+    controller.start(40)
+    assert [partition.leader for partition in partitions(controller.state)] == [-1, 1]
+    found = AssignedDirectory(DIRECTORY, (AssignedTopic(topic_id, (AssignedPartition(0),)),))
+    controller.ask(AssignReplicasToDirsRequest(1, 40, (found,)))
+    first, second = partitions(controller.state)
+    assert (first.leader, second.leader, first.directories) == (1, 1, (DIRECTORY,))
+    assert first.isr == (1,)
+
+
 @pytest.mark.parametrize(
     ("request_", "code"),
     [

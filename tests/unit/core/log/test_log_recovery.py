@@ -250,3 +250,13 @@ def test_epochs_that_begin_above_the_log_start_are_completed_from_the_batches(ha
     log = harness.open(recovery_point=8, log_start_offset=1)
     assert log.leader_epochs.entries == [(0, 1), (2, 2), (3, 5), (5, 6)]
     assert log.end_offset_for_epoch(0) == (0, 2)
+
+
+def test_epochs_that_begin_where_the_log_starts_are_left_as_they_are(harness) -> None:
+    """Also where that is inside a batch: nothing is read, and nothing to be saved."""
+    harness.append(3)
+    harness.log.advance_log_start_offset(1)
+    harness.flush()
+    harness.disk.crash_process()
+    log = harness.open(recovery_point=3, log_start_offset=1)
+    assert (log.leader_epochs.entries, log.leader_epochs.is_dirty) == ([(0, 1)], False)
