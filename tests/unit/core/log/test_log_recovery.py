@@ -6,6 +6,8 @@ import zlib
 
 import pytest
 
+from moldau.core.log.leader_epochs import LeaderEpochs
+from moldau.core.log.recalled_epochs import recall_epochs
 from moldau.errors import DamagedLogError, KafkaError, StorageFailedError
 
 LOG = "t-0/00000000000000000000.log"
@@ -253,10 +255,10 @@ def test_epochs_that_begin_above_the_log_start_are_completed_from_the_batches(ha
 
 
 def test_epochs_that_begin_where_the_log_starts_are_left_as_they_are(harness) -> None:
-    """Also where that is inside a batch: nothing is read, and nothing to be saved."""
+    """Also where that is inside a batch."""
     harness.append(3)
-    harness.log.advance_log_start_offset(1)
-    harness.flush()
-    harness.disk.crash_process()
-    log = harness.open(recovery_point=3, log_start_offset=1)
-    assert (log.leader_epochs.entries, log.leader_epochs.is_dirty) == ([(0, 1)], False)
+    epochs = LeaderEpochs([(0, 1)])
+    recall_epochs(harness.log.segments, epochs, 1)
+    assert (epochs.entries, epochs.is_dirty) == ([(0, 1)], False)
+    recall_epochs(harness.log.segments, epochs, 0)
+    assert (epochs.entries, epochs.is_dirty) == ([(0, 0)], True)
