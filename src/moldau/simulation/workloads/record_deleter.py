@@ -43,7 +43,7 @@ def send_deletion(
     ledger = topic.ledger(world, 0)
     wanted = min(ledger.log_start_offset + loop.random.randrange(10), ledger.end)
     ledger.asked_start_offset = max(ledger.asked_start_offset, wanted)
-    asked_s = world.loop.time()
+    asked_s, was_limited = world.loop.time(), world.broker.is_disk_limited
     item = DeleteRecordsPartition(partition_index=0, offset=wanted)
     request = DeleteRecordsRequest((DeleteRecordsTopic(topic.name, (item,)),), timeout_ms=5_000)
 
@@ -51,8 +51,8 @@ def send_deletion(
         result = answer.topics[0].partitions[0]
         world.trace.note("deleted", loop.name, wanted, result.error_code, result.low_watermark)
         if result.error_code == 0:
-            if not world.broker.is_disk_limited:
-                # a full disk has no room to write it down: a crash may undo it
+            if not (was_limited or world.broker.is_disk_limited):
+                # a full disk, also one that has room again by now, had none to write it down: a crash may undo it
                 ledger.durable_start_offset = max(ledger.durable_start_offset, result.low_watermark)
             ledger.log_start_seen(result.low_watermark, asked_s=asked_s, seen_s=world.loop.time())
         elif result.error_code != OFFSET_OUT_OF_RANGE or not ledger.legal_losses:
