@@ -10,7 +10,7 @@ from tests.support.source_tree import MODULES, SOURCE, found_in, nodes_of
 HANDLERS = sorted((SOURCE / "shell" / "broker" / "handlers").glob("*.py"))
 PAUSES = "moldau.shell.network.pauses"
 MAX_MODULES_WITH_PAUSES = 8
-_PATIENT = ("flusher.py", "directory_reports.py", "isr_proposals.py")
+_PATIENT = ("flusher.py", "controller_reports.py")
 ONE_TURN_OF_PATIENCE = [SOURCE / "shell" / "broker" / name for name in _PATIENT]
 """They wait for the other requests of a read event, not for a pause."""
 

@@ -9,6 +9,7 @@ import msgspec
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener
 from moldau.types import BrokerId, Uuid
+from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.broker_lifecycle import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -115,6 +116,10 @@ class MeteredRequest(msgspec.Struct, frozen=True):
 
     request: CreateTopicsRequest | DeleteTopicsRequest | CreatePartitionsRequest
     quota: MutationQuota
+
+
+STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+"""What is held to the quota of its client, and from which version it is refused above it (KIP-599)."""
 
 
 def metered(

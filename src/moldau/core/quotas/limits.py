@@ -29,6 +29,11 @@ def quota_entity(parts: Mapping[str, str | None]) -> QuotaEntity:
     return tuple(sorted(parts.items()))
 
 
+def user_of(principal: str) -> str:
+    """The name in "User:name"."""
+    return principal.partition(":")[2]
+
+
 def client_limit(quotas: ClientQuotas, key: str, user: str, client_id: str) -> tuple[float, Share] | None:
     """The limit of `key` that holds for a client, and with whom it is shared; None without a limit. The most special
     one wins: user and client id before the user before the client id, names before defaults."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
 from moldau.errors import KafkaError
+from moldau.shell.broker.controller_reports import ControllerReports, PartitionId
 from moldau.shell.broker.own_node import OwnNode
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
@@ -17,64 +17,41 @@ from moldau.wire.protocol.messages.broker_lifecycle import (
     AssignReplicasToDirsRequest,
 )
 
-MAX_PARTITIONS = 1_000
-"""In one report."""
-
 
 class DirectoryReports:
-    """Nothing is sent before the broker is registered, and one report at a time."""
+    """See ControllerReports."""
 
     def __init__(self, node: OwnNode, submit: Callable[[AssignReplicasToDirsRequest], Awaitable[Any]]) -> None:
         self._node = node
         self._submit = submit
-        self._broker_epoch = -1
-        self._unsent: dict[tuple[Uuid, int], Uuid] = {}
-        self._is_sending = False
-
-    def registered(self, broker_epoch: int) -> None:
-        """The controller takes reports from now on."""
-        self._broker_epoch = broker_epoch
-        self._begin()
+        self._reports = ControllerReports(node, self._send)
+        self.registered = self._reports.registered
 
     def add(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
         """Reports to the controller in which log directory this partition stands (AssignReplicasToDirs, KIP-858)."""
-        self._unsent[topic_id, index] = directory_id
-        self._begin()
+        self._reports.add((topic_id, index), directory_id)
 
     async def report(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
         """As `add`; returns once the metadata log holds it. Raises KafkaError."""
         await self._submit(self._request({(topic_id, index): directory_id}))
 
-    def _request(self, replicas: dict[tuple[Uuid, int], Uuid]) -> AssignReplicasToDirsRequest:
+    def _request(self, replicas: dict[PartitionId, Uuid]) -> AssignReplicasToDirsRequest:
         directories = assigned_directories(replicas.items())
-        return AssignReplicasToDirsRequest(self._node.node_id, self._broker_epoch, directories)
+        return AssignReplicasToDirsRequest(self._node.node_id, self._reports.broker_epoch, directories)
 
-    def _begin(self) -> None:
-        if self._unsent and not self._is_sending and self._broker_epoch >= 0:
-            self._is_sending = True
-            self._node.spawn(self._send())
-
-    async def _send(self) -> None:
+    async def _send(self, replicas: dict[PartitionId, Uuid]) -> bool:
         try:
-            # one turn of patience: what one request created is reported at once
-            await asyncio.sleep(0)
-            while self._unsent:
-                sent = dict(islice(self._unsent.items(), MAX_PARTITIONS))
-                for key in sent:
-                    del self._unsent[key]
-                try:
-                    await self._submit(self._request(sent))
-                except KafkaError as error:
-                    # the next start finds the difference again
-                    self._node.log.warn(
-                        "log directories", f"the controller did not take the report of a partition's directory: {error}"
-                    )
-                    return
-        finally:
-            self._is_sending = False
+            await self._submit(self._request(replicas))
+        except KafkaError as error:
+            # the next start finds the difference again
+            self._node.log.warn(
+                "log directories", f"the controller did not take the report of a partition's directory: {error}"
+            )
+            return False
+        return True
 
 
-def assigned_directories(replicas: Iterable[tuple[tuple[Uuid, int], Uuid]]) -> tuple[AssignedDirectory, ...]:
+def assigned_directories(replicas: Iterable[tuple[PartitionId, Uuid]]) -> tuple[AssignedDirectory, ...]:
     """`replicas`: topic id and partition, and the directory. They keep their order, so a directory may stand here more
     than once."""
     return tuple(

@@ -6,9 +6,7 @@ controller gives none, the leader hears so, and proposes again when it is time.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,6 +15,7 @@ from moldau.core.metadata.image import LeaderRecoveryState
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import Event, IsrAnswered, ProposeIsr
 from moldau.errors import KafkaError, kafka_error
+from moldau.shell.broker.controller_reports import ControllerReports, PartitionId
 from moldau.shell.broker.own_node import OwnNode
 from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, Uuid
 from moldau.wire.protocol.messages.in_sync_replicas import (
@@ -28,14 +27,11 @@ from moldau.wire.protocol.messages.in_sync_replicas import (
     ProposedTopic,
 )
 
-MAX_PARTITIONS = 1_000
-"""In one request."""
-
-_Key = tuple[Uuid, int]
+_Proposal = tuple[Partition, ProposeIsr]
 
 
 class IsrProposals:
-    """Used from the broker's loop only. Nothing is sent before the broker is registered. `step` takes the answers."""
+    """See ControllerReports. `step` takes the answers."""
 
     def __init__(
         self, node: OwnNode, submit: Callable[[Any], Awaitable[Any]], step: Callable[[Partition, Event], None]
@@ -43,41 +39,22 @@ class IsrProposals:
         self._node = node
         self._submit = submit
         self._step = step
-        self._broker_epoch = -1
-        self._unsent: dict[_Key, tuple[Partition, ProposeIsr]] = {}
-        self._is_sending = False
-
-    def registered(self, broker_epoch: int) -> None:
-        """The controller takes proposals from now on."""
-        self._broker_epoch = broker_epoch
-        self._begin()
+        self._reports = ControllerReports(node, self._send)
+        self.registered = self._reports.registered
 
     def add(self, partition: Partition, proposal: ProposeIsr) -> None:
         """In place of an earlier one of this partition that was not sent."""
-        self._unsent[partition.topic_id or ZERO_UUID, partition.topic_partition.partition] = partition, proposal
-        self._begin()
+        key = partition.topic_id or ZERO_UUID, partition.topic_partition.partition
+        self._reports.add(key, (partition, proposal))
 
-    def _begin(self) -> None:
-        if self._unsent and not self._is_sending and self._broker_epoch >= 0:
-            self._is_sending = True
-            self._node.spawn(self._send())
+    async def _send(self, sent: dict[PartitionId, _Proposal]) -> bool:
+        answers = await self._ask(sent)
+        for key, (partition, proposal) in sent.items():
+            self._step(partition, _answer(partition, proposal, answers.get(key)))
+            await self._node.pauses.pause()
+        return True
 
-    async def _send(self) -> None:
-        try:
-            # one turn of patience: what one event leads to in many partitions is one request
-            await asyncio.sleep(0)
-            while self._unsent:
-                sent = dict(islice(self._unsent.items(), MAX_PARTITIONS))
-                for key in sent:
-                    del self._unsent[key]
-                answers = await self._ask(sent)
-                for key, (partition, proposal) in sent.items():
-                    self._step(partition, _answer(partition, proposal, answers.get(key)))
-                    await self._node.pauses.pause()
-        finally:
-            self._is_sending = False
-
-    async def _ask(self, sent: dict[_Key, tuple[Partition, ProposeIsr]]) -> dict[_Key, AlteredPartition]:
+    async def _ask(self, sent: dict[PartitionId, _Proposal]) -> dict[PartitionId, AlteredPartition]:
         """The controller's answer to each; nothing where it gave none."""
         proposed: dict[Uuid, list[ProposedPartition]] = {}
         for (topic_id, index), (_, proposal) in sent.items():
@@ -94,7 +71,7 @@ class IsrProposals:
         topics = tuple(ProposedTopic(topic_id, tuple(rows)) for topic_id, rows in proposed.items())
         try:
             answer: AlterPartitionResponse = await self._submit(
-                AlterPartitionRequest(self._node.node_id, self._broker_epoch, topics)
+                AlterPartitionRequest(self._node.node_id, self._reports.broker_epoch, topics)
             )
             if answer.error_code:
                 raise kafka_error(answer.error_code)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from moldau.core.config.broker_settings import BrokerSettings
 from moldau.core.metadata.image import MetadataDelta, MetadataImage
-from moldau.core.quotas.limits import IP, QuotaEntity
+from moldau.core.quotas.limits import IP, QuotaEntity, user_of
 from moldau.core.quotas.rates import Windows
 from moldau.core.quotas.usage import MutationQuota, QuotaUsage
 from moldau.ports import Clock
@@ -81,8 +81,3 @@ class BrokerQuotas:
     def count(self, kind: str) -> None:
         """One more request was throttled. `kind`: the name of the quota, as in the metrics."""
         self.throttled[kind] = self.throttled.get(kind, 0) + 1
-
-
-def user_of(principal: str) -> str:
-    """The name in "User:name"."""
-    return principal.partition(":")[2]

@@ -404,7 +404,7 @@ class QuorumRole:
                 delta = self._fold.take_delta(Offset(header.next_offset), header.partition_leader_epoch)
                 self._publisher.applied(delta)
         except (ProtocolError, ValueError) as error:
-            self._fail(error)
+            self.broken(error)
 
     def truncated(self) -> None:
         """What was applied and is in the log no more is taken back."""
@@ -447,7 +447,7 @@ class QuorumRole:
             event_log=self._event_log,
             spawn=self._spawn,
             failed=self.failed,
-            broken=self._fail,
+            broken=self.broken,
         )
         asks = self._ask_first(ActivateController(self._bootstrap_records)), self._ask_first(self._registration())
         activation = self._activation = asyncio.gather(*asks)
@@ -534,13 +534,9 @@ class QuorumRole:
         del self._tasks[task]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._fail(error)
+            self.broken(error)
 
     def broken(self, error: BaseException) -> None:
-        """See `_fail`."""
-        self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
         """Our own mistake: nothing is decided any more, every request gets an answer, and the node stops."""
         self._is_stopping = True
         if self._controller is not None:

@@ -27,10 +27,10 @@ from moldau.core.metadata.snapshot import (
 )
 from moldau.errors import StorageFailedError, StorageFullError
 from moldau.ports import Clock, Disk, Workers
+from moldau.shell.quorum.snapshot_files import PART_SUFFIX
 
 RECORDS_PER_STEP = 200
 KEPT_SNAPSHOTS = 2
-PART_SUFFIX = ".part"
 
 
 class Snapshots:

@@ -11,12 +11,13 @@ import msgspec
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller import leader_elections, partitions, reassignments
-from moldau.core.controller.requests import metered
+from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.core.controller.topic_names import topic_name_fault
 from moldau.core.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.handlers.administration import ask_controller, check_cluster
 from moldau.shell.network.context import TOPIC_OPERATIONS, Operation, RequestContext, Resource
+from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -38,7 +39,6 @@ from moldau.wire.protocol.messages.partitions import (
 if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
-STRICT_FROM = 3
 SORTED_AT_ONCE = 1_000
 LEADER_NOT_AVAILABLE = ERROR_CODES["LEADER_NOT_AVAILABLE"]
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
@@ -64,7 +64,7 @@ async def act_create_partitions(
             refused[topic.name] = None
         await context.pause()
     unauthorized = tuple(CreatePartitionsTopicResult(name, TOPIC_AUTHORIZATION_FAILED) for name in refused)
-    quota = context.mutation_quota(STRICT_FROM)
+    quota = context.mutation_quota(STRICT_FROM[ApiKey.CREATE_PARTITIONS])
     asked = msgspec.structs.replace(request, topics=tuple(allowed))
     try:
         response: CreatePartitionsResponse = await context.wait(

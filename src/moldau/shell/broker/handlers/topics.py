@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moldau.core.controller.requests import metered
+from moldau.core.controller.requests import STRICT_FROM, metered
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.types import ZERO_UUID
+from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 6
-STRICT_CREATION_FROM = 6
-STRICT_DELETION_FROM = 5
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 TOPIC_AUTHORIZATION_FAILED = ERROR_CODES["TOPIC_AUTHORIZATION_FAILED"]
 UNKNOWN_TOPIC_ID = ERROR_CODES["UNKNOWN_TOPIC_ID"]
@@ -57,7 +56,7 @@ async def act_create_topics(
             )
         await context.pause()
     results = list(refused.values())
-    quota, mutation_ms = context.mutation_quota(STRICT_CREATION_FROM), 0
+    quota, mutation_ms = context.mutation_quota(STRICT_FROM[ApiKey.CREATE_TOPICS]), 0
     if allowed:
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed))
@@ -92,7 +91,7 @@ async def act_delete_topics(
         else:
             allowed.append(state)
         await context.pause()
-    quota, mutation_ms = context.mutation_quota(STRICT_DELETION_FROM), 0
+    quota, mutation_ms = context.mutation_quota(STRICT_FROM[ApiKey.DELETE_TOPICS]), 0
     if allowed:
         try:
             forward = msgspec.structs.replace(request, topics=tuple(allowed), topic_names=())

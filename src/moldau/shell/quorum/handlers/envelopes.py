@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moldau.core.controller import reassignments
-from moldau.core.controller.requests import metered
-from moldau.core.quotas.limits import CONTROLLER_MUTATION_RATE, client_limit
+from moldau.core.controller.requests import STRICT_FROM, metered
+from moldau.core.quotas.limits import CONTROLLER_MUTATION_RATE, client_limit, user_of
 from moldau.core.quotas.usage import MutationQuota
 from moldau.errors import KafkaError, ProtocolError, kafka_error
 from moldau.shell.network.context import RequestContext
@@ -21,9 +21,6 @@ from moldau.wire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResp
 
 if TYPE_CHECKING:
     from moldau.shell.quorum.role import QuorumRole
-
-STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-"""What is held to the quota of its client, and from which version it is refused above it (KIP-599)."""
 
 FORWARDED = (
     *STRICT_FROM,
@@ -92,8 +89,8 @@ def _quota(quorum: QuorumRole, header: RequestHeader, principal: str) -> Mutatio
     strict_from = STRICT_FROM.get(ApiKey(header.api_key))
     if strict_from is None:
         return None
-    user = principal.partition(":")[2]
-    found = client_limit(quorum.image.client_quotas, CONTROLLER_MUTATION_RATE, user, header.client_id or "")
+    quotas, user = quorum.image.client_quotas, user_of(principal)
+    found = client_limit(quotas, CONTROLLER_MUTATION_RATE, user, header.client_id or "")
     if found is None:
         return None
     limit, share = found

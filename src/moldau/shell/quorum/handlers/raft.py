@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from moldau.core.raft.protocol import QuorumRequest, QuorumResponse, encode_answer, encode_refusal
-from moldau.errors import KafkaError, kafka_error
-from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
+from moldau.errors import KafkaError
+from moldau.shell.network.context import RequestContext
+from moldau.shell.quorum.handlers.brokers import check_cluster_action
 from moldau.wire.protocol.messages.fetch import FetchRequest, FetchResponse
 from moldau.wire.protocol.messages.quorum import (
     BeginQuorumEpochRequest,
@@ -74,8 +75,7 @@ async def act_fetch_snapshot(
 async def _answered(quorum: QuorumRole, context: RequestContext, request: QuorumRequest) -> QuorumResponse:
     context.throttle()
     try:
-        if not context.authorize(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
-            raise kafka_error("CLUSTER_AUTHORIZATION_FAILED")
+        check_cluster_action(context)
         asked, answer = quorum.asked(request)
         known = await context.wait(answer)
     except KafkaError as error:
