@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.support.ui import WebDriverWait
 
-from moldau.products.console.viewers import MAX_STREAMS
+from moldau.products.service.service import MAX_STREAMS
 from tests.browser.conftest import WAIT_S, BrokerWithPage
 from tests.support.running_broker import RunningBroker
 

@@ -47,7 +47,7 @@ SIMULATED_WORLD = SOURCE / "simulation"
 OF_A_LIBRARY = {
     "cli/parser.py": "argparse",
     "cli/strangers.py": "ssl",
-    "products/console/service.py": "uvicorn",
+    "products/service/serving.py": "uvicorn",
     "products/console/tail.py": "confluent-kafka",
     "products/pipelines/logs.py": "logging",
     "shell/node/log_format.py": "logging",

@@ -1,8 +1,7 @@
 """Paths to pages. Every page is whole without JavaScript; `/live` streams the same markup again when it changed.
 
-Read-only: GET and HEAD only. The Host header must name this machine's loopback, so that no page elsewhere can read
-this one under a name of its own (DNS rebinding), and streams are refused to other sites. Nothing is loaded from
-elsewhere, no script or style stands in the markup, and every foreign text goes through the templates' escaping.
+Read-only: GET and HEAD only. Nothing is loaded from elsewhere, no script or style stands in the markup, and every
+foreign text goes through the templates' escaping.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,26 +17,24 @@ from urllib.parse import urlencode
 
 import jinja2
 import msgspec
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from moldau import __version__
 from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
-from moldau.products.console.cluster import ClusterError, GroupFacts, TopicFacts
+from moldau.products.console.cluster import Cluster, ClusterError, GroupFacts, TopicFacts
 from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
 from moldau.products.console.core.charts import draw
 from moldau.products.console.core.shown import ShownRecord, show_count, show_duration, show_rate, show_size, visible
-from moldau.products.console.sampler import Snapshot
+from moldau.products.console.sampler import Sampler, Snapshot
 from moldau.products.console.tail import Tail, show_record
-from moldau.products.console.viewers import Console
 from moldau.products.record_json import record_as_json
-from moldau.shell.node.http_endpoint import is_loopback_host
+from moldau.products.service.service import Service, event
 
 TOPICS_PER_PAGE = 50
 HEARTBEAT_S = 10.0
@@ -45,72 +42,15 @@ ASKED = ("from", "at", "partition", "key", "value", "header", "count", "next")
 """Parameters of the page of records."""
 
 _HERE = Path(__file__).parent
-_HEADERS = (
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
-
-
-def make_app(console: Console) -> ASGIApp:
-    pages = Pages(console)
-    routes = [
-        Route("/", pages.page),
-        Route("/topics", pages.page),
-        Route("/topics/{topic}", pages.page),
-        Route("/topics/{topic}/tail", pages.page),
-        Route("/topics/{topic}/records", pages.records),
-        Route("/topics/{topic}/records.jsonl", pages.download),
-        Route("/topics/{topic}/stream", pages.stream),
-        Route("/groups", pages.page),
-        Route("/groups/{group:path}", pages.page),
-        Route("/brokers", pages.page),
-        Route("/live", pages.live),
-        Mount("/static", StaticFiles(directory=_HERE / "static")),
-    ]
-    return Guard(Starlette(routes=routes, exception_handlers={404: pages.no_such_page}), console)
-
-
-class Guard:
-    """Refuses what this machine's browser would not send, and adds the headers that keep it that way."""
-
-    def __init__(self, app: ASGIApp, console: Console) -> None:
-        self._app = app
-        self._console = console
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        self._console.seen()
-        headers = dict(scope["headers"])
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1 or not is_loopback_host(hosts[0].decode("latin-1")):
-            await PlainTextResponse("this page answers requests from this machine only", 403)(scope, receive, send)
-            return
-        if headers.get(b"sec-fetch-site") == b"cross-site" and headers.get(b"sec-fetch-mode") != b"navigate":
-            await PlainTextResponse("this page does not answer requests from other sites", 403)(scope, receive, send)
-            return
-
-        async def send_guarded(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *_HEADERS]}
-            await send(message)
-
-        await self._app(scope, receive, send_guarded)
 
 
 class Pages:
-    """All pages of one server."""
+    """All pages of one server. The cluster and the sampler work in threads."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, service: Service, cluster: Cluster, sampler: Sampler) -> None:
+        self.service = service
+        self.cluster = cluster
+        self.sampler = sampler
         self.templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -129,6 +69,23 @@ class Pages:
         )
         self.templates.globals["m"] = self.templates.get_template("macros.html").module
         self.templates.globals.update(version=__version__, spark=self._spark, chart=self._chart, rate_of=self._rate)
+
+    def app(self) -> ASGIApp:
+        routes = [
+            Route("/", self.page),
+            Route("/topics", self.page),
+            Route("/topics/{topic}", self.page),
+            Route("/topics/{topic}/tail", self.page),
+            Route("/topics/{topic}/records", self.records),
+            Route("/topics/{topic}/records.jsonl", self.download),
+            Route("/topics/{topic}/stream", self.stream),
+            Route("/groups", self.page),
+            Route("/groups/{group:path}", self.page),
+            Route("/brokers", self.page),
+            Route("/live", self.live),
+            Mount("/static", StaticFiles(directory=_HERE / "static")),
+        ]
+        return self.service.app(routes, self.no_such_page)
 
     # -- whole pages
 
@@ -151,13 +108,13 @@ class Pages:
         return self.templates.get_template(name).render(values)
 
     def _frame(self) -> dict[str, Any]:
-        return {"bootstrap": self.console.cluster.bootstrap_servers, "q": "", "stylesheet": "/static/style.css"}
+        return {"bootstrap": self.cluster.bootstrap_servers, "q": "", "stylesheet": "/static/style.css"}
 
     def gather(
         self, path: str, path_parameters: dict[str, str], parameters: dict[str, str]
     ) -> tuple[int, str, dict[str, Any]]:
         """(status, template, values) of the page at `path`. In a worker thread. Raises MoldauError."""
-        snapshot = self.console.sampler.snapshot()
+        snapshot = self.sampler.snapshot()
         if snapshot.taken_s == 0.0:
             raise ClusterError(snapshot.error or "the cluster does not answer")
         values: dict[str, Any] = {"snapshot": snapshot}
@@ -186,7 +143,7 @@ class Pages:
         number = min(pages, max(1, int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 1))
         shown = found[(number - 1) * TOPICS_PER_PAGE : number * TOPICS_PER_PAGE]
         if any(topic.end_sum is None for topic in shown):
-            shown = self.console.cluster.with_offsets(shown)
+            shown = self.cluster.with_offsets(shown)
         internal = sum(topic.is_internal for topic in found)
         return {
             "topics": shown,
@@ -210,7 +167,7 @@ class Pages:
             (group, rows) for group in snapshot.groups if (rows := [row for row in group.rows if row.topic == name])
         ]
         try:
-            values["configs"], values["configs_error"] = self.console.cluster.topic_configs(name), None
+            values["configs"], values["configs_error"] = self.cluster.topic_configs(name), None
         except ClusterError as error:
             values["configs"], values["configs_error"] = [], str(error)
         return 200, "topic.html", values
@@ -256,7 +213,7 @@ class Pages:
         return topic, question, self._find(topic, question)
 
     def _find(self, topic: TopicFacts, question: Question) -> Found:
-        browser = Browser(self.console.cluster.bootstrap_servers, topic)
+        browser = Browser(self.cluster.bootstrap_servers, topic)
         try:
             return browser.find(question)
         finally:
@@ -264,12 +221,12 @@ class Pages:
 
     def find_topic(self, name: str) -> TopicFacts | None:
         """With offsets and sizes as they are now."""
-        overview = self.console.cluster.overview()
+        overview = self.cluster.overview()
         found = [topic for topic in overview.topics if topic.name == name]
-        return self.console.cluster.with_offsets(found)[0] if found else None
+        return self.cluster.with_offsets(found)[0] if found else None
 
     def _group(self, group_id: str, values: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
-        group = self.console.cluster.group(group_id)
+        group = self.cluster.group(group_id)
         if group.state == "Dead" and not group.rows:
             return 404, "error.html", {"title": "There is no such group", "reason": visible(group_id)}
         return 200, "group.html", values | {"group": group, "idle": _idle(group)}
@@ -279,24 +236,24 @@ class Pages:
         for broker in snapshot.overview.brokers:
             leads = sum(each.leader == broker.broker_id for topic in snapshot.topics for each in topic.partitions)
             try:
-                configs, error = self.console.cluster.broker_configs(broker.broker_id), None
+                configs, error = self.cluster.broker_configs(broker.broker_id), None
             except ClusterError as failure:
                 configs, error = [], str(failure)
             brokers.append((broker, leads, configs, error))
-        return {"brokers": brokers, "not_served": self.console.cluster.features_not_served()}
+        return {"brokers": brokers, "not_served": self.cluster.features_not_served()}
 
     # -- charts
 
     def _spark(self, name: str) -> Any:
-        return draw(self.console.sampler.series(name).rates()[-60:], width=120, height=28, slots=30)
+        return draw(self.sampler.series(name).rates()[-60:], width=120, height=28, slots=30)
 
     def _chart(self, name: str, *, is_rate: bool = True) -> Any:
-        series = self.console.sampler.series(name)
+        series = self.sampler.series(name)
         values = series.rates() if is_rate else series.values()
         return draw(values, width=600, height=120, slots=30, span_s=series.span_s)
 
     def _rate(self, name: str) -> float | None:
-        return self.console.sampler.series(name).rate()
+        return self.sampler.series(name).rate()
 
     # -- streams
 
@@ -308,15 +265,15 @@ class Pages:
         if matched is None:
             return PlainTextResponse("no such page", 404)
         parameters = {key: value for key, value in _parse_query(query) if key in ("q", "page")}
-        return self._streaming(self._updates(path, matched, parameters))
+        return self.service.stream(self._updates(path, matched, parameters))
 
     async def _updates(
         self, path: str, path_parameters: dict[str, str], parameters: dict[str, str]
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         version, shown = -1, ""
-        while not self.console.is_closed:
-            newer = await run_in_threadpool(self.console.sampler.newer_than, version, HEARTBEAT_S)
-            self.console.seen()
+        while not self.service.is_closed:
+            newer = await run_in_threadpool(self.sampler.newer_than, version, HEARTBEAT_S)
+            self.service.seen()
             if newer == version:
                 yield ": still here\n\n"
                 continue
@@ -329,7 +286,7 @@ class Pages:
             markup = await run_in_threadpool(self._render_main, name, values)
             if markup != shown:
                 shown = markup
-                yield _event("main", json.dumps(markup))
+                yield event("main", json.dumps(markup))
 
     def _render_main(self, name: str, values: dict[str, Any]) -> str:
         template = self.templates.get_template(name)
@@ -344,48 +301,30 @@ class Pages:
             return PlainTextResponse(str(error), 502)
         if topic is None:
             return PlainTextResponse("no such topic", 404)
-        return self._streaming(self._records(topic))
+        return self.service.stream(self._records(topic))
 
-    async def _records(self, topic: TopicFacts) -> AsyncIterator[str]:
-        tail = await run_in_threadpool(Tail, self.console.cluster.bootstrap_servers, topic)
+    async def _records(self, topic: TopicFacts) -> AsyncGenerator[str]:
+        tail = await run_in_threadpool(Tail, self.cluster.bootstrap_servers, topic)
         last_s = 0.0
         try:
             records = tail.follow()
             pull: Callable[[], tuple[list[ShownRecord], int]] = partial(next, records)
-            while not self.console.is_closed:
+            while not self.service.is_closed:
                 shown, left_out = await run_in_threadpool(pull)
-                self.console.seen()
+                self.service.seen()
                 if shown or left_out:
                     body = {"records": msgspec.to_builtins(shown), "left_out": left_out}
-                    yield _event("records", json.dumps(body))
+                    yield event("records", json.dumps(body))
                 elif time.monotonic() - last_s > HEARTBEAT_S:
-                    yield _event("waiting", "{}")
+                    yield event("waiting", "{}")
                 else:
                     continue
                 last_s = time.monotonic()
         except ClusterError as error:
-            yield _event("trouble", json.dumps({"reason": str(error)}))
+            yield event("trouble", json.dumps({"reason": str(error)}))
         finally:
             # a consumer's close waits for its threads, and this may run while the request is being cancelled
             asyncio.get_running_loop().run_in_executor(None, tail.close)
-
-    def _streaming(self, events: AsyncIterator[str]) -> Response:
-        console = self.console
-        if not console.has_room:
-            return PlainTextResponse("too many viewers", 503, {"retry-after": "30"})
-
-        async def counted() -> AsyncIterator[str]:
-            if not console.begin_stream():
-                return
-            try:
-                yield "retry: 3000\n\n"
-                async for event in events:
-                    yield event
-            finally:
-                console.end_stream()
-                await events.aclose()  # type: ignore[attr-defined]
-
-        return StreamingResponse(counted(), media_type="text/event-stream")
 
 
 def _found_values(parameters: dict[str, str], found: Found) -> dict[str, Any]:
@@ -400,11 +339,6 @@ def _found_values(parameters: dict[str, str], found: Found) -> dict[str, Any]:
         "is_complete": found.is_complete,
         "counts": COUNTS,
     }
-
-
-def _event(name: str, data: str) -> str:
-    """`data` is JSON, so it holds no line break."""
-    return f"event: {name}\ndata: {data}\n\n"
 
 
 def _match(path: str) -> dict[str, str] | None:

@@ -1,0 +1,129 @@
+"""What every HTTP service of a product has in common: its application, its streams, its numbers, its end.
+
+A service brings its routes and says who may ask (`Admit`, see `admission.py`: the hook for a login too). It gets
+`/metrics`, headers that keep a browser from loading or embedding anything foreign, and a bound on its streams.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from moldau.products.service.admission import Admit
+
+MAX_STREAMS = 20
+"""Of one service together; one more gets 503."""
+
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+NotFound = Callable[[Request, Exception], Awaitable[Response]]
+
+
+class Service:
+    """One HTTP service, used from its loop. `name`: a lower-case word, the label in `/metrics`."""
+
+    def __init__(self, name: str, admit: Admit) -> None:
+        self.name = name
+        self.is_closed = False
+        """Streams end soon after."""
+        self._admit = admit
+        self._answers: Counter[int] = Counter()
+        self._streams = 0
+        self._last_request_s = time.monotonic()
+
+    def app(self, routes: Sequence[BaseRoute], not_found: NotFound) -> ASGIApp:
+        """The application: `routes`, `/metrics`, and `not_found` for all other paths."""
+        served = Starlette(
+            routes=[*routes, Route("/metrics", self._metrics)],
+            exception_handlers={404: not_found},
+        )
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return
+            self.seen()
+
+            async def send_guarded(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    self._answers[message["status"]] += 1
+                    message = {**message, "headers": [*message["headers"], *_HEADERS]}
+                await send(message)
+
+            refusal = self._admit(scope["headers"])
+            app = served if refusal is None else PlainTextResponse(refusal, 403)
+            await app(scope, receive, send_guarded)
+
+        return guarded
+
+    # -- whether anybody looks
+
+    def seen(self) -> None:
+        """A request came, or a stream still has its viewer."""
+        self._last_request_s = time.monotonic()
+
+    def is_idle(self, idle_s: float) -> bool:
+        """Whether no stream is open and no request came for so long."""
+        return self._streams == 0 and time.monotonic() - self._last_request_s >= idle_s
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    # -- streams
+
+    def stream(self, events: AsyncGenerator[str]) -> Response:
+        """Server-sent events, or 503 where MAX_STREAMS are open. `events` should end once `is_closed`."""
+        if self._streams >= MAX_STREAMS:
+            return PlainTextResponse("too many viewers", 503, {"retry-after": "30"})
+        return StreamingResponse(self._counted(events), media_type="text/event-stream")
+
+    async def _counted(self, events: AsyncGenerator[str]) -> AsyncGenerator[str]:
+        if self._streams >= MAX_STREAMS:  # others began since the answer was promised
+            return
+        self._streams += 1
+        try:
+            yield "retry: 3000\n\n"
+            async for event in events:
+                yield event
+        finally:
+            self._streams -= 1
+            await events.aclose()
+
+    # -- numbers
+
+    async def _metrics(self, _: Request) -> Response:
+        label = f'service="{self.name}"'
+        answers = (
+            f'moldau_service_responses_total{{{label},status="{status}"}} {count}'
+            for status, count in sorted(self._answers.items())
+        )
+        lines = (
+            "# TYPE moldau_service_responses_total counter",
+            *answers,
+            "# TYPE moldau_service_streams gauge",
+            f"moldau_service_streams{{{label}}} {self._streams}",
+        )
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+
+def event(name: str, data: str) -> str:
+    """One server-sent event. `data` is JSON, so it holds no line break."""
+    return f"event: {name}\ndata: {data}\n\n"

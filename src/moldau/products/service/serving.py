@@ -1,0 +1,73 @@
+"""A service on a socket: uvicorn in this process, until a signal stops it, its parent is gone or nobody looks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from moldau.products.service.service import Service
+
+MAX_CONNECTIONS = 100
+IDLE_CHECK_S = 30.0
+
+
+def serve(
+    service: Service,
+    app: ASGIApp,
+    listening: socket.socket,
+    close: Callable[[], None],
+    *,
+    is_child: bool = False,
+    idle_exit_s: float = 0,
+) -> None:
+    """Returns after SIGINT or SIGTERM. `close` ends what the service works with; it may be called twice.
+
+    `is_child`: ends also when standard input closes, as it does when the parent dies. `idle_exit_s`: ends after so long
+    without a request; 0 never.
+    """
+    config = uvicorn.Config(
+        app,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        http="h11",
+        ws="none",
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+
+    def end_with_parent() -> None:
+        # not through sys.stdin: Python ends with an abort where a thread still holds its buffer
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        service.close()
+        close()
+        server.should_exit = True
+
+    def end_when_idle() -> None:
+        while not service.is_idle(idle_exit_s):
+            time.sleep(min(IDLE_CHECK_S, idle_exit_s))
+        server.should_exit = True
+
+    if is_child:
+        threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
+    if idle_exit_s:
+        threading.Thread(target=end_when_idle, name="idle", daemon=True).start()
+    try:
+        asyncio.run(server.serve([listening]))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        service.close()
+        close()

@@ -1,0 +1,102 @@
+"""What a product's service gets without writing it: admission, headers, numbers, a bound on streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message
+
+from moldau.products.service.admission import Headers, this_machine
+from moldau.products.service.service import MAX_STREAMS, Service, event
+
+LOCAL = ((b"host", b"127.0.0.1:80"),)
+
+
+async def hello(_: Request) -> Response:
+    return PlainTextResponse("hello")
+
+
+async def nothing_there(request: Request, _: Exception) -> Response:
+    return PlainTextResponse(f"no {request.url.path}", 404)
+
+
+def ask(app: ASGIApp, path: str, headers: Sequence[tuple[bytes, bytes]] = LOCAL) -> tuple[int, dict[bytes, bytes], str]:
+    """Status, headers and body of a GET."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: dict[str, object] = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "query_string": b"",
+        "headers": headers,
+        "root_path": "",
+    }
+    scope["asgi"] = {"version": "3.0", "spec_version": "2.4"}  # a stream need not look whether its peer is there
+    asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return sent[0]["status"], dict(sent[0]["headers"]), body.decode()
+
+
+def test_a_login_is_a_function_of_the_headers() -> None:
+    def with_token(headers: Headers) -> str | None:
+        return None if (b"authorization", b"Bearer river") in headers else "a token is needed"
+
+    app = Service("registry", with_token).app([Route("/", hello)], nothing_there)
+    assert ask(app, "/")[::2] == (403, "a token is needed")
+    assert ask(app, "/metrics")[0] == 403
+    assert ask(app, "/", ((b"authorization", b"Bearer river"),))[::2] == (200, "hello")
+
+
+def test_every_answer_is_counted_and_carries_the_headers_that_keep_foreign_pages_out() -> None:
+    app = Service("registry", this_machine).app([Route("/", hello)], nothing_there)
+    for path in ("/", "/", "/else"):
+        assert ask(app, path)[1][b"x-frame-options"] == b"DENY"
+    assert ask(app, "/", ())[0] == 403
+    numbers = ask(app, "/metrics")[2]
+    assert 'moldau_service_responses_total{service="registry",status="200"} 2\n' in numbers
+    assert 'moldau_service_responses_total{service="registry",status="404"} 1\n' in numbers
+    assert 'moldau_service_responses_total{service="registry",status="403"} 1\n' in numbers
+
+
+def test_a_service_with_an_open_stream_is_not_idle_and_counts_it_until_its_end() -> None:
+    service = Service("registry", this_machine)
+
+    async def events() -> AsyncGenerator[str]:
+        yield event("open", str(service.is_idle(0)).lower())
+
+    async def watch(_: Request) -> Response:
+        return service.stream(events())
+
+    app = service.app([Route("/watch", watch)], nothing_there)
+    assert "event: open\ndata: false\n" in ask(app, "/watch")[2]
+    assert service.is_idle(0)
+    assert 'moldau_service_streams{service="registry"} 0\n' in ask(app, "/metrics")[2]
+
+
+def test_one_stream_too_many_is_refused() -> None:
+    service = Service("registry", this_machine)
+    refused: list[int] = []
+
+    async def nested(depth: int) -> AsyncGenerator[str]:
+        response = service.stream(nested(depth + 1))
+        refused.append(response.status_code)
+        if response.status_code == 200:
+            async for each in response.body_iterator:  # type: ignore[attr-defined]
+                yield each
+
+    async def watch(_: Request) -> Response:
+        return service.stream(nested(1))
+
+    assert ask(service.app([Route("/watch", watch)], nothing_there), "/watch")[0] == 200
+    assert refused == [200] * (MAX_STREAMS - 1) + [503]
