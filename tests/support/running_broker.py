@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 READY = "ready "
@@ -20,24 +21,42 @@ class RunningBroker:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1, cwd=cwd
         )
         self.output: list[str] = []
-        self._is_ready = threading.Event()
         self.address = ""
+        self._has_ended = False
+        self._changed = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.output.append(line)
-            if line.startswith(READY):
-                self.address = line.removeprefix(READY).strip()
-                self._is_ready.set()
-        self._is_ready.set()
+            with self._changed:
+                self.output.append(line)
+                if line.startswith(READY):
+                    self.address = line.removeprefix(READY).strip()
+                self._changed.notify_all()
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
 
     def wait_until_ready(self) -> RunningBroker:
-        assert self._is_ready.wait(60), self.output
-        assert self.address, f"it ended without serving: {''.join(self.output)}"
+        assert self._wait(lambda: self.address != ""), f"it ended without serving: {''.join(self.output)}"
         return self
+
+    def wait_until_told(self, text: str) -> None:
+        """Until a line has `text` in it."""
+        assert self._wait(lambda: any(text in line for line in self.output)), "".join(self.output)
+
+    def wait_until_ended(self) -> int:
+        """Until it ends by itself; gives its exit code."""
+        self._finish()
+        return self.process.returncode
+
+    def _wait(self, condition: Callable[[], bool]) -> bool:
+        """Whether it came before the end of the process."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._has_ended or condition(), 60), self.output
+            return condition()
 
     def kill(self) -> None:
         self.process.kill()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +32,14 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
             "moldau up",
             "moldau up --in-memory --listen 127.0.0.1:0",
             "moldau up --data-dir /var/lib/moldau --set num.partitions=3",
+            "moldau up --brokers 3    # a cluster of three processes, on ports 9092, 9093 and 9094",
         ),
+    )
+    parser.add_argument(
+        "--brokers",
+        type=int,
+        metavar="N",
+        help="a cluster of N processes, each a broker and a controller (default: what the directory holds, else 1)",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
@@ -68,25 +77,84 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
 def up(arguments: argparse.Namespace) -> int:
     """Exit code 0 after Ctrl-C or SIGTERM; a broker that cannot start is a CommandError."""
     from moldau.core.config.broker_settings import parse_broker_settings
-    from moldau.errors import MoldauError, StorageFailedError, StorageFullError
     from moldau.shell.node.log_format import start_logging
-    from moldau.shell.node.main import run_node
 
     start_logging(arguments.log_format)
-    directory = ""
-    try:
-        settings = parse_broker_settings(read_settings(arguments))
-        directory = str(Path(settings.log_directory or "").resolve())
-        page = listen_for_page(arguments)
-        # Where it listens is known only once it does: port 0 picks one.
-        return run_node(
-            settings,
-            data_directory=None if arguments.in_memory else settings.log_directory,
-            on_ready=lambda node: announce(settings, node, arguments.in_memory, open_page(page, node)),
+    given = given_settings(arguments)
+    cluster = cluster_to_run(arguments, given)
+    if cluster is not None:
+        directory, brokers = cluster
+        with explained_failures(directory):
+            return up_cluster(arguments, given, directory, brokers)
+    with explained_failures():
+        settings = parse_broker_settings(with_defaults(arguments, given))
+    with explained_failures(Path(settings.log_directory or "")):
+        return up_alone(arguments, settings)
+
+
+def up_alone(arguments: argparse.Namespace, settings: BrokerSettings) -> int:
+    from moldau.cli.announcement import announce
+    from moldau.shell.node.main import run_node
+
+    page = listen_for_page(arguments)
+
+    def announce_node(node: Node) -> None:
+        # where it listens is known only now: port 0 picks one
+        announce(settings, node, arguments.in_memory, open_page(page, node.bootstrap_servers))
+
+    directory = None if arguments.in_memory else settings.log_directory
+    return run_node(settings, data_directory=directory, on_ready=announce_node)
+
+
+def up_cluster(arguments: argparse.Namespace, given: dict[str, str], directory: Path, brokers: int) -> int:
+    import asyncio
+
+    from moldau.cli.local_cluster.layout import lay_out
+    from moldau.cli.local_cluster.supervisor import announce_cluster, run_nodes
+    from moldau.shell.io.clock import SystemClock
+    from moldau.shell.io.random import SystemRandom
+
+    host, _, port = check_address(arguments.listen or DEFAULT_LISTEN).rpartition(":")
+    given.setdefault("moldau.http.listener", DEFAULT_HTTP_LISTENER)
+    nodes = lay_out(directory, brokers, host, int(port), given, SystemClock(), SystemRandom())
+    page = listen_for_page(arguments)
+    bootstrap_servers = ",".join(node.address for node in nodes)
+    return asyncio.run(
+        run_nodes(
+            nodes,
+            arguments.log_format,
+            lambda processes: announce_cluster(directory, processes, open_page(page, bootstrap_servers)),
         )
+    )
+
+
+def cluster_to_run(arguments: argparse.Namespace, given: dict[str, str]) -> tuple[Path, int] | None:
+    """Its directory and how many brokers it has; None: one node is to run. Raises CommandError."""
+    from moldau.cli.local_cluster.layout import MAX_BROKERS, brokers_in
+
+    asked = arguments.brokers
+    if asked is not None and not 1 <= asked <= MAX_BROKERS:
+        raise CommandError(f"--brokers takes 1 to {MAX_BROKERS}, not {asked}")
+    if arguments.in_memory:
+        if (asked or 1) > 1:
+            raise CommandError("--in-memory runs one broker: the nodes of a cluster keep their records on disk")
+        return None
+    directory = Path(arguments.data_dir or given.get("log.dirs") or given.get("log.dir") or DEFAULT_DATA_DIR)
+    known = brokers_in(directory)
+    return (directory, asked or known) if (asked or 1) > 1 or known else None
+
+
+@contextmanager
+def explained_failures(directory: Path | None = None) -> Iterator[None]:
+    """Turns what a start fails with into the one sentence of a CommandError; `directory` is named where that does not
+    name it itself."""
+    from moldau.errors import MoldauError, StorageFailedError, StorageFullError
+
+    try:
+        yield
     except (StorageFailedError, StorageFullError) as error:
-        # the error names the file in it
-        raise CommandError(str(error) if directory in str(error) else f"{directory}: {error}") from error
+        named = "" if directory is None or str(directory.resolve()) in str(error) else f"{directory.resolve()}: "
+        raise CommandError(f"{named}{error}") from error
     except MoldauError as error:
         raise CommandError(str(error)) from error
     except OSError as error:
@@ -96,8 +164,8 @@ def up(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{where}{error.strerror or error}") from error
 
 
-def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings that the command line, the file and the defaults make, in that order of weight."""
+def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """What the command line and the file set, in that order of weight."""
     from moldau.core.config.properties import parse_properties
 
     settings: dict[str, str] = {}
@@ -113,11 +181,16 @@ def read_settings(arguments: argparse.Namespace) -> dict[str, str]:
         if not equals or not name.strip():
             raise CommandError(f"--set takes NAME=VALUE, not {text!r}")
         settings[name.strip()] = value.strip()
+    return settings
+
+
+def with_defaults(arguments: argparse.Namespace, given: dict[str, str]) -> dict[str, str]:
+    """The settings of a node: flags of their own win, and what nobody sets has a default."""
+    settings = {"moldau.http.listener": DEFAULT_HTTP_LISTENER, **given}
     if arguments.listen or "listeners" not in settings:
         settings["listeners"] = f"PLAINTEXT://{check_address(arguments.listen or DEFAULT_LISTEN)}"
     if arguments.data_dir or not ("log.dirs" in settings or "log.dir" in settings):
         settings["log.dirs"] = arguments.data_dir or DEFAULT_DATA_DIR
-    settings.setdefault("moldau.http.listener", DEFAULT_HTTP_LISTENER)
     return settings
 
 
@@ -145,44 +218,11 @@ def listen_for_page(arguments: argparse.Namespace) -> socket.socket | None:
         return listen(0)
 
 
-def open_page(listening: socket.socket | None, node: Node) -> str | None:
+def open_page(listening: socket.socket | None, bootstrap_servers: str) -> str | None:
     """The address of the page, whose process starts with its first viewer."""
     if listening is None:
         return None
     from moldau.cli.page_process import PageProcess
 
-    PageProcess(listening, node.bootstrap_servers).start()
+    PageProcess(listening, bootstrap_servers).start()
     return f"http://127.0.0.1:{listening.getsockname()[1]}/"
-
-
-def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str | None) -> None:
-    """What runs, how durable it is, how to connect; last the line `ready HOST:PORT` that scripts wait for."""
-    from moldau import __version__
-
-    address = node.bootstrap_servers
-
-    has_others = len(settings.controller_quorum_voters) > 1 or settings.controller_quorum_bootstrap_servers
-    which = f"node {settings.node_id} of a cluster" if has_others else "a cluster of one node"
-    print(f"Moldau {__version__}: broker and controller, {which}, Kafka protocol, no authentication")
-    for notice in settings.notices():
-        print(f"  note       {notice}")
-    print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
-    print(f"  durability {durability(settings, is_in_memory)}")
-    print(f"  connect    bootstrap.servers={address}")
-    if page is not None:
-        print(f"  page       {page}")
-    if node.operations is not None:
-        print(f"  metrics    http://{node.operations.address}/metrics (/live and /ready beside it)")
-    print(f"  try        echo hello | moldau produce greetings -b {address}")
-    print(f"ready {address}", flush=True)
-
-
-def durability(settings: BrokerSettings, is_in_memory: bool) -> str:
-    if is_in_memory:
-        return "none: everything is gone when this process ends"
-    if settings.log_flush_interval_messages == 1:
-        return "an acknowledged record is on disk (fsync before the answer)"
-    return (
-        "an acknowledged record survives the death of this process, not a power cut "
-        "(log.flush.interval.messages=1 waits for the disk)"
-    )

@@ -315,6 +315,14 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.inter_broker_listener_name or "PLAINTEXT"
 
     @property
+    def is_alone(self) -> bool:
+        """No setting names another node: a new directory is a new cluster."""
+        points = (self.controller_endpoint, self.advertised_controller_endpoint)
+        own = [(host, point.port) for point in points if point is not None for host in (point.host, "localhost")]
+        others = [each for each in self.controller_quorum_bootstrap_servers if (each.host, each.port) not in own]
+        return len(self.controller_quorum_voters) < 2 and not others
+
+    @property
     def retention_ms(self) -> int:
         """The default of `retention.ms`; -1 keeps for ever."""
         if self.log_retention_ms is not None:
@@ -473,9 +481,8 @@ def _check_together(settings: BrokerSettings) -> None:
         raise invalid_config("log.roll.ms must be greater than or equal to 1")
     if settings.roll_jitter_ms < 0:
         raise invalid_config("log.roll.jitter.ms must be greater than or equal to 0")
-    is_alone = len(settings.controller_quorum_voters) < 2
     for name in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
-        if is_alone and settings.get(name) != 1:
+        if settings.is_alone and settings.get(name) != 1:
             raise invalid_config(f"{name}: one node can hold one replica only")
 
 
@@ -488,7 +495,7 @@ def _check_quorum(settings: BrokerSettings) -> None:
             f"If process.roles contains the 'controller' role, the node id {settings.node_id} must be included in the "
             f"set of voters controller.quorum.voters=Set({ids})"
         )
-    if len(voters) > 1 and settings.controller_endpoint is None:
+    if not settings.is_alone and settings.controller_endpoint is None:
         raise invalid_config(
             "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
             "when running the KRaft controller role"

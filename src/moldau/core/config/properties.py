@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _ESCAPE = re.compile(r"\\(.)")
 _PLAIN = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANKS = " \t\f"
+_NAMED = {character: letter for letter, character in _PLAIN.items()}
+_IN_NAMES = re.compile(r"[\\\t\n\r\f =:#!]")
+_IN_VALUES = re.compile(r"[\\\n\r]|^[ \t\f]")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -18,6 +22,15 @@ def parse_properties(text: str) -> dict[str, str]:
         found.pop(name, None)
         found[name] = value
     return found
+
+
+def format_properties(values: Mapping[str, str]) -> str:
+    """The text that `parse_properties` reads as `values`, a line for each."""
+    return "".join(f"{_escape(name, _IN_NAMES)}={_escape(value, _IN_VALUES)}\n" for name, value in values.items())
+
+
+def _escape(text: str, special: re.Pattern[str]) -> str:
+    return special.sub(lambda match: "\\" + _NAMED.get(match[0], match[0]), text)
 
 
 def _logical_lines(text: str) -> list[str]:

@@ -204,9 +204,7 @@ class Node:
         from moldau.shell.quorum.role import QuorumRole, VoterIdentity
 
         doors, settings = self.doors, self.settings
-        properties, logs = directories.open(
-            self.node_id, self._controller_address, is_alone=len(self.settings.controller_quorum_voters) < 2
-        )
+        properties, logs = directories.open(self.node_id, self._controller_address, is_alone=settings.is_alone)
         self._logs = logs
         identity = VoterIdentity(self.node_id, properties.cluster_id, properties.directory_id, self._controller_address)
         pauses = Pauses(asyncio.get_running_loop(), doors.timer_ns)
@@ -380,7 +378,7 @@ class Node:
             log_dirs=tuple(sorted(logs.online_ids)),
             previous_broker_epoch=logs.previous_broker_epoch,
         )
-        if quorum.is_alone:
+        if quorum.is_alone and self._controller_listener is None:  # no other node ever joins
             broker.registered(await LifeCycle(self.node_id, quorum).start(registration))
             return
         heartbeats = self._heartbeats = self._new_heartbeats(quorum, broker, logs, registration)
@@ -451,6 +449,8 @@ class Node:
             self.operations.status.stopping()
         if self._heartbeats is not None:
             await _in_time(self._heartbeats.shut_down())  # clients are served until others lead what this node led
+            if self._quorum is not None:
+                await self._quorum.wait_for_others()
         self._close_network()
         broker, quorum = self._broker, self._quorum
         if self.housekeeping is not None:

@@ -80,6 +80,9 @@ from moldau.wire.protocol.messages.broker_lifecycle import ControllerRegistratio
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.record import read_records
 
+FAREWELL_MS = 500
+FAREWELL_STEP_S = 0.02
+
 
 class VoterIdentity(msgspec.Struct, frozen=True):
     """Who this voter is: from `meta.properties`, and where its controller listener is."""
@@ -192,8 +195,9 @@ class QuorumRole:
 
     @property
     def is_alone(self) -> bool:
-        """This node is the only voter: no other ever leads."""
-        return len(self._voters.latest.voters) == 1
+        """This node is the only voter."""
+        voters = self._voters.latest
+        return len(voters.voters) == 1 and voters.has_node(self.identity.node_id)
 
     @property
     def leader_address(self) -> BrokerListener | None:
@@ -335,6 +339,18 @@ class QuorumRole:
         )
         node = ReplicaKey(self.identity.node_id, self.identity.directory_id)
         return Quorum(node, saved, own_log, timeouts, self._random, self._channel.bootstrap_ids)
+
+    async def wait_for_others(self) -> None:
+        """Before this node leaves: where no majority stays without it, the others may be stopping too, and cannot hand
+        over what they lead without a controller. Returns when their brokers are fenced, or after a moment."""
+        end_ms = self._clock.monotonic_ms() + FAREWELL_MS
+        voters = self._voters.latest
+        while self._clock.monotonic_ms() < end_ms:
+            others = [each for each in self.image.brokers.values() if each.broker_id != self.identity.node_id]
+            serving = [each for each in others if voters.has_node(each.broker_id) and not each.is_fenced]
+            if not serving or len(serving) >= voters.majority:
+                return
+            await asyncio.sleep(FAREWELL_STEP_S)
 
     async def settle(self) -> None:
         """Takes no request any more (NOT_CONTROLLER), ends what is begun, resigns, and makes the note of the flushed

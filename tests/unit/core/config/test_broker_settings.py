@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moldau.core.config.broker_settings import BROKER_SETTING_ROWS, BrokerSettings, parse_broker_settings
 from moldau.core.config.listeners import Endpoint
-from moldau.core.config.properties import parse_properties
+from moldau.core.config.properties import format_properties, parse_properties
 from moldau.core.config.quorum_voters import QuorumVoter
 from moldau.core.config.setting import HONOURED, IGNORED, NOT_SERVED, REFUSED, check_value, parse_value
 from moldau.errors import KafkaError
@@ -214,6 +216,21 @@ def test_properties_are_read_as_java_reads_them() -> None:
         "path": "C:\\logs",
         "last": "no newline",
     }
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_properties_that_were_written_are_read_as_they_were(values: dict[str, str]) -> None:
+    assert parse_properties(format_properties(values)) == values
+
+
+def test_a_node_is_alone_unless_a_setting_names_another() -> None:
+    own = {"listeners": "PLAINTEXT://:9092,CONTROLLER://10.0.0.1:9093"}
+    name = "controller.quorum.bootstrap.servers"
+    assert parse_broker_settings({}).is_alone
+    assert parse_broker_settings({**own, name: "10.0.0.1:9093"}).is_alone
+    assert parse_broker_settings({**own, name: "localhost:9093"}).is_alone
+    assert not parse_broker_settings({**own, name: "10.0.0.1:9093,10.0.0.2:9093"}).is_alone
+    assert not parse_broker_settings({**own, "controller.quorum.voters": "1@10.0.0.1:9093,2@10.0.0.2:9093"}).is_alone
 
 
 def test_the_file_that_ships_with_kafka_parses(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""What a broker's process says on standard output once it serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.shell.node.assemble import Node
+
+METRICS = "metrics"
+READY = "ready "
+"""What the last line begins with: scripts wait for it."""
+
+
+def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str | None) -> None:
+    """What runs, how durable it is, how to connect; last `ready HOST:PORT`."""
+    from moldau import __version__
+
+    address = node.bootstrap_servers
+
+    which = "a cluster of one node" if settings.is_alone else f"node {settings.node_id} of a cluster"
+    print(f"Moldau {__version__}: broker and controller, {which}, Kafka protocol, no authentication")
+    for notice in settings.notices():
+        print(f"  note       {notice}")
+    print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")
+    print(f"  durability {durability(settings, is_in_memory)}")
+    print(f"  connect    bootstrap.servers={address}")
+    if page is not None:
+        print(f"  page       {page}")
+    if node.operations is not None:
+        print(f"  {METRICS}    http://{node.operations.address}/metrics (/live and /ready beside it)")
+    print(f"  try        echo hello | moldau produce greetings -b {address}")
+    print(f"{READY}{address}", flush=True)
+
+
+def durability(settings: BrokerSettings, is_in_memory: bool) -> str:
+    if is_in_memory:
+        return "none: everything is gone when this process ends"
+    if settings.log_flush_interval_messages == 1:
+        return "an acknowledged record is on disk (fsync before the answer)"
+    return (
+        "an acknowledged record survives the death of this process, not a power cut "
+        "(log.flush.interval.messages=1 waits for the disk)"
+    )

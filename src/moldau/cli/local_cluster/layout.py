@@ -1,0 +1,166 @@
+"""The directory of a cluster on one machine, and what each of its nodes is started with.
+
+    node-1/              the log directory of node 1, as that of any node
+    node-1.properties    its settings, written at each start; `moldau up --config` runs this node alone
+    forming/             log directories of a cluster that is being formatted: nobody has started from them
+
+A controller keeps its port, for the metadata log names it. Brokers may have other ones at each start.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from moldau.cli.output import CommandError
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.config.properties import format_properties, parse_properties
+from moldau.core.metadata.image import BrokerListener
+from moldau.core.metadata.random_uuid import random_uuid
+from moldau.ports import Clock, Random
+from moldau.shell.io.disk import OsDisk
+from moldau.shell.node.storage_format import META_PROPERTIES, format_directory, parse_initial_controllers
+from moldau.types import BrokerId, uuid_to_text
+
+LOOPBACK = "127.0.0.1"
+MAX_BROKERS = 9
+CONTROLLER = "CONTROLLER"
+_FORMING = "forming"
+
+OWN_SETTINGS = (
+    *("process.roles", "node.id", "broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs"),
+    *("controller.listener.names", "controller.quorum.voters", "controller.quorum.bootstrap.servers"),
+    *("listener.security.protocol.map", "inter.broker.listener.name"),
+)
+"""What the layout sets for each node, so that nobody else may."""
+
+
+class LocalNode(msgspec.Struct, frozen=True):
+    """One node; `held` keeps its two ports from other programs, also while its process is being started again."""
+
+    node_id: int
+    config: Path
+    address: str
+    held: tuple[socket.socket, socket.socket]
+
+
+def brokers_in(directory: Path) -> int:
+    """How many nodes the cluster in `directory` has; 0 if there is none."""
+    return sum(_log_directory(directory, node_id).is_dir() for node_id in range(1, MAX_BROKERS + 1))
+
+
+def lay_out(
+    directory: Path, brokers: int, host: str, port: int, settings: Mapping[str, str], clock: Clock, random: Random
+) -> list[LocalNode]:
+    """Makes the cluster if `directory` has none, and gives its nodes. The brokers listen at `port` and those behind it,
+    0: at any. Raises CommandError: another number of nodes is there, or something else; a port is taken. KafkaError: a
+    setting is none."""
+    if (directory / META_PROPERTIES).exists():
+        raise CommandError(f"{directory} holds the records of a node that is alone: a cluster needs another --data-dir")
+    own = [name for name in OWN_SETTINGS if name in settings]
+    if own:
+        raise CommandError(f"with --brokers, {own[0]} is not yours to set: each node has its own")
+    directory.mkdir(parents=True, exist_ok=True)
+    _end_forming(directory)
+    known = brokers_in(directory)
+    if known not in (0, brokers):
+        raise CommandError(f"{directory} holds a cluster of {known} brokers: start it with --brokers {known}")
+    nodes = [_hold_ports(directory, node_id, host, port and port + node_id - 1) for node_id in range(1, brokers + 1)]
+    for node in nodes:
+        whole = _settings_of(node, nodes, directory, settings)
+        parse_broker_settings(whole)
+        node.config.write_text(format_properties(whole))
+    if not known:
+        _format(directory, nodes, clock, random)
+    return nodes
+
+
+def _log_directory(directory: Path, node_id: int) -> Path:
+    return directory / f"node-{node_id}"
+
+
+def _hold_ports(directory: Path, node_id: int, host: str, port: int) -> LocalNode:
+    config = directory / f"node-{node_id}.properties"
+    controller_port = 0
+    if config.exists():
+        controller_port = int(parse_properties(config.read_text())["listeners"].rpartition(":")[2])
+    held = _hold(node_id, host, port)
+    address = f"{host}:{held.getsockname()[1]}"
+    return LocalNode(node_id, config, address, (held, _hold(node_id, LOOPBACK, controller_port)))
+
+
+def _hold(node_id: int, host: str, port: int) -> socket.socket:
+    """A socket that keeps `port` and never listens: the node can listen there, for both say SO_REUSEADDR."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        held = socket.socket(family, kind)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(address)
+    except OSError as error:
+        raise CommandError(f"port {port} on {host}, of node {node_id}, cannot be had: {error.strerror}") from error
+    return held
+
+
+def _settings_of(
+    node: LocalNode, nodes: list[LocalNode], directory: Path, settings: Mapping[str, str]
+) -> dict[str, str]:
+    """The defaults of a cluster, what the user sets, and what is this node's alone, in this order of weight."""
+    replicas = min(3, len(nodes))
+    in_sync = 2 if replicas > 2 else 1
+    return {
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(in_sync),
+        **settings,
+        "process.roles": "broker,controller",
+        "node.id": str(node.node_id),
+        "listeners": f"PLAINTEXT://{node.address},{CONTROLLER}://{_controller_address(node)}",
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CONTROLLER}:PLAINTEXT",
+        "controller.listener.names": CONTROLLER,
+        "controller.quorum.bootstrap.servers": ",".join(map(_controller_address, nodes)),
+        "log.dirs": str(_log_directory(directory, node.node_id).resolve()),
+    }
+
+
+def _controller_address(node: LocalNode) -> str:
+    return f"{LOOPBACK}:{node.held[1].getsockname()[1]}"
+
+
+def _format(directory: Path, nodes: list[LocalNode], clock: Clock, random: Random) -> None:
+    """Log directories take their names once all of them are complete: after a crash before that, all begins anew."""
+    cluster_id, now_ms = uuid_to_text(random_uuid(random)), clock.now_ms()
+    text = ",".join(f"{node.node_id}@{_controller_address(node)}:{uuid_to_text(random_uuid(random))}" for node in nodes)
+    controllers = parse_initial_controllers(text, CONTROLLER)
+    for node in nodes:
+        forming = _log_directory(directory / _FORMING, node.node_id)
+        forming.mkdir(parents=True)
+        format_directory(
+            OsDisk(str(forming)),
+            random,
+            now_ms=now_ms,
+            node_id=BrokerId(node.node_id),
+            controller_listener=BrokerListener(CONTROLLER, LOOPBACK, node.held[1].getsockname()[1]),
+            cluster_id=cluster_id,
+            initial_controllers=controllers,
+        )
+    _move_formed(directory)
+
+
+def _move_formed(directory: Path) -> None:
+    forming = directory / _FORMING
+    for formed in sorted(forming.iterdir()):
+        formed.rename(directory / formed.name)
+    forming.rmdir()
+
+
+def _end_forming(directory: Path) -> None:
+    """What a crash left: if one log directory has its name, all of them were complete."""
+    if brokers_in(directory) and (directory / _FORMING).is_dir():
+        _move_formed(directory)
+    shutil.rmtree(directory / _FORMING, ignore_errors=True)

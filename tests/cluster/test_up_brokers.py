@@ -1,0 +1,88 @@
+"""`moldau up --brokers 3`: one command is a cluster, which outlives its processes and its starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.running_broker import RunningBroker
+
+WAIT_S = 60
+
+
+def write(address: str, values: list[str]) -> None:
+    failed: list[str] = []
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "log_level": 0})
+    for value in values:
+        producer.produce(
+            "events", value, on_delivery=lambda error, _: failed.append(str(error)) if error is not None else None
+        )
+    assert producer.flush(WAIT_S) == 0
+    assert failed == []
+
+
+def read(address: str, count: int) -> list[str]:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "nobody", "log_level": 0})
+    consumer.assign([TopicPartition("events", 0, 0)])
+    values = [str(message.value(), "utf-8") for message in consumer.consume(count, WAIT_S)]
+    consumer.close()
+    return values
+
+
+def process_of(broker: RunningBroker, node_id: int) -> int:
+    found = re.search(rf"node {node_id} .* process (\d+)", "".join(broker.output))
+    assert found is not None
+    return int(found[1])
+
+
+def test_a_killed_node_is_started_again_and_the_next_start_continues_the_cluster(tmp_path: Path) -> None:
+    directory = str(tmp_path / "data")
+    cluster = RunningBroker("--brokers", "3", "--data-dir", directory, "--listen", "127.0.0.1:0").wait_until_ready()
+    assert cluster.address.count(",") == 2
+    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+    admin.create_topics([NewTopic("events", 1)])["events"].result(WAIT_S)
+    write(cluster.address, ["before"])
+    # acknowledged by all three, so that each of them knows the topic
+    partition = admin.list_topics("events", timeout=WAIT_S).topics["events"].partitions[0]
+    assert sorted(partition.replicas) == [1, 2, 3]
+    os.kill(process_of(cluster, partition.leader), signal.SIGKILL)
+    write(cluster.address, ["without"])
+    cluster.wait_until_told(f"node {partition.leader} serves again")
+    assert any("was killed by SIGKILL and is started again in 0.5 s" in line for line in cluster.output)
+    assert cluster.stop(signal.SIGINT) == 0
+    assert sum("stopped" in line for line in cluster.output) == 3
+
+    cluster = RunningBroker("--data-dir", directory, "--listen", "127.0.0.1:0").wait_until_ready()
+    write(cluster.address, ["after"])
+    assert read(cluster.address, 3) == ["before", "without", "after"]
+    assert cluster.stop() == 0
+
+
+def test_no_node_outlives_the_command(tmp_path: Path) -> None:
+    cluster = RunningBroker("--brokers", "3", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    cluster.wait_until_ready()
+    # its nodes have its output: that ends when the last of them has ended
+    cluster.kill()
+    assert sum("stopped" in line for line in cluster.output) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--brokers", "3", "--in-memory"], "--in-memory runs one broker"),
+        (["--brokers", "0"], "--brokers takes 1 to 9"),
+        (["--brokers", "3", "--set", "node.id=4"], "node.id is not yours to set"),
+        (["--brokers", "3", "--set", "num.partitions=x"], "num.partitions"),
+    ],
+)
+def test_what_a_cluster_cannot_be_is_said(tmp_path: Path, arguments: list[str], word: str) -> None:
+    where = [] if "--in-memory" in arguments else ["--data-dir", str(tmp_path / "data")]
+    broker = RunningBroker(*arguments, *where, "--listen", "127.0.0.1:0", "--no-page")
+    assert broker.wait_until_ended() == 1
+    assert word in "".join(broker.output)

@@ -1,0 +1,102 @@
+"""The directory of a cluster on one machine: what is made at the first start, kept at the next ones, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.local_cluster.layout import LocalNode, brokers_in, lay_out
+from moldau.cli.output import CommandError
+from moldau.core.config.properties import parse_properties
+from moldau.core.metadata.image import BrokerListener
+from moldau.shell.io.clock import SystemClock
+from moldau.shell.io.disk import OsDisk
+from moldau.shell.io.random import SystemRandom
+from moldau.shell.node.storage_format import format_directory, read_meta_properties
+from moldau.types import BrokerId
+
+
+@contextmanager
+def laid_out(directory: Path, brokers: int = 3, **settings: str) -> Iterator[list[LocalNode]]:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    nodes = lay_out(directory, brokers, "127.0.0.1", 0, named, SystemClock(), SystemRandom())
+    yield nodes
+    for node in nodes:
+        for held in node.held:
+            held.close()
+
+
+def settings_of(directory: Path, node_id: int) -> dict[str, str]:
+    return parse_properties((directory / f"node-{node_id}.properties").read_text())
+
+
+def identity(directory: Path, node_id: int) -> tuple[int, str]:
+    properties = read_meta_properties(OsDisk(str(directory / f"node-{node_id}")))
+    assert properties is not None
+    return properties.node_id, properties.cluster_id
+
+
+def test_all_nodes_belong_to_one_cluster_and_each_has_its_own_directory_and_ports(tmp_path: Path) -> None:
+    with laid_out(tmp_path, num_partitions="5") as nodes:
+        assert [identity(tmp_path, node_id)[0] for node_id in (1, 2, 3)] == [1, 2, 3]
+        assert len({identity(tmp_path, node_id)[1] for node_id in (1, 2, 3)}) == 1
+        for node in nodes:
+            settings = settings_of(tmp_path, node.node_id)
+            assert settings["node.id"] == str(node.node_id)
+            assert settings["listeners"].startswith(f"PLAINTEXT://{node.address},CONTROLLER://127.0.0.1:")
+            assert settings["num.partitions"] == "5"
+            assert (settings["default.replication.factor"], settings["min.insync.replicas"]) == ("3", "2")
+        assert len({node.address for node in nodes}) == 3
+        assert brokers_in(tmp_path) == 3
+
+
+def test_controllers_keep_their_ports_and_the_cluster_its_id(tmp_path: Path) -> None:
+    with laid_out(tmp_path):
+        cluster_id, controllers = identity(tmp_path, 1)[1], settings_of(tmp_path, 1)
+    with laid_out(tmp_path):
+        kept = settings_of(tmp_path, 1)
+        assert identity(tmp_path, 1)[1] == cluster_id
+    name = "controller.quorum.bootstrap.servers"
+    assert kept[name] == controllers[name]
+
+
+def test_a_format_that_a_crash_cut_off_is_begun_anew_and_one_that_was_complete_is_ended(tmp_path: Path) -> None:
+    half = tmp_path / "forming" / "node-1"
+    half.mkdir(parents=True)
+    with laid_out(tmp_path):
+        assert brokers_in(tmp_path) == 3
+    (tmp_path / "forming").mkdir()
+    (tmp_path / "node-3").rename(tmp_path / "forming" / "node-3")
+    with laid_out(tmp_path):
+        assert identity(tmp_path, 3)[1] == identity(tmp_path, 1)[1]
+
+
+def test_another_number_of_brokers_is_refused(tmp_path: Path) -> None:
+    with laid_out(tmp_path):
+        pass
+    with pytest.raises(CommandError, match="holds a cluster of 3 brokers"), laid_out(tmp_path, 5):
+        pass
+
+
+def test_the_directory_of_a_node_that_is_alone_is_refused(tmp_path: Path) -> None:
+    listener = BrokerListener("CONTROLLER", "localhost", 9093)
+    disk = OsDisk(str(tmp_path))
+    format_directory(disk, SystemRandom(), now_ms=1, node_id=BrokerId(1), controller_listener=listener)
+    with pytest.raises(CommandError, match="a node that is alone"), laid_out(tmp_path):
+        pass
+
+
+def test_what_each_node_has_of_its_own_cannot_be_set_for_all(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"node\.id is not yours to set"), laid_out(tmp_path, node_id="7"):
+        pass
+
+
+def test_a_port_that_another_program_has_is_named_with_its_node(tmp_path: Path) -> None:
+    with laid_out(tmp_path) as nodes:
+        nodes[0].held[0].listen()
+        port = int(nodes[0].address.rpartition(":")[2])
+        with pytest.raises(CommandError, match=f"port {port} on 127.0.0.1, of node 1, cannot be had"):
+            lay_out(tmp_path, 3, "127.0.0.1", port, {}, SystemClock(), SystemRandom())
