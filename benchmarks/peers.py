@@ -117,6 +117,13 @@ class Peer:
             self.process.wait()
         self.process = None
 
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
     def cpu_seconds(self) -> float:
         """User and system time of the broker process so far."""
         if self.process is None:

@@ -244,6 +244,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     moldau_group_memory_bytes: Annotated[int, Row("long", "268435456", "[65536,...]", READ_ONLY,
         "bytes of the members of all groups, at most 5 % of RAM; above it a member gets 81",
         "Bytes that members of groups hold")]
+    moldau_broker_suspicion_ms: Annotated[int, Row("int", "500", "[1,...]", READ_ONLY,
+        "how long a broker whose connection for heartbeats has ended may take to be heard of on another one")]
     moldau_open_files: Annotated[int, Row("int", "4096", "[16,...]", READ_ONLY, "segment and index files open at once",
         "Segment and index files open")]
     moldau_metric_series: Annotated[int, Row("int", "100000", "[100,...]", READ_ONLY,

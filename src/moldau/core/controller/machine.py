@@ -20,8 +20,9 @@ from moldau.core.controller.requests import (
     ControllerResponse,
     MeteredRequest,
     Round,
+    SuspectBroker,
 )
-from moldau.core.controller.rounds import first_rounds, play_round
+from moldau.core.controller.rounds import first_rounds, look_for_stale, play_round
 from moldau.core.controller.sessions import BrokerSessions
 from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.coordination.machine import Decision, Now, Timer
@@ -63,7 +64,9 @@ class ControllerMachine:
         windows = Windows(settings.controller_quota_window_num, settings.controller_quota_window_size_seconds * 1_000)
         self._mutations = MutationBuckets(windows)
         self._kraft_version = kraft_version
-        self._sessions = BrokerSessions(settings.node_id, settings.broker_session_timeout_ms)
+        self._sessions = BrokerSessions(
+            settings.node_id, settings.broker_session_timeout_ms, settings.moldau_broker_suspicion_ms
+        )
         self._are_rounds_armed = False
 
     def new_state(self) -> MetadataFold:
@@ -83,6 +86,8 @@ class ControllerMachine:
         if self._sessions.has_others and not self._are_rounds_armed:
             self._are_rounds_armed = True
             timers = first_rounds(image, self._settings, self._sessions, now_ms)
+        elif isinstance(request, SuspectBroker):
+            timers = (look_for_stale(image, self._sessions, now_ms),)
         return Decision(tuple(records), ((request_id, response),), timers)
 
     def _answer(
@@ -110,6 +115,9 @@ class ControllerMachine:
                 self._sessions.begin(image, now.steady_ms)
                 self._are_rounds_armed = False
                 return self._activate(state, request), ControllerReady()
+            case SuspectBroker():
+                self._sessions.suspect(request.broker_id, request.broker_epoch, now.steady_ms)
+                return [], ControllerReady()
             case MeteredRequest():
                 metered = self._mutations.charge(request.quota, now.steady_ms)
                 records, response = yield from self._answer(state, request.request, now, metered.take)

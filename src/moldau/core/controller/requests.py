@@ -95,6 +95,14 @@ class QuorumDescription(msgspec.Struct, frozen=True):
     listeners: dict[int, tuple[BrokerListener, ...]]
 
 
+class SuspectBroker(msgspec.Struct, frozen=True):
+    """A broker may have died. `broker_epoch`: of the last heartbeat on the connection that has ended; None: nobody
+    listens where its node's controller did, which says nothing of a broker that sends heartbeats."""
+
+    broker_id: int
+    broker_epoch: int | None
+
+
 class FenceStaleBroker(msgspec.Struct, frozen=True):
     """Time to look for a broker that is not heard of any more."""
 
@@ -130,7 +138,7 @@ def metered(
 
 
 class ControllerReady(msgspec.Struct, frozen=True):
-    """The answer to ActivateController."""
+    """The answer to what only the controller's own process asks."""
 
 
 # names of types only: their modules are imported with the first request of theirs
@@ -159,6 +167,7 @@ CoreRequest = (
     | AssignReplicasToDirsRequest
     | ControllerRegistrationRequest
     | ActivateController
+    | SuspectBroker
     | MeteredRequest
 )
 CoreResponse = (

@@ -32,7 +32,7 @@ def first_rounds(
 ) -> tuple[Timer[ControllerRequest], ...]:
     """All rounds, each with when it is due first."""
     timers: list[Timer[ControllerRequest]] = [
-        _timer(FenceStaleBroker(), sessions.next_end_ms(image, now_ms)),
+        look_for_stale(image, sessions, now_ms),
         _timer(ElectUncleanly(), now_ms + settings.unclean_leader_election_interval_ms),
     ]
     if settings.auto_leader_rebalance_enable:
@@ -47,7 +47,7 @@ def play_round(
     match round_:
         case FenceStaleBroker():
             records = _fence_stale(image, settings, sessions, now_ms)
-            return records, _timer(round_, sessions.next_end_ms(image, now_ms))
+            return records, look_for_stale(image, sessions, now_ms)
         case BalanceLeaders():
             records = yield from _balance(image)
             interval_ms, most = settings.leader_imbalance_check_interval_seconds * 1_000, MAX_BALANCED_PER_ROUND
@@ -55,6 +55,11 @@ def play_round(
             records = yield from _elect_uncleanly(image, settings)
             interval_ms, most = settings.unclean_leader_election_interval_ms, MAX_CHANGES_PER_STEP
     return records, _timer(round_, now_ms + (0 if len(records) == most else interval_ms))
+
+
+def look_for_stale(image: MetadataImage, sessions: BrokerSessions, now_ms: int) -> Timer[ControllerRequest]:
+    """The next look, in place of the one that is due: the sessions have changed."""
+    return _timer(FenceStaleBroker(), sessions.next_end_ms(image, now_ms))
 
 
 def _timer(round_: Round, deadline_ms: int) -> Timer[ControllerRequest]:

@@ -1,8 +1,12 @@
 """Which brokers are heard of: what the active controller keeps of heartbeats, and no record says (KIP-631).
 
-A broker that was not heard of for `broker.session.timeout.ms` has no session, and is to be fenced. A controller that
-becomes active does not know who was heard of: each broker that serves has a whole session from then on. The broker in
-this process lives and dies with the controller: its session begins when it registers, and has no end but its own.
+A broker that was not heard of for `broker.session.timeout.ms` has no session, and is to be fenced; one that is
+suspected to have died, for `moldau.broker.suspicion.ms`. A controller that becomes active does not know who was heard
+of: each broker that serves has a whole session from then on. The broker in this process lives and dies with the
+controller: its session begins when it registers, and has no end but its own.
+
+A process that stood still looks late, and what it was sent meanwhile is still unread: then a session goes on once more,
+for as long as a suspicion.
 """
 
 from __future__ import annotations
@@ -13,25 +17,31 @@ from moldau.core.metadata.image import BrokerImage, MetadataImage
 
 NO_OFFSET = -1
 
+LATE_MS = 100
+"""Who looks at a session so long after its end has stood still."""
+
 
 class _Session(msgspec.Struct):
     """`metadata_offset`: the last one that the broker has acted on. `shutdown_offset`: once every other broker has
     reached it, nobody takes this one for a leader any more. `is_settled`: every partition that waited for this broker
-    has a leader."""
+    has a leader. `is_heard`: by this controller. `is_spared`: its end came while this process stood still."""
 
     broker_epoch: int
     end_ms: int
     metadata_offset: int = NO_OFFSET
     shutdown_offset: int = NO_OFFSET
     is_settled: bool = False
+    is_heard: bool = False
+    is_spared: bool = False
 
 
 class BrokerSessions:
     """Soft state: decisions may change it, a controller begins without it. Times are steady."""
 
-    def __init__(self, own_id: int, timeout_ms: int) -> None:
+    def __init__(self, own_id: int, timeout_ms: int, suspicion_ms: int) -> None:
         self._own_id = own_id
         self._timeout_ms = timeout_ms
+        self._suspicion_ms = suspicion_ms
         self._sessions: dict[int, _Session] = {}
         self.has_others = False
         """There are brokers in other processes."""
@@ -54,8 +64,18 @@ class BrokerSessions:
         if session is None or session.broker_epoch != broker_epoch:
             session = self._sessions[broker_id] = _Session(broker_epoch, 0)
         session.end_ms = now_ms + self._timeout_ms
+        session.is_heard, session.is_spared = True, False
         session.metadata_offset = metadata_offset
         self.has_others = self.has_others or broker_id != self._own_id
+
+    def suspect(self, broker_id: int, broker_epoch: int | None, now_ms: int) -> None:
+        """This life of the broker, or (None) one that this controller has not heard of yet, may have died: its session
+        ends soon, unless it is heard of."""
+        session = self._sessions.get(broker_id)
+        if session is None:
+            return
+        if not session.is_heard if broker_epoch is None else session.broker_epoch == broker_epoch:
+            session.end_ms = min(session.end_ms, now_ms + self._suspicion_ms)
 
     def end(self, broker_id: int) -> None:
         """The broker was told to shut down: another life of it may register at once."""
@@ -78,9 +98,20 @@ class BrokerSessions:
     def stale(self, image: MetadataImage, now_ms: int) -> BrokerImage | None:
         """A broker that counts as serving and has no session any more."""
         for broker in image.brokers.values():
-            if not broker.is_fenced and broker.broker_id != self._own_id and not self.is_alive(broker, now_ms):
+            if broker.is_fenced or broker.broker_id == self._own_id or self.is_alive(broker, now_ms):
+                continue
+            if not self._is_spared(broker, now_ms):
                 return broker
         return None
+
+    def _is_spared(self, broker: BrokerImage, now_ms: int) -> bool:
+        session = self._sessions.get(broker.broker_id)
+        if session is None or session.broker_epoch != broker.epoch or session.is_spared:
+            return False
+        if now_ms < session.end_ms + LATE_MS:
+            return False
+        session.end_ms, session.is_spared = now_ms + self._suspicion_ms, True
+        return True
 
     def next_end_ms(self, image: MetadataImage, now_ms: int) -> int:
         """When to look for stale brokers next."""

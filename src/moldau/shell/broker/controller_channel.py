@@ -8,6 +8,7 @@ Kafka's channel to the controller does: where an answer was lost, the request ma
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, Protocol
@@ -62,8 +63,15 @@ class OwnQuorum(Protocol):
         """This node is the only voter: no other ever leads."""
 
     @property
+    def is_leader(self) -> bool:
+        """This node's controller is the active one."""
+
+    @property
     def leader_address(self) -> BrokerListener | None:
         """Where the leader listens for brokers; None: it is this node, or none is known."""
+
+    def when_leader_changes(self, watcher: Callable[[], None]) -> None:
+        """Calls `watcher` whenever another node leads than before, this one or none."""
 
     async def submit(self, request: Any) -> Any:
         """The answer of this node's controller. Raises KafkaError, NOT_CONTROLLER while it is not active."""
@@ -81,6 +89,12 @@ class ControllerChannel:
         self._timeout_ms = timeout_ms
         self._peer: Peer | None = None
         self._waiting = 0
+        self._on_lost: Callable[[], None] = lambda: None
+        quorum.when_leader_changes(self._leader_changed)
+
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Calls `call`, from now on, when the connection to the controller has ended, and when another node leads."""
+        self._on_lost = call
 
     async def describe_quorum(self) -> DescribeQuorumResponse:
         """As the leader describes it, in the highest version; where it is not reached, what this node knows."""
@@ -141,9 +155,19 @@ class ControllerChannel:
                 return None
             raise
 
+    def _leader_changed(self) -> None:
+        """Nobody waits any more for a node that may stand still once another one is known to lead; as long as none is
+        known, the last one may come back."""
+        address = self._quorum.leader_address
+        if self._peer is not None and address is not None:
+            self._peer.move_to(address)
+        elif self._peer is not None and self._quorum.is_leader:
+            self._peer.rest()
+        self._on_lost()
+
     def _peer_at(self, address: BrokerListener) -> Peer:
         if self._peer is None:
-            self._peer = Peer(address, self._network)
+            self._peer = Peer(address, self._network, lambda: self._on_lost())
         self._peer.move_to(address)
         return self._peer
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from moldau.errors import ERROR_CODES, KafkaError
@@ -52,6 +53,7 @@ class Heartbeats:
         self._interval_s = interval_ms / 1_000
         self._registration_timeout_s = registration_timeout_ms / 1_000
         self._epoch = -1
+        self._is_due = asyncio.Event()
         self._is_stopping = False
 
     async def start(self) -> None:
@@ -61,11 +63,18 @@ class Heartbeats:
             await self._register()
             await self._beat_until(lambda answer: not answer.is_fenced)
 
+    def beat_now(self) -> None:
+        """The controller may think that this broker has died, or does not know of it yet."""
+        self._is_due.set()
+
     async def go_on(self) -> None:
-        """Until the broker stops: a heartbeat each `broker.heartbeat.interval.ms`. A controller that has forgotten this
-        broker is told of it again; any other trouble is told to the log, and tried again."""
+        """Until the broker stops: a heartbeat each `broker.heartbeat.interval.ms`, or sooner (see `beat_now`). A
+        controller that has forgotten this broker is told of it again; any other trouble is told to the log, and tried
+        again."""
         while True:
-            await asyncio.sleep(self._interval_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_due.wait(), self._interval_s)
+            self._is_due.clear()
             if self._is_stopping:
                 return  # a heartbeat that wants to serve would lift the fence of a broker that has left
             try:

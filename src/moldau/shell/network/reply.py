@@ -45,6 +45,11 @@ class Reply(Protocol):
         """Calls `resume` now, or when the transport has fallen below its low water."""
         ...
 
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Calls `call`, in place of an earlier one, when the connection has ended, for whatever reason; now, if it
+        has."""
+        ...
+
     def introduced(self, software: str) -> None:
         """The client has said by what software it is: a name and a version."""
         ...

@@ -15,6 +15,7 @@ flow_control.py; how answers leave: response_queue.py.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from struct import Struct
 from typing import Protocol, cast
 
@@ -71,6 +72,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         "_handler",
         "_is_stopped",
         "_watch",
+        "_when_lost",
         "client_id",
         "client_id_bytes",
         "frames_received",
@@ -95,6 +97,7 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self._handler: FrameHandler | None = None
         self._is_stopped = False
         """The next request may not begin."""
+        self._when_lost: Callable[[], None] | None = None
         self._watch = IdleWatch(group.limits, int(group.loop.time() * 1000))
 
     # -- transport callbacks
@@ -126,6 +129,8 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
         self._set_held(None)
         self._end_mute()
         self._abandon()
+        if self._when_lost is not None:
+            self._when_lost()
 
     def eof_received(self) -> bool:
         return False
@@ -315,6 +320,12 @@ class ServerConnection(ResponseQueue, asyncio.BufferedProtocol):
             self._resume_reading()
 
     # -- ending
+
+    def when_lost(self, call: Callable[[], None]) -> None:
+        if self.is_closed:
+            call()
+        else:
+            self._when_lost = call
 
     def introduced(self, software: str) -> None:
         self.software = software

@@ -392,9 +392,10 @@ class Node:
         from moldau.shell.broker.heartbeats import Heartbeats
 
         settings = self.settings
-        return Heartbeats(
+        channel = self._new_channel(quorum, settings.broker_session_timeout_ms // 2)
+        heartbeats = Heartbeats(
             registration,
-            self._new_channel(quorum, settings.broker_session_timeout_ms // 2).submit,
+            channel.submit,
             self.log,
             metadata_offset=lambda: broker.image.end_offset - 1,
             failed_directories=lambda: tuple(sorted(each.directory_id for each in logs if each.health.is_offline)),
@@ -402,6 +403,8 @@ class Node:
             interval_ms=settings.broker_heartbeat_interval_ms,
             registration_timeout_ms=settings.initial_broker_registration_timeout_ms,
         )
+        channel.when_lost(heartbeats.beat_now)
+        return heartbeats
 
     def _new_channel(self, quorum: QuorumRole, timeout_ms: int) -> ControllerChannel:
         from moldau.shell.broker.controller_channel import ControllerChannel

@@ -41,6 +41,10 @@ class NoAnswerError(MoldauError):
     done is unknown."""
 
 
+class NobodyListensError(NoAnswerError):
+    """The peer's machine refuses the connection: the process is gone, or does not serve yet."""
+
+
 class Peer:
     """The node at `address`. Lives on one loop.
 
@@ -93,6 +97,10 @@ class Peer:
         except (KafkaError, ProtocolError) as error:  # it serves no version of this API that we know
             raise NoAnswerError(f"{self._name()}: {error}") from error
 
+    def rest(self) -> None:
+        """The peer is not asked for now: requests under way fail."""
+        self._drop(self._connection)
+
     def close(self) -> None:
         """Requests under way fail, and so do all that come."""
         self._is_closed = True
@@ -115,6 +123,8 @@ class Peer:
             await self._network.connect(address.host, address.port, connection)
             await connection.request(ApiVersionsRequest(client_software_name="moldau", client_software_version="1"))
             is_open = address == self._address and not self._is_closed
+        except ConnectionRefusedError as error:
+            raise NobodyListensError(f"{self._name()}: {error}") from error
         except (OSError, UnicodeError) as error:
             raise NoAnswerError(f"{self._name()}: {error}") from error
         finally:

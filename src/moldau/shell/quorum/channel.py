@@ -13,7 +13,7 @@ from moldau.core.raft.protocol import QuorumResponse, Sender, decode_answer, enc
 from moldau.core.raft.voters import ReplicaKey, VoterSet
 from moldau.errors import ProtocolError
 from moldau.shell.network.listener import Network
-from moldau.shell.peers.peer import NoAnswerError, Peer
+from moldau.shell.peers.peer import NoAnswerError, NobodyListensError, Peer
 from moldau.types import BrokerId
 
 _FIRST_BOOTSTRAP_ID = -2
@@ -30,13 +30,16 @@ class QuorumChannel:
         *,
         request_timeout_ms: int,
         on_lost: Callable[[int], None],
+        on_refused: Callable[[int], None],
         bootstrap: Sequence[Endpoint] = (),
     ) -> None:
-        """`on_lost` is called with the id of a node that has ended its connection."""
+        """`on_lost` is called with the id of a node that has ended its connection, `on_refused` with that of one that
+        did not listen when it was asked."""
         self._sender = sender
         self._network = network
         self._request_timeout_ms = request_timeout_ms
         self._on_lost = on_lost
+        self._on_refused = on_refused
         self._bootstrap = {_FIRST_BOOTSTRAP_ID - place: (each.host, each.port) for place, each in enumerate(bootstrap)}
         self._leaders: dict[int, tuple[str, int]] = {}
         self._peers: dict[int, Peer] = {}
@@ -61,6 +64,9 @@ class QuorumChannel:
             response = cast(QuorumResponse, await peer.request(asked, timeout_ms))
             self._leaders.update(leader_addresses(response))
             return decode_answer(response)
+        except NobodyListensError:
+            self._on_refused(node_id)
+            return None
         except (NoAnswerError, ProtocolError):
             return None
 

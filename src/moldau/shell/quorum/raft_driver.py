@@ -88,6 +88,9 @@ class RaftListener(Protocol):
     def leadership_ended(self) -> None:
         """The controller decides no more, and what is not committed is taken back."""
 
+    def leader_changed(self) -> None:
+        """Another node leads than before, this one or none: all outputs that come of it are performed."""
+
     def committed(self, end_offset: int) -> None:
         """Everything below `end_offset` is committed."""
 
@@ -131,6 +134,8 @@ class RaftDriver:
         self._clock = clock
         self._workers = workers
         self._spawn = spawn
+        self._leader_id = quorum.leader_id
+        """As the listener was told."""
         self._events: deque[Event] = deque()
         self._is_stepping = False
         self._timer: asyncio.TimerHandle | None = None
@@ -223,6 +228,9 @@ class RaftDriver:
         finally:
             self._is_stepping = False
             self._arm_timer()
+        if self.quorum.leader_id != self._leader_id:
+            self._leader_id = self.quorum.leader_id
+            self._listener.leader_changed()
 
     def _perform(self, outputs: tuple[Output, ...]) -> None:
         for output in outputs:

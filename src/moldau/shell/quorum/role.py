@@ -29,6 +29,7 @@ from moldau.core.controller.requests import (
     ControllerResponse,
     QuorumDescription,
     QuorumReplica,
+    SuspectBroker,
 )
 from moldau.core.log.cut import Cut
 from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
@@ -61,6 +62,7 @@ from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.quorum.channel import QuorumChannel
 from moldau.shell.quorum.controller import ActiveController, ControllerAnswer
+from moldau.shell.quorum.heartbeat_connections import HeartbeatConnections
 from moldau.shell.quorum.metadata_log import (
     LoadedSnapshot,
     LogReplay,
@@ -146,14 +148,14 @@ class QuorumRole:
             failed=self.failed,
             taken=self._snapshot_taken,
         )
-        listener = identity.controller_listener
-        sender = Sender(ReplicaKey(identity.node_id, identity.directory_id), identity.cluster_id, (listener,))
-        self._sender = sender
+        key = ReplicaKey(identity.node_id, identity.directory_id)
+        sender = self._sender = Sender(key, identity.cluster_id, (identity.controller_listener,))
         self._channel = QuorumChannel(
             sender,
             network,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             on_lost=self._connection_lost,
+            on_refused=self._nobody_listens,
             bootstrap=settings.controller_quorum_bootstrap_servers,
         )
         self._raft: RaftDriver | None = None
@@ -162,6 +164,8 @@ class QuorumRole:
         self._bootstrap_records: tuple[MetadataRecord, ...] = ()
         self._activation: asyncio.Future[Any] | None = None
         """Of this node as the active controller: its first records."""
+        self._leader_watchers: list[Callable[[], None]] = []
+        self.heartbeats = HeartbeatConnections(self._suspect)
         self._knows_cluster: asyncio.Future[None] | None = None
         self._is_stopping = False
 
@@ -214,6 +218,10 @@ class QuorumRole:
         """Calls `subscriber(image, delta)` on the loop for each committed change, in order, before its request is
         answered. The first call has all there is."""
         self._publisher.subscribe(subscriber)
+
+    def when_leader_changes(self, watcher: Callable[[], None]) -> None:
+        """Calls `watcher` on the loop whenever another node leads than before, this one or none."""
+        self._leader_watchers.append(watcher)
 
     def describe(self) -> QuorumDescription:
         """For DescribeQuorum; after `start`. Only the leader knows how far the others are."""
@@ -506,6 +514,11 @@ class QuorumRole:
             if not self._voter.quorum.has_resigned:
                 self._fold_again()
 
+    def leader_changed(self) -> None:
+        """Who waits for the leader learns of the next one."""
+        for watcher in self._leader_watchers:
+            watcher()
+
     def committed(self, end_offset: int) -> None:
         """The image moves, subscribers get the changes, requests are answered."""
         self._publisher.committed(end_offset)
@@ -521,6 +534,14 @@ class QuorumRole:
     def _connection_lost(self, node_id: int) -> None:
         if self._raft is not None:
             self._raft.connection_lost(node_id)
+
+    def _nobody_listens(self, node_id: int) -> None:
+        self._suspect(SuspectBroker(node_id, None))
+
+    def _suspect(self, suspicion: SuspectBroker) -> None:
+        """The broker of a node that has died dies with it; it matters to the active controller only."""
+        if self._controller is not None:
+            self._ask_first(suspicion).add_done_callback(lambda asked: asked.cancelled() or asked.exception())
 
     def _snapshot_taken(self) -> None:
         """While it was written, a newer one of the leader's may have come."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from moldau.core.controller.requests import SuspectBroker
 from moldau.core.metadata.features import REGISTERED_FEATURES
 from moldau.types import Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import (
@@ -28,6 +29,8 @@ from moldau.wire.protocol.messages.partitions import (
     ReassignableTopic,
 )
 from tests.support.controller import SESSION_MS, Controller, directory, registration
+
+SUSPICION_MS = 500
 
 # sessions
 
@@ -62,6 +65,82 @@ def test_the_broker_in_the_controllers_process_needs_no_heartbeats() -> None:
     cluster.start(2)
     cluster.wait(3 * SESSION_MS)
     assert [broker.is_fenced for broker in cluster.state.image.brokers.values()] == [False, True]
+
+
+def test_a_broker_that_may_have_died_is_fenced_unless_it_is_heard_of_soon() -> None:
+    cluster = Controller()
+    cluster.start(1, 2, 3)
+    for broker_id in (2, 3):
+        cluster.ask(SuspectBroker(broker_id, cluster.epoch(broker_id)))
+    assert cluster.wait(SUSPICION_MS - 1) == []
+    cluster.beat(3)
+    assert cluster.wait(1) == [BrokerRegistrationChangeRecord(2, cluster.epoch(2), fenced=1)]
+    assert cluster.wait(SESSION_MS - 2) == []
+
+
+def test_the_time_of_a_suspicion_is_a_setting() -> None:
+    cluster = Controller(moldau_broker_suspicion_ms="70")
+    cluster.start(1, 2)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2)))
+    assert cluster.wait(69) == []
+    assert len(cluster.wait(1)) == 1
+
+
+def test_what_an_earlier_life_of_a_broker_did_makes_this_one_not_suspect() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2) - 1))
+    cluster.ask(SuspectBroker(9, 1))
+    assert cluster.wait(SESSION_MS - 1) == []
+
+
+def test_a_broker_that_was_told_to_stop_is_not_suspect() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    assert cluster.beat(2, want_shut_down=True).should_shut_down
+    length = len(cluster.log)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2)))
+    cluster.wait(SESSION_MS)
+    assert len(cluster.log) == length
+
+
+def test_a_second_suspicion_gives_no_more_time() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2)))
+    cluster.wait(SUSPICION_MS - 1)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2)))
+    assert len(cluster.wait(1)) == 1
+
+
+def test_that_nobody_listens_where_a_broker_was_says_nothing_of_one_that_is_heard_of() -> None:
+    cluster = Controller()
+    cluster.start(1, 2, 3)
+    cluster.activate()
+    cluster.beat(3)
+    for broker_id in (2, 3):
+        cluster.ask(SuspectBroker(broker_id, None))
+    assert cluster.wait(SUSPICION_MS) == [BrokerRegistrationChangeRecord(2, cluster.epoch(2), fenced=1)]
+    assert cluster.wait(SESSION_MS - SUSPICION_MS - 1) == []
+
+
+def test_a_controller_that_stood_still_hears_first_what_it_was_sent_meanwhile() -> None:
+    cluster = Controller()
+    cluster.start(1, 2, 3)
+    cluster.ask(SuspectBroker(2, cluster.epoch(2)))
+    cluster.now_ms += 2 * SESSION_MS
+    assert cluster.wait(SUSPICION_MS - 1) == []
+    cluster.beat(3)
+    assert cluster.wait(1) == [BrokerRegistrationChangeRecord(2, cluster.epoch(2), fenced=1)]
+
+
+def test_a_controller_that_stands_still_again_and_again_fences_all_the_same() -> None:
+    cluster = Controller()
+    cluster.start(1, 2)
+    cluster.now_ms += 2 * SESSION_MS
+    assert cluster.wait(0) == []
+    cluster.now_ms += SESSION_MS
+    assert len(cluster.wait(0)) == 1
 
 
 def test_a_new_controller_gives_every_broker_a_whole_session() -> None:

@@ -206,6 +206,73 @@ def test_a_request_may_begin_where_no_task_runs_as_the_first_step_of_a_handler_d
     tell(story)
 
 
+async def served_by(world: World, broker: QuorumNode) -> tuple[ControllerChannel, Callable[[], bool]]:
+    """A broker that another node's controller serves; and whether it is fenced."""
+    channel = world.channel(broker)
+    await serve(channel, broker.node_id)
+    leader = await world.leader()
+    return channel, lambda: leader.role.image.brokers[broker.node_id].is_fenced
+
+
+def test_a_broker_whose_connection_ends_and_that_is_not_heard_of_soon_is_fenced() -> None:
+    async def story(world: World) -> None:
+        channel, is_fenced = await served_by(world, await world.a_follower())
+        channel.close()
+        await asyncio.sleep(0.4)
+        assert not is_fenced()
+        await asyncio.sleep(0.3)
+        assert is_fenced()
+
+    tell(story)
+
+
+def test_a_broker_that_comes_back_on_another_connection_is_not_fenced() -> None:
+    async def story(world: World) -> None:
+        follower = await world.a_follower()
+        channel, is_fenced = await served_by(world, follower)
+        again = world.channel(follower)
+        epoch = follower.role.image.brokers[follower.node_id].epoch
+        await again.submit(BrokerHeartbeatRequest(follower.node_id, epoch, epoch))
+        channel.close()
+        await asyncio.sleep(1)
+        assert not is_fenced()
+        again.close()
+        await asyncio.sleep(1)
+        assert is_fenced()
+
+    tell(story)
+
+
+def test_whoever_asks_is_told_when_the_connection_ends_and_when_another_node_leads() -> None:
+    async def story(world: World) -> None:
+        lost: list[float] = []
+        leader, follower = await world.leader(), await world.a_follower()
+        channel, _ = await served_by(world, follower)
+        channel.when_lost(lambda: lost.append(asyncio.get_running_loop().time()))
+        leader.die()
+        await world.leader(leader)
+        await channel.submit(topics("a"))
+        assert len(lost) >= 2
+
+    tell(story)
+
+
+def test_a_request_to_a_controller_that_stands_still_is_asked_of_the_next_one_once_it_leads() -> None:
+    async def story(world: World) -> None:
+        leader, follower = await world.leader(), await world.a_follower()
+        channel = world.channel(follower)
+        await serve(channel, follower.node_id)
+        began_s = asyncio.get_running_loop().time()
+        for other in world.quorum.nodes:
+            world.network.cut(f"node-{leader.node_id}", f"node-{other}", 120)
+            world.network.cut(f"node-{other}", f"node-{leader.node_id}", 120)
+        answer = await channel.submit(topics("a"))
+        assert [topic.error_code for topic in answer.topics] == [0]
+        assert asyncio.get_running_loop().time() - began_s < 10
+
+    tell(story)
+
+
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller_channel, "MAX_WAITING", 2)
 

@@ -116,6 +116,25 @@ def test_a_heartbeat_comes_each_interval_and_keeps_the_session() -> None:
     tell(story)
 
 
+def test_a_broker_is_heard_of_at_once_where_the_controller_may_think_that_it_died() -> None:
+    async def story(here: Story) -> None:
+        broker = here.broker()
+        await broker.start()
+        going = asyncio.ensure_future(broker.go_on())
+        await asyncio.sleep(0.5)
+        here.asked.clear()
+        broker.beat_now()
+        await asyncio.sleep(0.01)
+        assert len(here.asked) == 1
+        await asyncio.sleep(1.9)
+        assert len(here.asked) == 1
+        await asyncio.sleep(0.2)
+        assert len(here.asked) == 2
+        going.cancel()
+
+    tell(story)
+
+
 def test_a_broker_whose_earlier_life_still_counts_waits_for_the_end_of_its_session() -> None:
     async def story(here: Story) -> None:
         await here.broker(life=1).start()

@@ -66,7 +66,10 @@ async def act_broker_heartbeat(
     quorum: QuorumRole, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> BrokerHeartbeatResponse:
     """Versions 0-2. v1 failed log directories (KIP-858), v2 cordoned ones (KIP-1066). Ignored on purpose: nothing."""
-    return await _ask(quorum, context, request, lambda error: BrokerHeartbeatResponse(error_code=error.code))
+    answer = await _ask(quorum, context, request, lambda error: BrokerHeartbeatResponse(error_code=error.code))
+    if not answer.error_code:
+        quorum.heartbeats.heard(request, context.reply)
+    return answer
 
 
 async def act_allocate_producer_ids(
