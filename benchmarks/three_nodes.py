@@ -6,10 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.peers import ApacheKafka, Moldau, PeerError, free_port
+from benchmarks.peers import ApacheKafka, Moldau, Peer, PeerError, free_port
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.partitions import elect_leaders
 from moldau.client.admin.quorum import describe_quorum
@@ -79,8 +80,8 @@ class ThreeNodes:
             node.folder.mkdir(parents=True)
             node.config.write_text("".join(f"{name}={value}\n" for name, value in self._properties(node_id).items()))
             node.format()
-        for node in self.nodes.values():
-            node.start()
+        with ThreadPoolExecutor() as pool:  # a node of Apache Kafka opens its port when a majority is there
+            list(pool.map(Peer.start, self.nodes.values()))
         self.wait_for(lambda admin: admin.cluster().broker_ids() == list(NODE_IDS))
 
     def _properties(self, node_id: int) -> dict[str, str]:

@@ -96,7 +96,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     # replication
     ("num.replica.alter.log.dirs.threads", "int", None, "", READ_ONLY, IGNORED, "one partition moves at a time"),
     ("num.replica.fetchers", "int", "1", "[1,...]", CLUSTER_WIDE, IGNORED, "one node calls no other"),
-    ("replica.selector.class", "string", None, "", READ_ONLY, IGNORED, "one node calls no other"),
     ("replica.socket.receive.buffer.bytes", "int", "65536", "", READ_ONLY, IGNORED, "one node calls no other"),
     # groups
     ("group.consumer.assignment.interval.ms", "int", "1000", "[0,...]", CLUSTER_WIDE, NOT_SERVED, ""),

@@ -44,6 +44,11 @@ _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
 
 
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
+"""As if no selector was set."""
+
+
 class Row(NamedTuple):
     """What makes a field of `BrokerSettings` a setting; the cells are those of broker_setting_rows.py."""
 
@@ -169,6 +174,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     replica_fetch_wait_max_ms: Annotated[int, Row("int", "500", "", READ_ONLY)]
     replica_high_watermark_checkpoint_interval_ms: Annotated[int, Row("long", "5000", "", READ_ONLY)]
     replica_lag_time_max_ms: Annotated[int, Row("long", "30000", "", READ_ONLY)]
+    replica_selector_class: Annotated[str | None, Row("string", None, "", READ_ONLY)]
     replica_socket_timeout_ms: Annotated[int, Row("int", "30000", "", READ_ONLY)]
     unclean_leader_election_enable: Annotated[bool, Row("boolean", "false", "", CLUSTER_WIDE)]
     unclean_leader_election_interval_ms: Annotated[int, Row("long", "300000", "[1,...]", READ_ONLY)]
@@ -475,6 +481,8 @@ def _check_together(settings: BrokerSettings) -> None:
         parse_overrides(settings.max_connections_per_ip_overrides)
     except ValueError as error:
         raise invalid_config(str(error)) from None
+    if settings.replica_selector_class not in (None, LEADER_ONLY, RACK_AWARE):
+        raise invalid_config(f"replica.selector.class must be {RACK_AWARE} or {LEADER_ONLY}: no other is known here")
     if 0 < settings.queued_max_request_bytes < settings.socket_request_max_bytes:
         raise invalid_config("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
     if settings.retention_ms == 0:

@@ -195,6 +195,15 @@ class Leader:
         )
         return min((log_start_offset, *of_followers))
 
+    def in_sync_holders(self, offset: int) -> list[tuple[int, int, int]]:
+        """The other in-sync replicas that hold what begins at `offset`: each with its log end, and when it last had all
+        that the log then held."""
+        return [
+            (replica, follower.end_offset, follower.caught_up_ms)
+            for replica, follower in self._followers.items()
+            if replica in self.partition.isr and follower.log_start_offset <= offset <= follower.end_offset
+        ]
+
     def check_fetch(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
         """Before a follower's fetch is served. Raises 74, 75, and 6 for a broker that runs no more (KIP-903).
 

@@ -361,6 +361,12 @@ class Partition:
         if self.leader is None:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
+    def check_reader(self, current_leader_epoch: int, *, is_leader_needed: bool) -> None:
+        """As `check_leader`; a follower serves those who need not read from the leader (KIP-392)."""
+        check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        if self.leader is None and (is_leader_needed or not isinstance(self.replica.role, Follower)):
+            raise kafka_error("NOT_LEADER_OR_FOLLOWER")
+
     def check_follower(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:
         """Before a fetch of `replica_id` is served: raises as Leader.check_fetch."""
         self.check_leader(current_leader_epoch)

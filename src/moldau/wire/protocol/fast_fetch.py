@@ -16,6 +16,13 @@ from moldau.errors import ProtocolError
 from moldau.ports import LaterBytes
 from moldau.types import Buffer, Pausing, whole
 from moldau.wire.protocol.codec import decode_message
+from moldau.wire.protocol.elsewhere import (
+    CurrentLeader,
+    LeaderNode,
+    PreferredReadReplica,
+    encode_current_leader,
+    encode_leader_nodes,
+)
 from moldau.wire.protocol.messages.fetch import FetchRequest
 from moldau.wire.protocol.runtime import (
     MAX_ELEMENTS,
@@ -48,18 +55,21 @@ Reader = tuple[int, int]
 """Replica id (-1: a consumer) and the epoch under which that broker is registered (-1: not told)."""
 CONSUMER: Final[Reader] = (-1, -1)
 
-FetchQuestion = tuple[Reader, int, int, int, int, int, int, list[FetchEntry], Sequence[ForgottenPartition]]
-"""Reader, max wait ms, min bytes, max bytes, isolation level, session id, session epoch, entries
-and forgotten partitions."""
+FetchQuestion = tuple[Reader, int, int, int, int, int, int, list[FetchEntry], Sequence[ForgottenPartition], str]
+"""Reader, max wait ms, min bytes, max bytes, isolation level, session id, session epoch, entries,
+forgotten partitions, and the reader's rack ("": not told)."""
 
 AbortedTransactions = tuple[tuple[int, int], ...]
 """(producer id, first offset) of each transaction whose records a reader of committed records must leave out."""
 
 Part = Buffer | LaterBytes
-FetchResult = tuple[bytes, int, int, int, int, int, tuple[int, int] | None, Part | None, AbortedTransactions | None]
-"""Topic, partition index, error code, high watermark, last stable offset, log start offset, diverging epoch (epoch, end
-offset; sent from version 12), records, aborted transactions (null where none are asked for). Without records an empty
-batch list is sent, as Kafka does."""
+Elsewhere = tuple[int, int] | CurrentLeader | PreferredReadReplica | None
+"""Why there are no records: where the logs part (epoch, end offset; sent from version 12), who leads (for version 16
+and later only), or which replica to read (for version 11 and later only)."""
+FetchResult = tuple[bytes, int, int, int, int, int, Elsewhere, Part | None, AbortedTransactions | None]
+"""Topic, partition index, error code, high watermark, last stable offset, log start offset, why there are no records,
+records, aborted transactions (null where none are asked for). Without records an empty batch list is sent, as Kafka
+does."""
 
 # -- requests
 
@@ -78,7 +88,7 @@ _unpack_int = Struct(">i").unpack_from
 def decode_fetch_request(frame: memoryview, position: int, version: int) -> FetchQuestion:
     """The request whose body begins at `position`. Keeps no view of the frame. Raises ProtocolError only.
 
-    Rack, cluster id, and the directory and high watermark of a replica are passed over.
+    Cluster id, and the directory and high watermark of a replica are passed over.
     """
     try:
         if version < FLEXIBLE_FROM:
@@ -107,10 +117,11 @@ def _decode_classic(frame: memoryview, position: int, version: int) -> FetchQues
     forgotten: Sequence[ForgottenPartition] = ()
     if version >= SESSIONS_FROM:
         forgotten, position = _classic_forgotten(frame, position)
+    rack = ""
     if version >= RACK_FROM:
-        _classic_string(frame, position)
+        rack = str(_classic_string(frame, position)[0], "utf-8")
     bounds = max_wait_ms, min_bytes, max_bytes, isolation_level
-    return (replica_id, -1), *bounds, session_id, session_epoch, entries, forgotten
+    return (replica_id, -1), *bounds, session_id, session_epoch, entries, forgotten, rack
 
 
 def _classic_string(frame: memoryview, position: int) -> tuple[bytes, int]:
@@ -205,10 +216,11 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchQue
         position += 1
     if frame[position] != 1:
         return None
-    _, position = _flexible_string(frame, position + 1)
+    rack, position = _flexible_string(frame, position + 1)
     if frame[position]:
         return None
-    return reader, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, entries, ()
+    bounds = max_wait_ms, min_bytes, max_bytes, isolation_level
+    return reader, *bounds, session_id, session_epoch, entries, (), str(rack, "utf-8") if rack else ""
 
 
 def _decode_any(frame: memoryview, position: int, version: int) -> FetchQuestion:
@@ -251,6 +263,7 @@ def fetch_question(request: FetchRequest, version: int) -> Pausing[FetchQuestion
         request.session_epoch,
         entries,
         forgotten,
+        request.rack_id,
     )
 
 
@@ -309,15 +322,16 @@ def encode_fetch_response(
     results: Sequence[FetchResult],
     *,
     throttle_time_ms: int = 0,
+    nodes: Sequence[LeaderNode] = (),
 ) -> list[Part]:
     """The whole framed response (length, header, body), as buffers to be written one after the other.
 
-    `error_code` and `session_id` are sent from version 7.
+    `error_code` and `session_id` are sent from version 7. `nodes`: of the leaders that `results` name.
     """
     if len(results) == 1 and results[0][6] is None and not results[0][8] and len(results[0][0]) < 127:
         return _encode_one(version, correlation_id, throttle_time_ms, error_code, session_id, results[0])
     if version >= FLEXIBLE_FROM:
-        parts = _encode_flexible(version, results)
+        parts = _encode_flexible(version, results, nodes)
         head = _pack_head_12(sum(map(len, parts)) + 15, correlation_id, throttle_time_ms, error_code, session_id)
     else:
         topic_count, parts = _encode_classic(version, results)
@@ -395,11 +409,12 @@ def _encode_classic(version: int, results: Sequence[FetchResult]) -> tuple[int, 
     small: list[bytes] = [b""]
     for topic, group in topics:
         small += (_pack_short(len(topic)), topic, _pack_int(len(group)))
-        for _, partition, code, high_watermark, stable, start, _, records, transactions in group:
+        for _, partition, code, high_watermark, stable, start, elsewhere, records, transactions in group:
+            replica = _NO_REPLICA if elsewhere is None else _replica(elsewhere)
             size = len(records) if records else 0
             aborted = -1 if transactions is None else len(transactions)
             if version >= RACK_FROM:
-                head = _pack_partition_11(partition, code, high_watermark, stable, start, aborted, _NO_REPLICA, size)
+                head = _pack_partition_11(partition, code, high_watermark, stable, start, aborted, replica, size)
             elif version >= LOG_START_OFFSET_FROM:
                 head = _pack_partition_5(partition, code, high_watermark, stable, start, aborted, size)
             else:
@@ -416,7 +431,7 @@ def _encode_classic(version: int, results: Sequence[FetchResult]) -> tuple[int, 
     return len(topics), parts
 
 
-def _encode_flexible(version: int, results: Sequence[FetchResult]) -> list[Part]:
+def _encode_flexible(version: int, results: Sequence[FetchResult], nodes: Sequence[LeaderNode]) -> list[Part]:
     topics = _by_topic(results)
     parts: list[Part] = []
     small = [encode_uvarint(len(topics) + 1)]
@@ -424,9 +439,10 @@ def _encode_flexible(version: int, results: Sequence[FetchResult]) -> list[Part]
         if version < TOPIC_IDS_FROM:
             small.append(encode_string_length(len(topic) + 1))
         small += (topic, encode_uvarint(len(group) + 1))
-        for _, partition, code, high_watermark, stable, start, diverging_epoch, records, transactions in group:
+        for _, partition, code, high_watermark, stable, start, elsewhere, records, transactions in group:
+            replica = _NO_REPLICA if elsewhere is None else _replica(elsewhere)
             aborted = 0 if transactions is None else 1
-            head = _pack_partition_12(partition, code, high_watermark, stable, start, aborted, _NO_REPLICA)
+            head = _pack_partition_12(partition, code, high_watermark, stable, start, aborted, replica)
             if transactions:
                 entries = b"".join([_pack_transaction_12(*entry) for entry in transactions])
                 head = head[:30] + encode_uvarint(len(transactions) + 1) + entries + head[31:]
@@ -437,8 +453,19 @@ def _encode_flexible(version: int, results: Sequence[FetchResult]) -> list[Part]
                 small = []
             else:
                 small.append(b"\x01")
-            small.append(b"\x00" if diverging_epoch is None else _pack_diverging_epoch(1, 0, 13, *diverging_epoch))
+            small.append(b"\x00" if elsewhere is None else _encode_tags(elsewhere))
         small.append(b"\x00")
-    small.append(b"\x00")
+    small.append(encode_leader_nodes(nodes))
     parts.append(b"".join(small))
     return parts
+
+
+def _replica(elsewhere: Elsewhere) -> int:
+    return elsewhere.broker_id if isinstance(elsewhere, PreferredReadReplica) else _NO_REPLICA
+
+
+def _encode_tags(elsewhere: Elsewhere) -> bytes:
+    """The tagged fields of a partition."""
+    if isinstance(elsewhere, tuple):
+        return _pack_diverging_epoch(1, 0, 13, *elsewhere)
+    return encode_current_leader(1, elsewhere) if isinstance(elsewhere, CurrentLeader) else b"\x00"

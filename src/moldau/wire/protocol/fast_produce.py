@@ -7,6 +7,7 @@ sends it back. Invalid UTF-8 is replaced by U+FFFD, as in the codec.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 import msgspec
 
 from moldau.errors import ProtocolError
+from moldau.wire.protocol.elsewhere import CurrentLeader, LeaderNode, encode_current_leader, encode_leader_nodes
 from moldau.wire.protocol.runtime import (
     MAX_ELEMENTS,
     encode_string_length,
@@ -42,9 +44,9 @@ class RecordErrors(msgspec.Struct, frozen=True):
     errors: tuple[tuple[int, str], ...]
 
 
-ProduceResult = tuple[bytes, int, int, int, int, int, str | RecordErrors | None]
+ProduceResult = tuple[bytes, int, int, int, int, int, str | RecordErrors | CurrentLeader | None]
 """Topic, partition index, error code, base offset, log append time in ms (-1: create time), log start offset, and the
-error message, or that with single records (sent from version 8)."""
+error message, or that with single records (sent from version 8), or who leads (for version 10 and later only)."""
 
 _unpack_short = Struct(">h").unpack_from
 _unpack_int = Struct(">i").unpack_from
@@ -250,13 +252,18 @@ _templates: dict[tuple[int, int], Struct] = {}
 
 
 def encode_produce_response(
-    version: int, correlation_id: int, results: list[ProduceResult], throttle_time_ms: int = 0
+    version: int,
+    correlation_id: int,
+    results: list[ProduceResult],
+    throttle_time_ms: int = 0,
+    nodes: Sequence[LeaderNode] = (),
 ) -> bytes:
-    """The whole framed response: length, header and body. Results of one topic stand side by side."""
+    """The whole framed response: length, header and body. Results of one topic stand side by side. `nodes`: of the
+    leaders that they name."""
     if len(results) == 1 and results[0][6] is None and len(results[0][0]) < 126:
         return _encode_one(version, correlation_id, results[0], throttle_time_ms)
     if version >= FLEXIBLE_FROM:
-        body = _encode_flexible(version, results, throttle_time_ms)
+        body = _encode_flexible(version, results, throttle_time_ms, nodes)
         return b"".join((_FLEXIBLE_HEADER.pack(len(body) + 5, correlation_id), body))
     body = _encode_classic(version, results, throttle_time_ms)
     return b"".join((_CLASSIC_HEADER.pack(len(body) + 4, correlation_id), body))
@@ -320,6 +327,7 @@ _pack_partition_and_no_errors = Struct(">ihqqqB").pack
 
 
 def _encode_classic(version: int, results: list[ProduceResult], throttle_time_ms: int) -> bytes:
+    """Of a version that names no leader."""
     topics = _by_topic(results)
     parts = [_pack_int(len(topics))]
     for topic, group in topics:
@@ -332,7 +340,7 @@ def _encode_classic(version: int, results: list[ProduceResult], throttle_time_ms
             parts.append(partition)
             if version < RECORD_ERRORS_FROM:
                 continue
-            if message is None:
+            if message is None or isinstance(message, CurrentLeader):
                 parts.append(_NO_RECORD_ERRORS_NO_MESSAGE)
             elif isinstance(message, RecordErrors):
                 parts.append(_pack_int(len(message.errors)))
@@ -348,7 +356,9 @@ def _encode_classic(version: int, results: list[ProduceResult], throttle_time_ms
     return b"".join(parts)
 
 
-def _encode_flexible(version: int, results: list[ProduceResult], throttle_time_ms: int) -> bytes:
+def _encode_flexible(
+    version: int, results: list[ProduceResult], throttle_time_ms: int, nodes: Sequence[LeaderNode]
+) -> bytes:
     topics = _by_topic(results)
     parts = [encode_uvarint(len(topics) + 1)]
     for topic, group in topics:
@@ -365,11 +375,13 @@ def _encode_flexible(version: int, results: list[ProduceResult], throttle_time_m
             )
             if message is None:
                 parts.append(b"\x00\x00")
+            elif isinstance(message, CurrentLeader):
+                parts += (b"\x00", encode_current_leader(0, message))
             else:
                 text = message.encode()
                 parts += (encode_string_length(len(text) + 1), text, b"\x00")
         parts.append(b"\x00")
-    parts += (_pack_int(throttle_time_ms), b"\x00")
+    parts += (_pack_int(throttle_time_ms), encode_leader_nodes(nodes))
     return b"".join(parts)
 
 

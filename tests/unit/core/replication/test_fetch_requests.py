@@ -69,7 +69,7 @@ def test_the_session_of_the_leader_holds_what_is_wanted(story: list[dict[Partiti
     leader = FetchSessions(10, 1 << 20, lambda bound: next(ids), Telemetry())
     requests = FetchRequests()
     for wanted in story:
-        *_, session_id, epoch, entries, forgotten = whole(fetch_question(ask(requests, wanted), 17))
+        *_, session_id, epoch, entries, forgotten, _ = whole(fetch_question(ask(requests, wanted), 17))
         answer = leader.begin(session_id, epoch, entries, forgotten, uses_topic_ids=True, is_replica=True, now_ms=0)
         assert isinstance(answer, SessionAnswer)
         assert {(entry[0], entry[1]): entry[3] for entry in answer.entries} == wanted

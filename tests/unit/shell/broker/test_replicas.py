@@ -80,10 +80,10 @@ async def test_a_partition_of_other_brokers_is_told_from_one_that_nobody_has(sta
     assert await codes_of_each(client, 2) == [UNKNOWN] * 5
 
 
-async def test_a_replica_that_follows_is_no_leader(start_node: Any) -> None:
+async def test_a_replica_that_follows_serves_fetches_only(start_node: Any) -> None:
     node = await with_two_replicas(start_node)
     change(node, leader=BrokerId(OTHER), leader_epoch=LeaderEpoch(9))
-    assert await codes_of_each(node.connect(), 0) == [NOT_LEADER] * 5
+    assert await codes_of_each(node.connect(), 0) == [NOT_LEADER, 0, NOT_LEADER, NOT_LEADER, NOT_LEADER]
     change(node, leader=BrokerId(-1), leader_epoch=LeaderEpoch(10))
     assert await codes_of_each(node.connect(), 0) == [NOT_LEADER] * 5
 
@@ -130,7 +130,7 @@ async def test_acks_all_waits_no_longer_than_the_client_says(start_node: Any) ->
 async def test_with_the_leadership_end_its_waits(start_node: Any) -> None:
     node = await with_two_replicas(start_node, flush_messages="1")
     writer, reader = node.connect(), node.connect()
-    reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=60_000))
+    reader.send(ApiKey.FETCH, 10, fetch(0, max_wait_ms=60_000))
     writer.send(ApiKey.PRODUCE, 9, produce(b"a"))
     await node.turns(20)
     assert (writer.answers(), reader.answers()) == ([], [])

@@ -8,14 +8,18 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from moldau.errors import ProtocolError
 from moldau.wire.protocol import fast_fetch, fast_produce
 from moldau.wire.protocol.api_keys import ApiKey, response_header_version
 from moldau.wire.protocol.codec import decode_message, encode_message
+from moldau.wire.protocol.elsewhere import CurrentLeader, LeaderNode, PreferredReadReplica
 from moldau.wire.protocol.fast_produce import RecordErrors
 from moldau.wire.protocol.framing import frame
 from moldau.wire.protocol.headers import encode_response_header
+from moldau.wire.protocol.messages import fetch as fetching
+from moldau.wire.protocol.messages import produce
 from moldau.wire.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -74,7 +78,7 @@ def fetch_by_codec(body: memoryview, version: int) -> tuple[object, ...]:
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
-    return (reader, *head, request.session_id, request.session_epoch, entries, forgotten)
+    return (reader, *head, request.session_id, request.session_epoch, entries, forgotten, request.rack_id)
 
 
 def outcome(decode, body: memoryview, version: int) -> object:
@@ -89,8 +93,8 @@ def fast_produce_request(body: memoryview, version: int) -> object:
 
 
 def fast_fetch_request(body: memoryview, version: int) -> object:
-    *question, forgotten = fast_fetch.decode_fetch_request(body, 0, version)
-    return (*question, list(forgotten))
+    *question, forgotten, rack = fast_fetch.decode_fetch_request(body, 0, version)
+    return (*question, list(forgotten), rack)
 
 
 def damaged(body: bytes, chance: random.Random) -> bytes:
@@ -242,3 +246,47 @@ def test_fetched_records_go_out_as_the_buffers_they_came_in(version):
         results = [(topic, index, 0, 1, 1, 0, None, batches[index], None) for index in range(count)]
         buffers = fast_fetch.encode_fetch_response(version, 1, 0, 0, results)
         assert all(any(buffer is batch for buffer in buffers) for batch in batches[:count])
+
+
+NODES = (LeaderNode(3, "host-3", 9092, "rack"), LeaderNode(2**31 - 1, "h" * 200, 1, None))
+
+
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("nodes", [(), NODES[:1], NODES])
+def test_a_produce_response_names_leaders_with_the_bytes_of_the_codec(version, partitions, nodes):
+    [topic] = topics(version, 1)
+    leader = CurrentLeader(3, 70_000)
+    results = [(topic, index, 6, -1, -1, -1, leader) for index in range(partitions)]
+    rows = tuple(
+        PartitionProduceResponse(index, 6, -1, current_leader=produce.LeaderIdAndEpoch(3, 70_000))
+        for index in range(partitions)
+    )
+    told = (TopicProduceResponse(partition_responses=rows, **of_topic(topic, version, name_field="name")),)
+    endpoints = tuple(produce.NodeEndpoint(*astuple(node)) for node in nodes)
+    header = encode_response_header(99, response_header_version(ApiKey.PRODUCE, version))
+    expected = frame(header, encode_message(ProduceResponse(told, 17, endpoints), version))
+    assert fast_produce.encode_produce_response(version, 99, results, 17, nodes) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "elsewhere", "fields"),
+    [
+        *((version, PreferredReadReplica(8), {"preferred_read_replica": 8}) for version in range(11, 19)),
+        *(
+            (version, CurrentLeader(3, 70_000), {"current_leader": fetching.LeaderIdAndEpoch(3, 70_000)})
+            for version in range(16, 19)
+        ),
+    ],
+)
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_fetch_response_names_other_replicas_with_the_bytes_of_the_codec(version, elsewhere, fields, partitions):
+    [topic] = topics(version, 1)
+    nodes = NODES if version >= 16 else ()
+    results = [(topic, index, 6, 1, 2, 3, elsewhere, None, ()) for index in range(partitions)]
+    rows = tuple(PartitionData(index, 6, 1, 2, 3, records=b"", **fields) for index in range(partitions))
+    told = (FetchableTopicResponse(partitions=rows, **of_topic(topic, version, name_field="topic")),)
+    endpoints = tuple(fetching.NodeEndpoint(*astuple(node)) for node in nodes)
+    header = encode_response_header(99, response_header_version(ApiKey.FETCH, version))
+    expected = frame(header, encode_message(FetchResponse(responses=told, node_endpoints=endpoints), version))
+    assert b"".join(fast_fetch.encode_fetch_response(version, 99, 0, 0, results, nodes=nodes)) == expected

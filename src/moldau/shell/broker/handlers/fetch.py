@@ -6,6 +6,8 @@ from contextlib import suppress
 from itertools import starmap
 from typing import TYPE_CHECKING, cast
 
+from msgspec.structs import astuple, replace
+
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
 from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
@@ -13,8 +15,10 @@ from moldau.shell.broker.handlers.rows import rows_by_topic
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer, Uuid, whole
+from moldau.wire.protocol.elsewhere import CurrentLeader, PreferredReadReplica
 from moldau.wire.protocol.fast_fetch import (
     AbortedTransactions,
+    Elsewhere,
     FetchEntry,
     FetchQuestion,
     FetchResult,
@@ -29,6 +33,8 @@ from moldau.wire.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -52,15 +58,16 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     (KIP-320), v11 rack (KIP-392), v12 last fetched epoch (KIP-595), v13 topic ids (KIP-516), v15 replica state
     (KIP-903), v16 leader hints (KIP-951), v17 directory ids (KIP-853), v18 a follower's high watermark (KIP-1166).
 
-    Ignored on purpose: racks and leader hints (nothing is read from followers), the directory and the high watermark
-    that a follower names. A follower needs ClusterAction, else each partition gets 29, as in Kafka. read_committed
+    Consumers read from followers, too, from version 11 on; the leader sends them to a replica in their rack where
+    `replica.selector.class` asks for that. Ignored on purpose: the directory and the high watermark that a follower
+    names. A follower needs ClusterAction, else each partition gets 29, as in Kafka. read_committed
     reads to the last stable offset, and names the transactions that were aborted.
     """
     if len(frame) > MANY_BYTES:
         return context.serve_long(frame, position)
     version, correlation_id = context.api_version, context.correlation_id
     question = decode_fetch_request(frame, position, version)
-    entries = question[-2]
+    entries = question[-3]
     if len(entries) > 1:
         # of a partition that stands twice the last one counts, in the place of the first
         entries = list({entry[:2]: entry for entry in entries}.values())
@@ -89,7 +96,7 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
     little it looks again from time to time. Very many get no session: a client does without."""
     question = await context.finish(fetch_question(request, context.api_version))
     by_place: dict[tuple[bytes, int], FetchEntry] = {}
-    for entry in question[-2]:
+    for entry in question[-3]:
         by_place[entry[:2]] = entry
         await context.pause()
     entries = list(by_place.values())
@@ -116,8 +123,9 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
         if context.reply.is_closed:
             break
         results = await fetch.collect_pausing()
-    throttle_time_ms, error_code, session_id, results = fetch.finish(results)
-    return FetchResponse(throttle_time_ms, error_code, session_id, await _rows(context, results))
+    throttle_time_ms, error_code, session_id, results, nodes = fetch.finish(results)
+    endpoints = tuple(NodeEndpoint(*astuple(node)) for node in nodes)
+    return FetchResponse(throttle_time_ms, error_code, session_id, await _rows(context, results), endpoints)
 
 
 async def _rows(context: RequestContext, results: list[FetchResult]) -> tuple[FetchableTopicResponse, ...]:
@@ -137,22 +145,30 @@ def _row(
     high_watermark: int,
     stable_offset: int,
     start_offset: int,
-    diverging: tuple[int, int] | None,
+    elsewhere: Elsewhere,
     records: Part | None,
     aborted: AbortedTransactions | None,
 ) -> PartitionData:
     transactions = None if aborted is None else tuple(starmap(AbortedTransaction, aborted))
-    epoch = EpochEndOffset() if diverging is None else EpochEndOffset(*diverging)
-    offsets = high_watermark, stable_offset, start_offset, epoch
     data = cast(Buffer, records or b"")
-    return PartitionData(index, code, *offsets, aborted_transactions=transactions, records=data)
+    row = PartitionData(
+        index, code, high_watermark, stable_offset, start_offset, aborted_transactions=transactions, records=data
+    )
+    match elsewhere:
+        case CurrentLeader(leader_id, leader_epoch):
+            return replace(row, current_leader=LeaderIdAndEpoch(leader_id, leader_epoch))
+        case PreferredReadReplica(broker_id):
+            return replace(row, preferred_read_replica=broker_id)
+        case (epoch, end_offset):
+            return replace(row, diverging_epoch=EpochEndOffset(epoch, end_offset))
+    return row
 
 
 def _begin(
     broker: Broker, context: RequestContext, question: FetchQuestion, entries: list[FetchEntry]
 ) -> ParkedFetch | int:
     """The fetch of `entries` or of its session, or the error of the whole. Raises what each entry is refused for."""
-    reader, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten = question
+    reader, _, min_bytes, max_bytes, isolation_level, session_id, session_epoch, _, forgotten, rack = question
     is_follower = reader[0] >= 0
     if is_follower and not context.authorize(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
@@ -183,4 +199,4 @@ def _begin(
     if min_bytes > MAX_MIN_BYTES:
         min_bytes = MAX_MIN_BYTES
     is_read_committed = isolation_level == READ_COMMITTED
-    return ParkedFetch(broker, context, reader, max_bytes, min_bytes, entries, is_read_committed, session)
+    return ParkedFetch(broker, context, reader, rack, max_bytes, min_bytes, entries, is_read_committed, session)

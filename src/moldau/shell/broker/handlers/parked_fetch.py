@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,14 +13,18 @@ from moldau.core.replication.fetch_session import NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.fetch_turns import LITTLE_BYTES
+from moldau.shell.broker.handlers.leader_hints import name_leaders
+from moldau.shell.broker.handlers.near_replicas import near_replica
 from moldau.shell.broker.streamed_batch import StreamedBatch
 from moldau.shell.broker.traffic import FAILED_FETCH_REQUESTS, FETCH_ERRORS
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.telemetry import BOUND_REACHED
 from moldau.types import Pausing
+from moldau.wire.protocol.elsewhere import LeaderNode, PreferredReadReplica
 from moldau.wire.protocol.fast_fetch import (
     AbortedTransactions,
+    Elsewhere,
     FetchEntry,
     FetchResult,
     Part,
@@ -33,6 +38,9 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 13
+RACK_FROM = 11
+LEADERS_FROM = 16
+NOT_THE_LEADER = ERROR_CODES["NOT_LEADER_OR_FOLLOWER"], ERROR_CODES["FENCED_LEADER_EPOCH"]
 REFUSED_BEFORE_THE_LOG = tuple(
     ERROR_CODES[name]
     for name in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "TOPIC_AUTHORIZATION_FAILED", "INVALID_REQUEST")
@@ -50,9 +58,11 @@ def refused(entry: FetchEntry, code: int) -> FetchResult:
     return (entry[0], entry[1], code, -1, -1, -1, None, None, () if code in REFUSED_BEFORE_THE_LOG else None)
 
 
-def _aborted(partition: Partition, offset: int, read: Read | tuple[int, int]) -> AbortedTransactions:
+def _aborted(
+    partition: Partition, offset: int, read: Read | tuple[int, int] | PreferredReadReplica
+) -> AbortedTransactions:
     """The aborted transactions with records among those that were read from `offset`. Raises 56."""
-    if isinstance(read, tuple) or not (read.records or read.later):
+    if isinstance(read, (tuple, PreferredReadReplica)) or not (read.records or read.later):
         return ()
     end_offset = offset if read.later is None else read.later.next_offset
     with suppress(ProtocolError):  # damaged bytes: what lies behind them is of no use to the reader
@@ -83,6 +93,7 @@ class ParkedFetch:
         "is_urgent",
         "max_bytes",
         "min_bytes",
+        "rack",
         "replica_id",
         "session",
         "size",
@@ -93,6 +104,7 @@ class ParkedFetch:
         broker: Broker,
         context: RequestContext,
         reader: Reader,
+        rack: str,
         max_bytes: int,
         min_bytes: int,
         entries: list[FetchEntry],
@@ -102,6 +114,7 @@ class ParkedFetch:
         self.broker = broker
         self.context = context
         self.replica_id, self.broker_epoch = reader
+        self.rack = rack
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
         self.entries = entries
@@ -229,7 +242,7 @@ class ParkedFetch:
                 # as in Kafka, what never came to a log stands behind the rest
                 (unknown if error.code in REFUSED_BEFORE_THE_LOG else results).append(refused(entry, error.code))
                 continue
-            if isinstance(read, tuple):
+            if isinstance(read, (tuple, PreferredReadReplica)):
                 self.is_urgent = True
                 results.append(self._found(entry, partition, None, read, none_aborted))
                 continue
@@ -279,14 +292,15 @@ class ParkedFetch:
 
     def _read(
         self, entry: FetchEntry, budget: int, held_bytes: int, *, is_oversize_allowed: bool
-    ) -> tuple[Partition, Read | tuple[int, int] | None]:
-        """What one partition gives: batches, a diverging epoch, or None for nothing. Raises KafkaError."""
+    ) -> tuple[Partition, Read | tuple[int, int] | PreferredReadReplica | None]:
+        """What one partition gives: batches, a diverging epoch, another replica to read, or None for nothing. Raises
+        KafkaError."""
         partition = self._readable_partition(entry)
         _, _, current_leader_epoch, offset, last_fetched_epoch, _, partition_max_bytes = entry
         if self.is_follower:
             partition.check_follower(self.replica_id, self.broker_epoch, current_leader_epoch)
         else:
-            partition.check_leader(current_leader_epoch)
+            partition.check_reader(current_leader_epoch, is_leader_needed=self.context.api_version < RACK_FROM)
         if partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
         if partition_max_bytes < 0:
@@ -295,6 +309,10 @@ class ParkedFetch:
             diverging = partition.diverging_epoch(offset, last_fetched_epoch)
             if diverging is not None:
                 return partition, diverging
+        if self.rack:
+            nearer = near_replica(self.broker, self.context, partition, self.rack, offset)
+            if nearer is not None:
+                return partition, nearer
         log = partition.log
         end_offset = partition.read_bound(self.replica_id, self.is_read_committed)
         if offset >= end_offset or offset < log.log_start_offset:
@@ -337,7 +355,7 @@ class ParkedFetch:
         entry: FetchEntry,
         partition: Partition,
         records: Part | None,
-        diverging: tuple[int, int] | None,
+        elsewhere: Elsewhere,
         aborted: AbortedTransactions | None,
     ) -> FetchResult:
         partition.fetch_requests += 1
@@ -350,7 +368,7 @@ class ParkedFetch:
             high_watermark,
             partition.last_stable_offset,
             log_start_offset,
-            diverging,
+            elsewhere,
             records,
             aborted,
         )
@@ -358,7 +376,7 @@ class ParkedFetch:
     def encode(self, results: list[FetchResult]) -> list[Part]:
         """The whole framed response."""
         context = self.context
-        throttle_time_ms, error_code, session_id, results = self.finish(results)
+        throttle_time_ms, error_code, session_id, results, nodes = self.finish(results)
         return encode_fetch_response(
             context.api_version,
             context.correlation_id,
@@ -366,19 +384,26 @@ class ParkedFetch:
             session_id,
             results,
             throttle_time_ms=throttle_time_ms,
+            nodes=nodes,
         )
 
-    def finish(self, results: list[FetchResult]) -> tuple[int, int, int, list[FetchResult]]:
-        """Throttle time in ms, error code and session id of the answer, and the results in it."""
+    def finish(self, results: list[FetchResult]) -> tuple[int, int, int, list[FetchResult], Sequence[LeaderNode]]:
+        """Throttle time in ms, error code and session id of the answer, the results in it, and the leaders that they
+        name."""
         throttle_time_ms = 0 if self.is_follower else self.context.throttle(self.size)
         if throttle_time_ms:
             # over its quota a client gets nothing now, and no session begins: it asks again after the wait
             results = []
         elif self.size:
             self._count(results)
-        if self.session is None or (throttle_time_ms and self.session.is_new):
-            return throttle_time_ms, 0, NO_SESSION_ID, results
-        return throttle_time_ms, *self.session.finish(results, self.broker.clock.monotonic_ms())
+        error_code, session_id = 0, NO_SESSION_ID
+        if self.session is not None and not (throttle_time_ms and self.session.is_new):
+            now_ms = self.broker.clock.monotonic_ms()
+            error_code, session_id, results = self.session.finish(results, now_ms)
+        nodes: Sequence[LeaderNode] = ()
+        if self.is_urgent and self.context.api_version >= LEADERS_FROM:
+            nodes = name_leaders(self.broker, self.context, results, NOT_THE_LEADER)
+        return throttle_time_ms, error_code, session_id, results, nodes
 
     def _count(self, results: list[FetchResult]) -> None:
         partitions = self.broker.partitions

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import starmap
 from typing import TYPE_CHECKING, cast
 
 import msgspec
+from msgspec.structs import astuple
 
 from moldau.core.log.appending import Appended, AppendOrigin, check_batch_size
 from moldau.core.replication.leader import ACKS_ALL
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
+from moldau.shell.broker.handlers.leader_hints import name_leaders
 from moldau.shell.broker.handlers.produce_targets import TOPIC_IDS_FROM, Entries, Refused, writable_partition
 from moldau.shell.broker.handlers.rows import rows_by_topic
 from moldau.shell.broker.handlers.transactional_batches import find_unverified, verify
@@ -26,6 +29,7 @@ from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.first_step import Waiting, begun
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.types import Buffer, LeaderEpoch, Offset, Pausing, Uuid, whole
+from moldau.wire.protocol.elsewhere import CurrentLeader, LeaderNode
 from moldau.wire.protocol.fast_produce import (
     ManyEntriesError,
     RecordErrors,
@@ -34,6 +38,8 @@ from moldau.wire.protocol.fast_produce import (
 )
 from moldau.wire.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -48,6 +54,8 @@ if TYPE_CHECKING:
     from moldau.shell.broker.role import Broker
 
 RECORD_ERRORS_FROM = 8
+LEADERS_FROM = 10
+NOT_LEADER = (ERROR_CODES["NOT_LEADER_OR_FOLLOWER"],)
 MANY_ENTRIES = 200
 """More than so many are decoded and appended with pauses."""
 MANY_RECORDS = 1_000
@@ -68,8 +76,8 @@ REFUSED_BY_THE_LOG = (
     ERROR_CODES["INVALID_TXN_STATE"],
 )
 
-# topic, partition, error code, base offset, log append time, log start offset, error message
-Result = tuple[bytes, int, int, int, int, int, str | RecordErrors | None]
+# topic, partition, error code, base offset, log append time, log start offset, error message or leader
+Result = tuple[bytes, int, int, int, int, int, str | RecordErrors | CurrentLeader | None]
 Prepared = dict[tuple[bytes, int], "KafkaError | Buffer"]
 """What preparing made of a batch: what to append, or the refusal."""
 Unexplained = tuple[int, Partition, bytes]
@@ -227,7 +235,7 @@ def act_produce(
     v9 flexible, v10 leader hints (KIP-951), v11 and v12 transactions (KIP-890), v13 topic ids (KIP-516).
 
     Named are records without a key on a compacted topic, and with timestamps that the topic does not take.
-    Ignored on purpose: leader hints (no other leader). Better than Kafka: without a transactional id only the
+    Ignored on purpose: nothing. Better than Kafka: without a transactional id only the
     transactional batches of a request are refused (53), and a transaction takes no batch of another id (48).
 
     acks=1 is answered after the append, and after the flush where `flush.messages` asks for one now; acks=all also not
@@ -270,7 +278,8 @@ def act_produce(
     if waiting:
         work = partial(_answer_when_acknowledged, broker, context, results, waiting, timeout_ms, throttle_ms)
         return context.answer_later(work, may_produce_begin=True)
-    return encode_produce_response(version, context.correlation_id, results, throttle_ms)
+    nodes = () if refusals is None else _name_leaders(broker, context, results)
+    return encode_produce_response(version, context.correlation_id, results, throttle_ms, nodes)
 
 
 async def act_produce_many(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
@@ -288,7 +297,7 @@ async def act_produce_many(broker: Broker, context: RequestContext, request: Pro
         for name, index, _ in entries:
             results.append(_failed(name, index, refusal))
             await context.pause()
-        return await _response(context, results)
+        return await _response(broker, context, results)
     prepared = await _rewrite_batches(broker, context, entries) if broker.partitions.rewritten else None
     refused = await context.finish(_repeated(entries))
     origin = AppendOrigin.CLIENT
@@ -312,18 +321,25 @@ async def act_produce_many(broker: Broker, context: RequestContext, request: Pro
         await refusals.explain(results)
     context.reply.let_produce_begin()
     await _wait_until_acknowledged(broker, context, results, waiting, request.timeout_ms)
-    return await _response(context, results, throttle_ms)
+    return await _response(broker, context, results, throttle_ms)
 
 
-async def _response(context: RequestContext, results: list[Result], throttle_ms: int = 0) -> ProduceResponse:
+def _name_leaders(broker: Broker, context: RequestContext, results: list[Result]) -> Sequence[LeaderNode]:
+    return name_leaders(broker, context, results, NOT_LEADER) if context.api_version >= LEADERS_FROM else ()
+
+
+async def _response(
+    broker: Broker, context: RequestContext, results: list[Result], throttle_ms: int = 0
+) -> ProduceResponse:
     """For more results than `encode_produce_response` is quick with."""
+    nodes = tuple(NodeEndpoint(*astuple(node)) for node in _name_leaders(broker, context, results))
 
     def topic_of(topic: bytes, rows: tuple[PartitionProduceResponse, ...]) -> TopicProduceResponse:
         if context.api_version >= TOPIC_IDS_FROM:
             return TopicProduceResponse(topic_id=Uuid(topic), partition_responses=rows)
         return TopicProduceResponse(name=topic.decode(), partition_responses=rows)
 
-    return ProduceResponse(await context.finish(rows_by_topic(results, _row, topic_of)), throttle_ms)
+    return ProduceResponse(await context.finish(rows_by_topic(results, _row, topic_of)), throttle_ms, nodes)
 
 
 def _row(
@@ -332,13 +348,16 @@ def _row(
     base_offset: int,
     append_time_ms: int,
     log_start_offset: int,
-    message: str | RecordErrors | None,
+    message: str | RecordErrors | CurrentLeader | None,
 ) -> PartitionProduceResponse:
     errors: tuple[BatchIndexAndErrorMessage, ...] = ()
+    leader = LeaderIdAndEpoch()
     if isinstance(message, RecordErrors):
         errors = tuple(starmap(BatchIndexAndErrorMessage, message.errors))
         message = message.message  # the text, without the records
-    return PartitionProduceResponse(index, code, base_offset, append_time_ms, log_start_offset, errors, message)
+    elif isinstance(message, CurrentLeader):
+        leader, message = LeaderIdAndEpoch(message.leader_id, message.leader_epoch), None
+    return PartitionProduceResponse(index, code, base_offset, append_time_ms, log_start_offset, errors, message, leader)
 
 
 def _append(
@@ -522,7 +541,8 @@ async def _answer_when_acknowledged(
     throttle_ms: int,
 ) -> Answer:
     await _wait_until_acknowledged(broker, context, results, waiting, timeout_ms)
-    return encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms)
+    nodes = _name_leaders(broker, context, results)
+    return encode_produce_response(context.api_version, context.correlation_id, results, throttle_ms, nodes)
 
 
 async def _wait_until_acknowledged(

@@ -1,0 +1,48 @@
+"""What a client that asks the wrong broker is told: who leads, and where that broker is (KIP-951). Without asking for
+metadata, it writes or reads there with its next request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moldau.core.metadata.image import TopicImage
+from moldau.shell.network.context import RequestContext
+from moldau.types import Uuid
+from moldau.wire.protocol.elsewhere import CurrentLeader, LeaderNode
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+TOPIC_IDS_FROM = 13
+"""Of Produce and of Fetch."""
+
+
+def name_leaders(
+    broker: Broker, context: RequestContext, results: list[Any], codes: tuple[int, ...]
+) -> list[LeaderNode]:
+    """Puts the leader into each result of Produce or Fetch that is refused with one of `codes`, as its seventh field.
+    Gives where those leaders are that serve."""
+    nodes: dict[int, LeaderNode] = {}
+    for place, result in enumerate(results):
+        if result[2] not in codes:
+            continue
+        leader = _leader_of(broker, context, result[0], result[1])
+        if leader is None:
+            continue
+        results[place] = (*result[:6], leader, *result[7:])
+        registered = broker.image.brokers.get(leader.leader_id)
+        address = broker.address_of(leader.leader_id, context)
+        if registered is not None and not registered.is_fenced and address is not None:
+            nodes[leader.leader_id] = LeaderNode(leader.leader_id, *address, registered.rack)
+    return list(nodes.values())
+
+
+def _leader_of(broker: Broker, context: RequestContext, topic: bytes, index: int) -> CurrentLeader | None:
+    image = broker.image
+    found: TopicImage | None
+    if context.api_version >= TOPIC_IDS_FROM:
+        found = image.topics_by_id.get(Uuid(topic))
+    else:
+        found = image.topics_by_name.get(topic.decode())
+    partition = None if found is None else found.partitions.get(index)
+    return None if partition is None else CurrentLeader(partition.leader, partition.leader_epoch)
