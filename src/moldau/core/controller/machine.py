@@ -28,7 +28,7 @@ from moldau.core.controller.topics import create_topics, delete_topics
 from moldau.core.coordination.machine import Decision, Now, Timer
 from moldau.core.metadata.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from moldau.core.metadata.fold import MetadataFold, MetadataRecord
-from moldau.core.metadata.image import CLUSTER_DEFAULTS, MetadataDelta, MetadataImage
+from moldau.core.metadata.image import CLUSTER_DEFAULTS, LeaderRecoveryState, MetadataDelta, MetadataImage
 from moldau.core.quotas.rates import Windows
 from moldau.core.quotas.usage import MutationBuckets
 from moldau.ports import Random
@@ -45,6 +45,7 @@ from moldau.wire.protocol.messages.metadata_records import (
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    PartitionChangeRecord,
 )
 from moldau.wire.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 
@@ -68,6 +69,8 @@ class ControllerMachine:
             settings.node_id, settings.broker_session_timeout_ms, settings.moldau_broker_suspicion_ms
         )
         self._are_rounds_armed = False
+        self.unclean_elections = 0
+        """Decided since the start."""
 
     def new_state(self) -> MetadataFold:
         return MetadataFold(self._cluster_id)
@@ -80,8 +83,10 @@ class ControllerMachine:
         image, now_ms = state.image, now.steady_ms
         if isinstance(request, Round):
             records, next_round = yield from play_round(image, self._settings, self._sessions, request, now_ms)
+            self.unclean_elections += sum(map(_is_unclean_election, records))
             return Decision(tuple(records), timers=(next_round,))
         records, response = yield from self._answer(state, request, now)
+        self.unclean_elections += sum(map(_is_unclean_election, records))
         timers: tuple[Timer[ControllerRequest], ...] = ()
         if self._sessions.has_others and not self._are_rounds_armed:
             self._are_rounds_armed = True
@@ -176,3 +181,7 @@ def _enables_elr(record: MetadataRecord) -> bool:
     if not isinstance(record, FeatureLevelRecord):
         return False
     return record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0
+
+
+def _is_unclean_election(record: MetadataRecord) -> bool:
+    return isinstance(record, PartitionChangeRecord) and record.leader_recovery_state == LeaderRecoveryState.RECOVERING

@@ -66,6 +66,11 @@ class Follower:
         self._state = _State.FETCHING
         self._retry_ms: int | None = None
 
+    @property
+    def lag(self) -> int:
+        """Committed records that the leader has, as far as it has told, and this replica has not."""
+        return max(0, self._leader_high_watermark - self.position.log_end_offset)
+
     def begin(self, now_ms: int) -> tuple[Output, ...]:
         """The first fetch. What the last leadership here appended and did not flush is flushed first, if it must be."""
         return self._fetch()

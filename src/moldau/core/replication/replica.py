@@ -64,6 +64,10 @@ class Replica:
     def high_watermark(self) -> int:
         return self.position.high_watermark
 
+    def is_being_added(self, broker_id: int) -> bool:
+        """A reassignment is giving that broker a replica."""
+        return self._partition is not None and broker_id in self._partition.adding_replicas
+
     def is_acknowledged(self, end_offset: int, leader_epoch: LeaderEpoch) -> bool:
         """Whether an append of `leader_epoch` up to `end_offset` has reached acks=all: the one wait of Produce, to be
         asked again after each HighWatermarkMoved and LeadershipEnded. Raises 6 and 20."""

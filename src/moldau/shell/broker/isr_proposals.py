@@ -27,7 +27,12 @@ from moldau.wire.protocol.messages.in_sync_replicas import (
     ProposedTopic,
 )
 
-_Proposal = tuple[Partition, ProposeIsr]
+ISR_SHRINKS = "kafka.server:type=ReplicaManager,name=IsrShrinksPerSec"
+ISR_EXPANDS = "kafka.server:type=ReplicaManager,name=IsrExpandsPerSec"
+FAILED_ISR_UPDATES = "kafka.server:type=ReplicaManager,name=FailedIsrUpdatesPerSec"
+
+_Proposal = tuple[Partition, ProposeIsr, str]
+"""With what is counted once the controller has taken it."""
 
 
 class IsrProposals:
@@ -45,19 +50,23 @@ class IsrProposals:
     def add(self, partition: Partition, proposal: ProposeIsr) -> None:
         """In place of an earlier one of this partition that was not sent."""
         key = partition.topic_id or ZERO_UUID, partition.topic_partition.partition
-        self._reports.add(key, (partition, proposal))
+        in_sync = () if partition.leader is None else partition.leader.partition.isr
+        metric = ISR_EXPANDS if len(proposal.isr) > len(in_sync) else ISR_SHRINKS
+        self._reports.add(key, (partition, proposal, metric))
 
     async def _send(self, sent: dict[PartitionId, _Proposal]) -> bool:
         answers = await self._ask(sent)
-        for key, (partition, proposal) in sent.items():
-            self._step(partition, _answer(partition, proposal, answers.get(key)))
+        for key, (partition, proposal, metric) in sent.items():
+            answer = _answer(partition, proposal, answers.get(key))
+            self._node.telemetry.count(FAILED_ISR_UPDATES if answer.accepted is None else metric)
+            self._step(partition, answer)
             await self._node.pauses.pause()
         return True
 
     async def _ask(self, sent: dict[PartitionId, _Proposal]) -> dict[PartitionId, AlteredPartition]:
         """The controller's answer to each; nothing where it gave none."""
         proposed: dict[Uuid, list[ProposedPartition]] = {}
-        for (topic_id, index), (_, proposal) in sent.items():
+        for (topic_id, index), (_, proposal, _) in sent.items():
             proposed.setdefault(topic_id, []).append(
                 ProposedPartition(
                     index,

@@ -32,6 +32,7 @@ from moldau.shell.broker.other_brokers import OtherBrokers
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.replica_deadlines import ReplicaDeadlines
 from moldau.shell.broker.replica_fetcher import ReplicaFetcher
+from moldau.shell.broker.traffic import REASSIGNMENT_BYTES_IN, REPLICATION_BYTES_IN
 from moldau.types import Buffer
 
 
@@ -135,7 +136,10 @@ class Replication:
         except StorageFailedError:
             self._node.directory_failed()
             return
-        log = partition.log
+        log, telemetry = partition.log, self._node.telemetry
+        telemetry.count(REPLICATION_BYTES_IN, amount=len(records))
+        if partition.replica.is_being_added(self._node.node_id):
+            telemetry.count(REASSIGNMENT_BYTES_IN, amount=len(records))
         if log.log_end_offset == end_offset:
             self.step(partition, FetchFailed(partition.leader_epoch))
             return

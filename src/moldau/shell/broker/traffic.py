@@ -14,6 +14,10 @@ PRODUCE_ERRORS = "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=Pr
 FETCH_ERRORS = "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=Fetch"
 """By error code, for each partition of each request."""
 INVALID_MESSAGE_CRC_RECORDS = "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec"
+REPLICATION_BYTES_IN = "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec"
+REPLICATION_BYTES_OUT = "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec"
+REASSIGNMENT_BYTES_IN = "kafka.server:type=BrokerTopicMetrics,name=ReassignmentBytesInPerSec"
+REASSIGNMENT_BYTES_OUT = "kafka.server:type=BrokerTopicMetrics,name=ReassignmentBytesOutPerSec"
 INVALID_SEQUENCE_RECORDS = "kafka.server:type=BrokerTopicMetrics,name=InvalidOffsetOrSequenceRecordsPerSec"
 
 

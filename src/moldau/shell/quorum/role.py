@@ -161,6 +161,8 @@ class QuorumRole:
         self._raft: RaftDriver | None = None
         self._controller: ActiveController | None = None
         self._incarnation_id = random_uuid(random)
+        self.leaderships = 0
+        """Leader epochs that this node has opened."""
         self._bootstrap_records: tuple[MetadataRecord, ...] = ()
         self._activation: asyncio.Future[Any] | None = None
         """Of this node as the active controller: its first records."""
@@ -208,6 +210,11 @@ class QuorumRole:
         """Where the leader's controller is reached; None: it is this node's own, or nobody is known to lead."""
         leader_id = NOBODY if self._raft is None else self._raft.quorum.leader_id
         return None if leader_id in (NOBODY, self.identity.node_id) else self.listener_of(leader_id)
+
+    @property
+    def unclean_elections(self) -> int:
+        """What this node's controller has decided of them."""
+        return self._machine.unclean_elections
 
     @property
     def is_offline(self) -> bool:
@@ -460,6 +467,7 @@ class QuorumRole:
 
     def leadership_began(self) -> None:
         """A new epoch stands in the log: the controller decides from here on, the cluster's first records first."""
+        self.leaderships += 1
         self._publisher.applied(self._fold.take_delta(Offset(self.log.log_end_offset), self.leader_epoch))
         self._controller = ActiveController(
             self._machine,

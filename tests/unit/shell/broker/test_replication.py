@@ -8,6 +8,7 @@ import pytest
 
 from moldau.core.metadata.image import NO_LEADER
 from moldau.errors import ERROR_CODES
+from moldau.shell.broker.traffic import REPLICATION_BYTES_IN, REPLICATION_BYTES_OUT
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.types import BrokerId
 from moldau.wire.protocol.messages.delete_records import (
@@ -54,6 +55,22 @@ def test_what_is_acknowledged_is_on_all_replicas() -> None:
         await brokers.until(brokers.is_whole, "the high watermark is known to all")
 
     run_brokers(story, count=3)
+
+
+def test_bytes_between_brokers_are_counted_apart_from_those_of_clients() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        await write(brokers, 1, 0, 5)
+        leader, follower = (brokers.machines[one] for one in (1, 2))
+        assert leader.broker is not None
+        assert follower.broker is not None
+        copied = leader.replica().appended_bytes
+        assert copied > 0
+        assert leader.broker.telemetry.value(REPLICATION_BYTES_OUT) == copied
+        assert follower.broker.telemetry.value(REPLICATION_BYTES_IN) == copied
+        assert (leader.replica().fetched_bytes, follower.replica().appended_bytes) == (0, 0)
+
+    run_brokers(story)
 
 
 def test_followers_have_it_on_the_disk_where_the_topic_asks_for_that() -> None:

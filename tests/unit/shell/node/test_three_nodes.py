@@ -15,6 +15,7 @@ from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.io.twins.workers import InlineWorkers
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
+from moldau.shell.node.metrics.collect import collect
 from moldau.shell.node.storage_format import format_directory
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import SimulatedProcess, VirtualLoop
@@ -62,6 +63,7 @@ class Cluster:
             "node.id": str(node_id),
             "listeners": f"PLAINTEXT://{host}:9092,CONTROLLER://{host}:9093",
             "controller.quorum.voters": VOTERS,
+            "moldau.http.listener": f"{host}:9644",
         }
         network = HostNetwork(self.network, host)
         random = SeededRandom(1_000 * node_id + self._lives)
@@ -76,6 +78,14 @@ class Cluster:
         self.network.drop_process(process)
         self.disks[node_id].crash_process()
         del self.nodes[node_id]
+
+    async def metrics(self, node_id: int) -> dict[str, float]:
+        """What `/metrics` of the node has, by name and labels."""
+        operations = self.nodes[node_id].operations
+        assert operations is not None
+        page = (await collect(operations.status)).decode()
+        rows = (line.rpartition(" ") for line in page.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in rows}
 
     async def stop(self, node_id: int) -> None:
         await self.nodes.pop(node_id).stop()
@@ -158,6 +168,36 @@ def test_a_broker_that_dies_is_fenced_soon_and_comes_back_into_the_replicas_in_s
         assert cluster.loop.time() - died_s < most_s
         await cluster.start(victim)
         await cluster.all_know("t", successor, 1, 2, 3)
+
+    tell(story)
+
+
+def test_one_node_says_that_its_controller_is_active_and_all_say_who_leads() -> None:
+    async def story(cluster: Cluster) -> None:
+        pages = [await cluster.metrics(node_id) for node_id in NODE_IDS]
+        active = [page["kafka_controller_kafkacontroller_activecontrollercount"] for page in pages]
+        assert sorted(active) == [0, 0, 1]
+        assert {page["kafka_server_raftmetrics_current_leader"] for page in pages} == {1 + active.index(1)}
+        assert [page["kafka_server_raftmetrics_number_of_voters"] for page in pages] == [3, 3, 3]
+        states = [page.get('kafka_server_raftmetrics_current_state{current_state="leader"}', 0) for page in pages]
+        assert states == active
+
+    tell(story)
+
+
+def test_a_leader_counts_who_comes_back_into_the_replicas_in_sync() -> None:
+    async def story(cluster: Cluster) -> None:
+        under, expands = "underreplicatedpartitions", "isrexpands_total"
+        await cluster.create("t", 1, 2, 3, by=1)
+        await cluster.all_know("t", 1, 1, 2, 3)
+        cluster.kill(3)
+        await cluster.all_know("t", 1, 1, 2)
+        assert (await cluster.metrics(1))[f"kafka_server_replicamanager_{under}"] == 1
+        assert (await cluster.metrics(1))[f"kafka_server_replicamanager_{expands}"] == 0
+        await cluster.start(3)
+        await cluster.all_know("t", 1, 1, 2, 3)
+        assert (await cluster.metrics(1))[f"kafka_server_replicamanager_{under}"] == 0
+        assert (await cluster.metrics(1))[f"kafka_server_replicamanager_{expands}"] == 1
 
     tell(story)
 

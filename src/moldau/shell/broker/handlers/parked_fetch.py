@@ -16,7 +16,12 @@ from moldau.shell.broker.fetch_turns import LITTLE_BYTES
 from moldau.shell.broker.handlers.leader_hints import name_leaders
 from moldau.shell.broker.handlers.near_replicas import near_replica
 from moldau.shell.broker.streamed_batch import StreamedBatch
-from moldau.shell.broker.traffic import FAILED_FETCH_REQUESTS, FETCH_ERRORS
+from moldau.shell.broker.traffic import (
+    FAILED_FETCH_REQUESTS,
+    FETCH_ERRORS,
+    REASSIGNMENT_BYTES_OUT,
+    REPLICATION_BYTES_OUT,
+)
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.telemetry import BOUND_REACHED
@@ -409,8 +414,15 @@ class ParkedFetch:
         partitions = self.broker.partitions
         topics = partitions.by_id if self.context.api_version >= TOPIC_IDS_FROM else partitions.by_name
         for topic, index, _, _, _, _, _, records, _ in results:
-            if records and (hosted := topics.get(topic)) is not None and index in hosted.partitions:
-                hosted.partitions[index].fetched_bytes += len(records)
+            if not records or (hosted := topics.get(topic)) is None or index not in hosted.partitions:
+                continue
+            partition = hosted.partitions[index]
+            if not self.is_follower:
+                partition.fetched_bytes += len(records)
+                continue
+            self.broker.telemetry.count(REPLICATION_BYTES_OUT, amount=len(records))
+            if partition.replica.is_being_added(self.replica_id):
+                self.broker.telemetry.count(REASSIGNMENT_BYTES_OUT, amount=len(records))
 
     # -- waiting
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 _ONE_LOOP = (
     "requests are handled on one event loop: there are no queues and no thread pools; see moldau_loop_late_seconds"
 )
-_ONE_NODE = "one node is broker and controller: nothing is sent over this channel"
 _NO_SHARES = "share groups are not served yet"
 _IN_TURN = "the controller decides each request when it comes: it has no event queue"
-_NO_HEARTBEATS = "the one broker lives in the controller's process: no heartbeats"
 _NOT_MEASURED = "not measured yet"
 _IN_PLACE = "a coordinator decides and appends in one step: no background queue, no lingering batch"
 
 ABSENT: tuple[tuple[str, str, str], ...] = (
     ("kafka.controller:ControllerEventManager", "", _IN_TURN),
-    ("kafka.controller:ControllerStats", "ElectionFromEligibleLeaderReplicasPerSec", "one replica: no elections"),
+    ("kafka.controller:ControllerStats", "ElectionFromEligibleLeaderReplicasPerSec", _NOT_MEASURED),
     ("kafka.controller:KafkaController", "EventQueueOperationsStartedCount, EventQueueOperationsTimedOutCount",
      _IN_TURN),
     ("kafka.controller:KafkaController", "TimeSinceLastHeartbeatReceivedMs, TimedOutBrokerHeartbeatCount",
-     _NO_HEARTBEATS),
+     _NOT_MEASURED),
     ("kafka.controller:KafkaController", "LastAppliedRecordLagMs, LastAppliedRecordTimestamp, IgnoredStaticVoters",
      "the broker applies a record in the loop turn that commits the record"),
     ("kafka.log:LogCleaner", "DeadThreadCount", "the broker starts the cleaner's process again when that process dies"),
@@ -36,8 +34,8 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
     ("kafka.network:SocketServer", "NetworkProcessorAvgIdlePercent", _ONE_LOOP),
     ("kafka.server:KafkaRequestHandlerPool", "", _ONE_LOOP),
     ("kafka.server:AddPartitionsToTxnManager", "", _NOT_MEASURED),
-    ("kafka.server:AddPartitionsManager-channel-metrics", "", _ONE_NODE),
-    ("kafka.server:txn-marker-channel-metrics", "", _ONE_NODE),
+    ("kafka.server:AddPartitionsManager-channel-metrics", "", _NOT_MEASURED),
+    ("kafka.server:txn-marker-channel-metrics", "", _NOT_MEASURED),
     ("kafka.server:transaction-coordinator-metrics", "", _NOT_MEASURED),
     ("kafka.server:AssignmentsManager", "", "a directory is assigned without a queue"),
     ("org.apache.kafka.server:AssignmentsManager", "", "a directory is assigned without a queue"),
@@ -57,22 +55,23 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
      "ClusterId is a text; the others describe a Java process"),
     ("kafka.server:DelayedFetchMetrics", "", _NOT_MEASURED),
     ("kafka.server:DelayedProduceMetrics", "", _NOT_MEASURED),
-    ("kafka.server:ForwardingManager", "", _ONE_NODE),
+    ("kafka.server:ForwardingManager", "", _NOT_MEASURED),
     ("kafka.server:MetadataLoader", "AvgIdleRatio", _ONE_LOOP),
-    ("kafka.server:MetadataLoader", "HandleLoadSnapshotCount", "only a start loads a snapshot"),
+    ("kafka.server:MetadataLoader", "HandleLoadSnapshotCount", _NOT_MEASURED),
     ("kafka.server:SnapshotEmitter", "", _NOT_MEASURED),
     ("kafka.server:ReplicaAlterLogDirsManager", "", _NOT_MEASURED),
-    ("kafka.server:ReplicaFetcherManager", "", "no replica follows another broker"),
+    ("kafka.server:ReplicaFetcherManager", "DeadThreadCount, FailedPartitionsCount, MinFetchRate",
+     "a fetcher is no thread, and tries again what fails"),
     ("kafka.server:ShareGroupMetrics", "", _NO_SHARES),
     ("kafka.server:ShareSessionCache", "", _NO_SHARES),
     ("kafka.server:share-coordinator-metrics", "", _NO_SHARES),
     ("kafka.server:Persister-channel-metrics", "", _NO_SHARES),
-    ("kafka.server:alter-partition-metrics", "", _ONE_NODE),
-    ("kafka.server:directory-assignments-metrics", "", _ONE_NODE),
-    ("kafka.server:forwarding-metrics", "", _ONE_NODE),
-    ("kafka.server:heartbeat-metrics", "", _ONE_NODE),
-    ("kafka.server:raft-channel-metrics", "", _ONE_NODE),
-    ("kafka.server:registration-metrics", "", _ONE_NODE),
+    ("kafka.server:alter-partition-metrics", "", _NOT_MEASURED),
+    ("kafka.server:directory-assignments-metrics", "", _NOT_MEASURED),
+    ("kafka.server:forwarding-metrics", "", _NOT_MEASURED),
+    ("kafka.server:heartbeat-metrics", "", _NOT_MEASURED),
+    ("kafka.server:raft-channel-metrics", "", _NOT_MEASURED),
+    ("kafka.server:registration-metrics", "", _NOT_MEASURED),
     ("kafka.server:app-info", "commit-id, CommitId", "a Python package has a version only, in kafka_server_app_info"),
     ("kafka.server:broker-metadata-metrics", "", "see kafka_controller_kafkacontroller_lastappliedrecordoffset"),
     ("kafka.server:client-metrics", "", "client telemetry (KIP-714) is not served"),
@@ -87,7 +86,7 @@ ABSENT: tuple[tuple[str, str, str], ...] = (
     ("kafka.server:raft-metrics", "append-records-rate, fetch-records-rate, commit-latency-*, election-latency-*, "
      "poll-idle-ratio-avg", _NOT_MEASURED),
     ("kafka.server:raft-metrics", "number-unknown-voter-connections, uncommitted-voter-change, "
-     "current-vote-directory-id", "one voter"),
+     "current-vote-directory-id", _NOT_MEASURED),
     ("kafka.server:socket-server-metrics", "rates, sizes and times of each connection",
      "only the number of connections and of all connections so far are exported"),
     ("kafka.utils:Throttler", "", "the cleaner's bandwidth is not counted"),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from moldau import __version__
 from moldau.core.controller.configs import min_insync_replicas
+from moldau.core.raft.messages import NOBODY
+from moldau.core.replication.follower import Follower
 from moldau.errors import kafka_error
 from moldau.shell.broker.traffic import (
     BYTES_REJECTED,
@@ -44,19 +46,11 @@ LATE_TRANSACTION_MS = 300_000
 
 _TRAFFIC = "kafka_server_brokertopicmetrics_"
 _ALWAYS_ZERO = (
-    f"{_TRAFFIC}replicationbytesin_total",
-    f"{_TRAFFIC}replicationbytesout_total",
-    f"{_TRAFFIC}reassignmentbytesin_total",
-    f"{_TRAFFIC}reassignmentbytesout_total",
     f"{_TRAFFIC}producemessageconversions_total",
     f"{_TRAFFIC}fetchmessageconversions_total",
-    "kafka_server_replicamanager_isrshrinks_total",
-    "kafka_server_replicamanager_isrexpands_total",
-    "kafka_server_replicamanager_failedisrupdates_total",
     "kafka_controller_kafkacontroller_metadataerrorcount",
-    "kafka_controller_controllerstats_uncleanleaderelections_total",
 )
-"""True on one node, whatever happens: the table says why."""
+"""True whatever happens: the table says why."""
 
 
 async def collect(node: NodeStatus) -> bytes:
@@ -211,6 +205,8 @@ class _Partitions:
             ),
             0,
         )
+        self.max_lag = 0
+        """Of the followers here."""
         self.total.add_all(broker.partitions.ended)
 
     async def add(self) -> None:
@@ -245,6 +241,9 @@ class _Partitions:
         producers = partition.log.producer_state
         counts["produceridcount"] += len(producers.entries)
         counts["partitionswithlatetransactionscount"] += producers.has_late_transaction(self.now_ms, self.late_ms)
+        role = partition.replica.role
+        if isinstance(role, Follower):
+            self.max_lag = max(self.max_lag, role.lag)
         if image is None:
             return
         if image.leader == self.broker.node_id:
@@ -293,6 +292,7 @@ class _Partitions:
         broker, out, telemetry, total = self.broker, self.out, self.node.telemetry, self.total
         for name, count in self.counts.items():
             out.add(f"kafka_server_replicamanager_{name}", count)
+        out.add("kafka_server_replicafetchermanager_maxlag", self.max_lag, labels_text(clientId="Replica"))
         failed = telemetry.value(FAILED_PRODUCE_REQUESTS)
         total.refused(failed)
         _add_traffic(out, total, "")
@@ -377,7 +377,7 @@ async def add_controller(broker: Broker, quorum: QuorumRole, out: Samples) -> No
     prefix = "kafka_controller_kafkacontroller_"
     active = sum(each.is_active for each in brokers)
     for name, value in (
-        ("activecontrollercount", int(not quorum.is_offline)),
+        ("activecontrollercount", int(quorum.is_leader and not quorum.is_offline)),
         ("activebrokercount", active),
         ("fencedbrokercount", sum(each.is_fenced for each in brokers)),
         ("controlledshutdownbrokercount", sum(each.is_in_controlled_shutdown for each in brokers)),
@@ -387,31 +387,34 @@ async def add_controller(broker: Broker, quorum: QuorumRole, out: Samples) -> No
         ("preferredreplicaimbalancecount", not_preferred),
         ("lastappliedrecordoffset", image.end_offset - 1),
         ("lastcommittedrecordoffset", quorum.high_watermark - 1),
-        ("newactivecontrollerscount", 1),
+        ("newactivecontrollerscount", quorum.leaderships),
     ):
         out.add(prefix + name, value)
-    out.add("kafka_server_raftmetrics_current_state", 1, labels_text(current_state="leader"))
-    node_id = broker.node_id
+    out.add("kafka_controller_controllerstats_uncleanleaderelections_total", quorum.unclean_elections)
+    described = quorum.describe()
+    leader_id = described.leader_id
+    state = "leader" if quorum.is_leader else "unattached" if leader_id == NOBODY else "follower"
+    out.add("kafka_server_raftmetrics_current_state", 1, labels_text(current_state=state))
     for name, value in (
-        ("current_leader", node_id),
+        ("current_leader", leader_id),
         ("current_epoch", quorum.leader_epoch),
-        ("current_vote", node_id),
+        ("current_vote", leader_id if quorum.is_leader else NOBODY),
         ("high_watermark", quorum.high_watermark),
         ("log_end_offset", quorum.log.log_end_offset),
         ("log_end_epoch", quorum.log.leader_epochs.latest_epoch),
-        ("number_of_voters", 1),
-        ("number_of_observers", 0),
+        ("number_of_voters", len(described.listeners)),
+        ("number_of_observers", len(described.observers)),
     ):
         out.add(f"kafka_server_raftmetrics_{name}", value)
-    out.add("kafka_server_metadataloader_currentcontrollerid", node_id)
+    out.add("kafka_server_metadataloader_currentcontrollerid", leader_id)
     for feature, level in quorum.finalized_features().items():
         out.add("kafka_server_metadataloader_finalizedlevel", level, labels_text(featureName=feature))
         if feature == "metadata.version":
             out.add("kafka_server_metadataloader_currentmetadataversion", level)
     out.add("kafka_brokers", active)
     for each in brokers:
-        state = 10 if each.is_fenced else 20 if each.is_in_controlled_shutdown else 30
-        out.add(f"{prefix}brokerregistrationstate", state, labels_text(broker=each.broker_id))
+        registered = 10 if each.is_fenced else 20 if each.is_in_controlled_shutdown else 30
+        out.add(f"{prefix}brokerregistrationstate", registered, labels_text(broker=each.broker_id))
         for listener in each.listeners[:1]:
             labels = labels_text(address=f"{listener.host}:{listener.port}", id=each.broker_id)
             out.add("kafka_broker_info", 1, labels)

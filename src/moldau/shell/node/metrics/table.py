@@ -17,6 +17,13 @@ from moldau.shell.broker.cleaner import (
     UNCLEANABLE_COUNT,
 )
 from moldau.shell.broker.coordinators import OFFSET_COMMITS, OFFSET_DELETIONS, OFFSET_EXPIRATIONS, REBALANCES
+from moldau.shell.broker.isr_proposals import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
+from moldau.shell.broker.traffic import (
+    REASSIGNMENT_BYTES_IN,
+    REASSIGNMENT_BYTES_OUT,
+    REPLICATION_BYTES_IN,
+    REPLICATION_BYTES_OUT,
+)
 from moldau.shell.node.metrics.exposition import Metric
 
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
@@ -41,10 +48,10 @@ _TRAFFIC = (
     ("invalidmessagecrcrecords", (), "Batches answered with CORRUPT_MESSAGE", "Telemetry, produce handler"),
     ("invalidoffsetorsequencerecords", (), "Batches answered with OUT_OF_ORDER_SEQUENCE_NUMBER",
      "Telemetry, produce handler"),
-    ("replicationbytesin", (), "0: no replica of another broker is here", "one node"),
-    ("replicationbytesout", (), "0: no other broker has a replica", "one node"),
-    ("reassignmentbytesin", (), "0: nothing moves between brokers", "one node"),
-    ("reassignmentbytesout", (), "0: nothing moves between brokers", "one node"),
+    ("replicationbytesin", (), "Bytes of record batches that followers here were sent", "Telemetry, Replication"),
+    ("replicationbytesout", (), "Bytes of record batches sent to followers", "Telemetry, fetch handler"),
+    ("reassignmentbytesin", (), "Of these, to replicas that a reassignment adds here", "Telemetry, Replication"),
+    ("reassignmentbytesout", (), "Of these, to replicas that a reassignment adds", "Telemetry, fetch handler"),
     ("producemessageconversions", (), "0: only record batches of magic 2 are taken", "never converted"),
     ("fetchmessageconversions", (), "0: only record batches of magic 2 are stored", "never converted"),
 )
@@ -63,9 +70,10 @@ _REPLICAS = (
     ("partitionswithlatetransactionscount", GAUGE,
      "Partitions whose oldest open transaction has been idle for 5 minutes more than transaction.max.timeout.ms",
      "Log.producer_state"),
-    ("isrshrinks_total", COUNTER, "0: the one replica is always in sync", "one node"),
-    ("isrexpands_total", COUNTER, "0: the one replica is always in sync", "one node"),
-    ("failedisrupdates_total", COUNTER, "0: the one replica is always in sync", "one node"),
+    ("isrshrinks_total", COUNTER, "Replicas taken out of the in-sync ones by leaders here", "Telemetry, IsrProposals"),
+    ("isrexpands_total", COUNTER, "Replicas taken back into them", "Telemetry, IsrProposals"),
+    ("failedisrupdates_total", COUNTER, "Such changes that the controller refused or did not answer",
+     "Telemetry, IsrProposals"),
 )
 
 _PER_PARTITION = (
@@ -112,19 +120,19 @@ _CONTROLLER = (
     ("preferredreplicaimbalancecount", "Partitions whose leader is not the first replica", "metadata image"),
     ("lastappliedrecordoffset", "The last metadata record that this node acts on", "metadata image"),
     ("lastcommittedrecordoffset", "The last metadata record that is flushed", "QuorumRole.high_watermark"),
-    ("newactivecontrollerscount", "Leader epochs opened: one for each start", "QuorumRole"),
+    ("newactivecontrollerscount", "Leader epochs that this node has opened", "QuorumRole"),
     ("metadataerrorcount", "0: a metadata record that cannot be applied stops the node", "QuorumRole"),
 )
 
 _RAFT = (
     ("current_leader", "Node id of the leader", "QuorumRole"),
     ("current_epoch", "Leader epoch", "QuorumRole.leader_epoch"),
-    ("current_vote", "Node id that was voted for", "one voter: itself"),
+    ("current_vote", "This node's id while it leads, else -1", "QuorumRole"),
     ("high_watermark", "Metadata records that are flushed", "QuorumRole.high_watermark"),
     ("log_end_offset", "End of the metadata log", "QuorumRole.log"),
     ("log_end_epoch", "Leader epoch of the end of the metadata log", "QuorumRole.log"),
-    ("number_of_voters", "Voters", "one node"),
-    ("number_of_observers", "Observers", "one node"),
+    ("number_of_voters", "Voters", "QuorumRole"),
+    ("number_of_observers", "Observers, as the leader knows them", "QuorumRole"),
 )
 
 _CLEANER = (
@@ -144,9 +152,21 @@ _COORDINATOR = (
     ("group_completed_rebalance_count", "Rebalances of classic groups", REBALANCES),
 )
 
-FROM_TELEMETRY = {f"kafka_log_{name}": key for name, _, key in _CLEANER} | {
-    f"kafka_server_group_coordinator_metrics_{name}": key for name, _, key in _COORDINATOR
+_REPLICATION = {
+    "brokertopicmetrics_replicationbytesin": REPLICATION_BYTES_IN,
+    "brokertopicmetrics_replicationbytesout": REPLICATION_BYTES_OUT,
+    "brokertopicmetrics_reassignmentbytesin": REASSIGNMENT_BYTES_IN,
+    "brokertopicmetrics_reassignmentbytesout": REASSIGNMENT_BYTES_OUT,
+    "replicamanager_isrshrinks": ISR_SHRINKS,
+    "replicamanager_isrexpands": ISR_EXPANDS,
+    "replicamanager_failedisrupdates": FAILED_ISR_UPDATES,
 }
+
+FROM_TELEMETRY = (
+    {f"kafka_log_{name}": key for name, _, key in _CLEANER}
+    | {f"kafka_server_group_coordinator_metrics_{name}": key for name, _, key in _COORDINATOR}
+    | {f"kafka_server_{name}_total": key for name, key in _REPLICATION.items()}
+)
 """Metrics that are kept under their JMX name."""
 
 GROUP_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
@@ -204,7 +224,10 @@ _NETWORK_ROWS: tuple[_Row, ...] = (
 _QUORUM_ROWS: tuple[_Row, ...] = (
     ("kafka_controller_kafkacontroller_brokerregistrationstate", GAUGE, ("broker",),
      "10 fenced, 20 shutting down, 30 active", "metadata image"),
-    ("kafka_controller_controllerstats_uncleanleaderelections_total", COUNTER, (), "0: one replica", "one node"),
+    ("kafka_controller_controllerstats_uncleanleaderelections_total", COUNTER, (),
+     "Leaders elected that may lack acknowledged records, by the controller of this node", "ControllerMachine"),
+    ("kafka_server_replicafetchermanager_maxlag", GAUGE, ("clientId",),
+     "Records that the follower here which is furthest behind lacks", "Follower.lag"),
     ("kafka_server_raftmetrics_current_state", GAUGE, ("current_state",), "1", "QuorumRole"),
 )
 
