@@ -161,11 +161,9 @@ class QuorumRole:
         self._raft: RaftDriver | None = None
         self._controller: ActiveController | None = None
         self._incarnation_id = random_uuid(random)
-        self.leaderships = 0
-        """Leader epochs that this node has opened."""
+        self.leaderships = 0  # leader epochs that this node has opened
         self._bootstrap_records: tuple[MetadataRecord, ...] = ()
-        self._activation: asyncio.Future[Any] | None = None
-        """Of this node as the active controller: its first records."""
+        self._activation: asyncio.Future[Any] | None = None  # of the active controller: its first records
         self._leader_watchers: list[Callable[[], None]] = []
         self.heartbeats = HeartbeatConnections(self._suspect)
         self._knows_cluster: asyncio.Future[None] | None = None
