@@ -33,6 +33,8 @@ from moldau.core.replication.divergence import truncation_offset
 
 LOST_LEADER_TIMEOUT_MS = 500
 """How long a leader that ended its connection may take to answer on another one; Kafka waits for its fetch timeout."""
+LOST_LEADER_STEP_MS = 100
+"""Its voters see that at the same moment: each waits so much longer than the one before it, or votes would be split."""
 
 
 class _State(enum.Enum):
@@ -76,10 +78,12 @@ class Follower:
         self.has_fetched = False
         self.deadline_ms = deadline_ms
 
-    def leader_lost(self, now_ms: int) -> None:
-        """The leader's process has probably died: unless it answers soon it is given up, by the other nodes too."""
+    def leader_lost(self, now_ms: int, place: int) -> None:
+        """The leader's process has probably died: unless it answers soon it is given up, by the other nodes too.
+        `place`: of this node among the voters that are left."""
         self.has_fetched = False
-        self.deadline_ms = min(self.deadline_ms, now_ms + LOST_LEADER_TIMEOUT_MS)
+        wait_ms = LOST_LEADER_TIMEOUT_MS + place * LOST_LEADER_STEP_MS
+        self.deadline_ms = min(self.deadline_ms, now_ms + wait_ms)
 
     def next_deadline_ms(self) -> int:
         return self.deadline_ms if self._retry_ms is None else min(self._retry_ms, self.deadline_ms)

@@ -161,7 +161,8 @@ class Quorum:
                 outputs = self._answered(event, now_ms)
             case ConnectionLost():
                 if isinstance(self._role, Follower) and event.node_id == self.leader_id:
-                    self._role.leader_lost(now_ms)
+                    left = [key.node_id for key in self.log.voters.latest.keys if key.node_id != self.leader_id]
+                    self._role.leader_lost(now_ms, left.index(self.node.node_id) if self.is_voter else len(left))
                 outputs = ()
             case Resign():
                 return self._resign()

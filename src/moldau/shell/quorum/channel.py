@@ -43,6 +43,12 @@ class QuorumChannel:
         self._bootstrap = {_FIRST_BOOTSTRAP_ID - place: (each.host, each.port) for place, each in enumerate(bootstrap)}
         self._leaders: dict[int, tuple[str, int]] = {}
         self._peers: dict[int, Peer] = {}
+        self._absent: dict[int, None] = {}
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """The nodes that did not listen when they were asked last."""
+        return tuple(self._absent)
 
     @property
     def bootstrap_ids(self) -> tuple[int, ...]:
@@ -62,9 +68,11 @@ class QuorumChannel:
         try:
             asked = encode_request(request, receiver, self._sender)
             response = cast(QuorumResponse, await peer.request(asked, timeout_ms))
+            self._absent.pop(node_id, None)
             self._leaders.update(leader_addresses(response))
             return decode_answer(response)
         except NobodyListensError:
+            self._absent[node_id] = None
             self._on_refused(node_id)
             return None
         except (NoAnswerError, ProtocolError):

@@ -482,6 +482,8 @@ class QuorumRole:
         asks = self._ask_first(ActivateController(self._bootstrap_records)), self._ask_first(self._registration())
         activation = self._activation = asyncio.gather(*asks)
         activation.add_done_callback(self._activated)
+        for node_id in self._channel.absent:
+            self._nobody_listens(node_id)
 
     def _registration(self) -> ControllerRegistrationRequest:
         point = self.identity.controller_listener

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.core.raft.follower import LOST_LEADER_TIMEOUT_MS
+from moldau.core.raft.follower import LOST_LEADER_STEP_MS, LOST_LEADER_TIMEOUT_MS
 from moldau.core.raft.messages import FetchSnapshot, FetchSnapshotAnswer, SnapshotId
 from moldau.core.raft.steps import (
     Answered,
@@ -21,8 +21,9 @@ from moldau.core.raft.steps import (
     Truncated,
     TruncateTo,
 )
-from moldau.types import Offset
-from tests.unit.core.raft.voters_of_three import NODE, SETTINGS, asked, fetched, follower, voter
+from moldau.core.raft.voters import ReplicaKey
+from moldau.types import BrokerId, Offset
+from tests.unit.core.raft.voters_of_three import NODE, SETTINGS, THIRD, asked, fetched, follower, voter
 
 
 def test_nothing_is_fetched_before_everything_here_is_on_the_disk() -> None:
@@ -82,6 +83,16 @@ def test_a_leader_that_ended_its_connection_is_given_up_soon_unless_it_answers()
     quorum.step(ConnectionLost(2), 100)
     quorum.step(fetched(request, 18), 200)
     assert quorum.next_deadline_ms() == 200 + SETTINGS.fetch_timeout_ms
+
+
+def test_voters_that_lose_their_leader_at_the_same_moment_give_it_up_one_after_the_other() -> None:
+    deadlines = []
+    for node in (NODE, THIRD, ReplicaKey(BrokerId(9))):  # the last one is no voter
+        quorum, _ = follower(node=node)
+        quorum.step(ConnectionLost(2), 100)
+        deadlines.append(quorum.next_deadline_ms())
+    begin_ms = 100 + LOST_LEADER_TIMEOUT_MS
+    assert deadlines == [begin_ms, begin_ms + LOST_LEADER_STEP_MS, begin_ms + 2 * LOST_LEADER_STEP_MS]
 
 
 def test_an_append_that_found_no_room_is_tried_again_after_a_while() -> None:

@@ -19,6 +19,7 @@ SETTINGS = QuorumSettings()
 def voter(
     saved: QuorumState | None = None,
     *,
+    node: ReplicaKey = NODE,
     log_end_offset: int = 20,
     latest_epoch: int = 3,
     end_offset_for_epoch: Callable[[int], tuple[int, int]] = lambda epoch: (epoch, 1_000),
@@ -29,7 +30,7 @@ def voter(
         log_end_offset=log_end_offset,
         latest_epoch=latest_epoch,
     )
-    return Quorum(NODE, saved, log, SETTINGS, SeededRandom(1))
+    return Quorum(node, saved, log, SETTINGS, SeededRandom(1))
 
 
 def asked(outputs: tuple[Output, ...]) -> list[tuple[int, object]]:

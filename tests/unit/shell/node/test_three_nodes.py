@@ -161,7 +161,7 @@ def test_a_broker_that_dies_is_fenced_soon_and_comes_back_into_the_replicas_in_s
         successor, third = (node_id for node_id in NODE_IDS if node_id != victim)
         await cluster.create("t", victim, successor, third, by=third)
         await cluster.all_know("t", victim, 1, 2, 3)
-        most_s = 3 if await cluster.leads_quorum(victim) else 1
+        most_s = 1.5 if await cluster.leads_quorum(victim) else 0.8
         cluster.kill(victim)
         died_s = cluster.loop.time()
         await cluster.all_know("t", successor, successor, third)
