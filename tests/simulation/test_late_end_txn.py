@@ -7,10 +7,11 @@ from collections import Counter
 import pytest
 
 from moldau.simulation.checkers.copy_ledger import Outcome
+from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.late_end_txn import LateProducer, LateScenario, Way, main, run_seed
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.world import SimulatedTopic, World
+from moldau.simulation.world import World
 from moldau.types import Uuid
 
 

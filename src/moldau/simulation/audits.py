@@ -12,13 +12,13 @@ from moldau.simulation.workloads.topic_admin import TopicAdmin
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 
 class OffsetAuditor(FiniteLoop):
     """Reads the committed offsets of a group once."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
         super().__init__(world, name)
         self.topic = topic
         self.group = group
@@ -33,7 +33,7 @@ class OffsetAuditor(FiniteLoop):
 class GroupDescriber(ClientLoop):
     """Describes a group once: its state, and its members with their assignments."""
 
-    def __init__(self, world: World, name: str, group: str) -> None:
+    def __init__(self, world: ClientWorld, name: str, group: str) -> None:
         super().__init__(world, name)
         self.group = group
         self.described: tuple[str, str, tuple[tuple[str, bytes], ...]] | None = None

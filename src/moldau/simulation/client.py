@@ -5,8 +5,10 @@ It speaks every served version: which one, each connection draws anew, so that a
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
@@ -16,9 +18,12 @@ from moldau.errors import ProtocolError
 from moldau.simulation.violation import ViolationError
 from moldau.wire.protocol.api_keys import API_VERSIONS, ApiKey
 from moldau.wire.protocol.codec import decode_message
+from moldau.wire.protocol.schema import Request
 
 if TYPE_CHECKING:
     from moldau.simulation.network import SimulatedNetwork
+
+Response = TypeVar("Response", bound=msgspec.Struct)
 
 REQUEST_TIMEOUT_S = 10.0
 PORT = 9092
@@ -36,7 +41,31 @@ class UnansweredError(Exception):
     """The connection went away, or the answer did not come in time: whether the request was done is unknown."""
 
 
-class _Versions(dict[ApiKey, int]):
+class Client(Protocol):
+    """What a simulated client asks through; see AsyncConnection."""
+
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def versions(self) -> dict[ApiKey, int]: ...
+    @property
+    def answering(self) -> object:
+        """Who has sent the answer that is being noted."""
+
+    def version_of(self, key: ApiKey) -> int: ...
+    def send(self, message: Request[Response], note: Callable[[Response], None]) -> asyncio.Future[Response]: ...
+    async def request(
+        self,
+        message: Request[Response],
+        *,
+        note: Callable[[Response], None] | None = None,
+        timeout_s: float | None = None,
+    ) -> Response: ...
+    async def answer_in_time(self, answer: asyncio.Future[Response]) -> Response: ...
+    def close(self) -> None: ...
+
+
+class Versions(dict[ApiKey, int]):
     """The version of each API that a connection uses, drawn when it is first used."""
 
     def __init__(self, random: Random) -> None:
@@ -53,9 +82,10 @@ class _Versions(dict[ApiKey, int]):
 class BrokerClient(AsyncConnection):
     """One connection to the broker. After an UnansweredError it is closed: open another."""
 
-    def __init__(self, name: str, random: Random) -> None:
+    def __init__(self, name: str, random: Random, versions: dict[ApiKey, int] | None = None) -> None:
+        """`versions`: those that several connections have in common."""
         self.name = name
-        self.versions = _Versions(random)
+        self.versions = Versions(random) if versions is None else versions
         super().__init__(
             ClientProtocol("the broker", client_id=name, first_correlation_id=random.randrange(1 << 20)),
             version_of=self.versions.__getitem__,
@@ -65,15 +95,26 @@ class BrokerClient(AsyncConnection):
         )
 
     @classmethod
-    async def open(cls, network: SimulatedNetwork, name: str, host: str, random: Random) -> BrokerClient:
+    async def open(
+        cls,
+        network: SimulatedNetwork,
+        name: str,
+        host: str,
+        random: Random,
+        versions: dict[ApiKey, int] | None = None,
+    ) -> BrokerClient:
         """Connects from the host `name` to the broker on `host`. Raises UnansweredError if nobody listens there, or
         nothing passes."""
-        client = cls(name, random)
+        client = cls(name, random, versions)
         try:
             await network.connect(name, host, PORT, client)
         except (ConnectionRefusedError, TimeoutError) as error:
             raise UnansweredError(str(error)) from error
         return client
+
+    @property
+    def answering(self) -> object:
+        return self
 
     def pause_reading(self) -> None:
         """What the broker sends from now on waits."""

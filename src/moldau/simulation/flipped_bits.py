@@ -32,7 +32,8 @@ from moldau.simulation.violation import ViolationError
 from moldau.wire.records.batch import is_crc_valid, iterate_batches
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import SimulatedTopic
+    from moldau.simulation.world import World
 
 KIND = "flipped bits"
 MAX_COPIES = 2

@@ -28,8 +28,8 @@ from moldau.wire.records.batch import is_crc_valid, iterate_batches, read_header
 from moldau.wire.records.record import Record, read_records
 
 if TYPE_CHECKING:
+    from moldau.simulation.client_world import SimulatedTopic
     from moldau.simulation.damaged_machine import DamagedMachine
-    from moldau.simulation.world import SimulatedTopic
 
 RULE = "a flipped bit hides nothing"
 DAMAGED = (ERROR_CODES["CORRUPT_MESSAGE"], ERROR_CODES["KAFKA_STORAGE_ERROR"])

@@ -24,7 +24,8 @@ from collections import Counter
 from functools import partial
 
 from moldau.simulation.checkers.copy_ledger import CopyLedger, Outcome
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client import BrokerClient, Client, UnansweredError
+from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.kinds import random_of
 from moldau.simulation.loop import virtual_loop
 from moldau.simulation.run import violation_of, without_collections
@@ -32,7 +33,7 @@ from moldau.simulation.seeds import SeedOutcome, add_seed_options, broken_lines,
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.committed_reader import CommittedReader
 from moldau.simulation.workloads.transactional_client import LifeOverError, TransactionalClient
-from moldau.simulation.world import SimulatedTopic, World
+from moldau.simulation.world import World
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
@@ -69,6 +70,8 @@ class LateOutcome(SeedOutcome, frozen=True, kw_only=True):
 
 class LateProducer(TransactionalClient):
     """Three transactions; the end of one of the first two is sent once more, late."""
+
+    world: World
 
     def __init__(self, world: World, topic: SimulatedTopic) -> None:
         super().__init__(world, "producer", topic, TRANSACTIONAL_ID)
@@ -129,7 +132,7 @@ class LateProducer(TransactionalClient):
                 self.world.trace.tell(f"{transaction} is {self.outcomes[transaction].value}")
                 self.take_end(answer, is_commit=is_commit)
 
-        async def ask(client: BrokerClient) -> int:
+        async def ask(client: Client) -> int:
             return (await client.request(request, note=note)).error_code
 
         await self.until_taken(ask, "EndTxn")

@@ -16,6 +16,7 @@ from moldau.simulation.checkers.copy_ledger import CopyLedger
 from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.flipped_bits import FlippedBits
 from moldau.simulation.kinds import OFFSETS_RETENTION_MINUTES, directory_path, has_kind
 from moldau.simulation.network import NetworkWeather
@@ -43,7 +44,7 @@ from moldau.simulation.workloads.stale_sender import StaleSender
 from moldau.simulation.workloads.time_searcher import TimeSearcher
 from moldau.simulation.workloads.topic_admin import PassingReader, TopicAdmin
 from moldau.simulation.workloads.transactional_copier import TransactionalCopier
-from moldau.simulation.world import SimulatedTopic, World
+from moldau.simulation.world import World
 from moldau.types import ZERO_UUID, Uuid
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -12,7 +12,6 @@ from moldau.core.transactions.state import MAX_PRODUCER_EPOCH, TransactionRecord
 from moldau.errors import ERROR_CODES
 from moldau.simulation.client import BrokerClient
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.workloads.client_loop import RETRIABLE
 from moldau.simulation.workloads.transactional_client import TRANSACTION
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
@@ -33,7 +32,7 @@ async def use_up_epochs(world: World, transactional_id: str) -> None:
     client.versions[ApiKey.FIND_COORDINATOR] = 3
     await client.request(FindCoordinatorRequest(transactional_id, TRANSACTION))  # creates the internal topic
     while code := (await client.request(InitProducerIdRequest(transactional_id, TIMEOUT_MS))).error_code:
-        if code not in (*RETRIABLE, ERROR_CODES["CONCURRENT_TRANSACTIONS"]):
+        if code not in (*world.retriable, ERROR_CODES["CONCURRENT_TRANSACTIONS"]):
             raise ViolationError("no unexpected refusals", f"InitProducerId got {code}")
         await asyncio.sleep(RETRY_S)
     client.close()

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-
-import msgspec
+from random import Random
 
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.network.server_connection import ServerConnection
-from moldau.simulation.checkers.group_ledger import GroupLedger
-from moldau.simulation.checkers.ledger import Ledger, PartitionLedger, TopicRules
 from moldau.simulation.checkers.survivors import log_end_on_disk
+from moldau.simulation.client import BrokerClient
+from moldau.simulation.client_world import ClientWorld
+from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.kinds import has_kind
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.node_machine import NodeMachine
-from moldau.simulation.surroundings import Surroundings
-from moldau.simulation.transaction_events import TransactionEvent, TransactionWatch
+from moldau.simulation.transaction_events import TransactionWatch
 from moldau.simulation.violation import ViolationError
-from moldau.types import Uuid
 
 DIRECTORIES = 2
 """How many log directories there are where there are several."""
@@ -26,37 +24,19 @@ BROKER = "broker"
 """The host of the broker that the clients use."""
 
 
-class SimulatedTopic(msgspec.Struct, frozen=True):
-    """A topic that clients know by name and id."""
-
-    name: str
-    topic_id: Uuid
-    partitions: int
-    is_compacted: bool = False
-
-    def ledger(self, world: World, partition: int) -> PartitionLedger:
-        return world.ledger.partition(self.topic_id, partition)
-
-
-class World(Surroundings):
+class World(ClientWorld):
     """The world of a broker and its clients."""
 
     def __init__(
         self, seed: int, loop: VirtualLoop, settings: dict[str, str], write_line: Callable[[str], None] | None = None
     ) -> None:
-        super().__init__(seed, loop, write_line)
+        super().__init__(seed, loop, write_line, SimulatedClock(loop))
         self.settings = settings
         self.machines: dict[str, NodeMachine] = {}
         disks = [MemoryDisk() for _ in range(DIRECTORIES if has_kind(seed, "directories") else 1)]
-        self.broker = self.add_machine(BROKER, settings, disks, self._check_survivors)
-        self.ledger = Ledger(self.broker.clock.latest_ms, lambda: self.broker.clock.setback_ms)
-        self.groups: dict[str, GroupLedger] = {}
-        self.is_draining = False
-        self.producer_ids: dict[tuple[int, int], int] = {}
+        self.broker = self.add_machine(BROKER, settings, disks, self._check_survivors, self.clock)
         self.after_end: Callable[[bool], None] = lambda is_power_lost: None
         """Called after each stop and crash of the broker, with the disks as they were left."""
-        self.transaction_events: dict[TransactionEvent, int] = {}
-        """How often each has happened so far."""
         self.stale_batch: tuple[int, int] | None = None
         """Partition and end offset of an aborted batch that will be sent once more: see StaleSender."""
         self.transactions = TransactionWatch(self.count)
@@ -72,10 +52,14 @@ class World(Surroundings):
         settings: dict[str, str],
         disks: list[MemoryDisk],
         ended: Callable[[bool], None] = lambda is_power_lost: None,
+        clock: SimulatedClock | None = None,
     ) -> NodeMachine:
-        """A further host with a node on it; it starts with `boot`. `ended`: see Machine."""
-        machine = self.machines[host] = NodeMachine(self, host, settings, disks, ended=ended)
+        """A further host with a node on it; it starts with `boot`. `ended`, `clock`: see Machine."""
+        machine = self.machines[host] = NodeMachine(self, host, settings, disks, clock, ended)
         return machine
+
+    async def connect(self, name: str, random: Random) -> BrokerClient:
+        return await BrokerClient.open(self.network, name, self.broker.host, random)
 
     def end_work(self) -> None:
         """The threads of all machines end with the world."""
@@ -83,23 +67,6 @@ class World(Surroundings):
             machine.end_work()
 
     # -- rules
-
-    def producer_id_given(self, producer_id: int, producer_epoch: int) -> None:
-        """InitProducerId without a transactional id never gives the same twice, over all crashes."""
-        key = (producer_id, producer_epoch)
-        if key in self.producer_ids:
-            raise ViolationError("producer ids are given once", f"{key} after {self.producer_ids[key]} others")
-        self.producer_ids[key] = len(self.producer_ids)
-
-    def new_topic(
-        self,
-        name: str,
-        topic_id: Uuid,
-        partitions: int,
-        rules: TopicRules,
-    ) -> SimulatedTopic:
-        self.ledger.add_topic(name, topic_id, partitions, rules)
-        return SimulatedTopic(name, topic_id, partitions, rules.is_compacted)
 
     def _check_survivors(self, is_power_lost: bool) -> None:
         """What the broker's disks hold now, against what was promised."""
@@ -114,10 +81,6 @@ class World(Surroundings):
         if is_power_lost:
             for group in self.groups.values():
                 group.power_lost()
-
-    def count(self, event: TransactionEvent) -> None:
-        """Something has happened to a transaction: no rule, and nothing of the trace."""
-        self.transaction_events[event] = self.transaction_events.get(event, 0) + 1
 
     # -- rules that look inside
 

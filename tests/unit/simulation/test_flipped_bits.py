@@ -12,6 +12,7 @@ from moldau.core.log.checkpoint import LOG_START_OFFSET_CHECKPOINT, encode_offse
 from moldau.errors import DamagedLogError
 from moldau.shell.io.twins.clock import DEFAULT_NOW_MS
 from moldau.simulation.client import BrokerClient
+from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.flipped_bits import (
     BASE_OFFSET_BYTES,
     Copy,
@@ -28,7 +29,7 @@ from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.scenario import Scenario
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.producers import PlainProducer
-from moldau.simulation.world import SimulatedTopic, World
+from moldau.simulation.world import World
 from moldau.types import TopicPartition, Uuid
 from moldau.wire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from moldau.wire.records.builder import build_batch

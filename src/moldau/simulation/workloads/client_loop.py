@@ -9,24 +9,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.errors import ERROR_NAMES
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.violation import ViolationError
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import World
-
-# what a client must be ready to meet on a node that starts, stops, or has lost its disk
-RETRIABLE = (3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 41, 56, 100)
+    from moldau.simulation.client_world import ClientWorld
 
 
 class ClientLoop(ABC):
     """One simulated client, which opens its connection again after each failure."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: ClientWorld, name: str) -> None:
         self.world = world
         self.name = name
         self.random = world.random_of(f"client/{name}")
-        self.connection: BrokerClient | None = None
+        self.connection: Client | None = None
 
     async def run(self) -> None:
         """Steps until `is_done`. A ViolationError ends the world."""
@@ -49,12 +46,11 @@ class ClientLoop(ABC):
     async def step(self) -> None:
         """Does one thing. Raises UnansweredError where the broker gave no answer."""
 
-    async def client(self) -> BrokerClient:
+    async def client(self) -> Client:
         """The open connection, or a new one. Raises UnansweredError if the broker is down."""
         connection = self.connection
         if connection is None or not connection.is_open:
-            connection = await BrokerClient.open(self.world.network, self.name, self.world.broker.host, self.random)
-            self.connection = connection
+            connection = self.connection = await self.world.connect(self.name, self.random)
         return connection
 
     def close(self) -> None:
@@ -64,12 +60,12 @@ class ClientLoop(ABC):
 
     async def pause(self) -> None:
         """What a client does between two requests: mostly little."""
-        await asyncio.sleep(self.random.choice((0.001, 0.01, 0.05, 0.1, 0.2)))
+        await asyncio.sleep(self.random.choice(self.world.pauses_s))
 
     def must_be_retriable(self, error_code: int, what: str) -> None:
         """Raises ViolationError for an answer that nothing in this world explains."""
         self.world.trace.note("refused", self.name, what, error_code)
-        if error_code not in RETRIABLE:
+        if error_code not in self.world.retriable:
             raise ViolationError(
                 "no unexpected refusals", f"{self.name}: {what} got {error_code} {ERROR_NAMES.get(error_code)}"
             )

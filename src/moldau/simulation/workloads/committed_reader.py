@@ -21,8 +21,8 @@ from moldau.wire.records.control import ControlType, decode_control_key
 from moldau.wire.records.record import read_records
 
 if TYPE_CHECKING:
-    from moldau.simulation.client import BrokerClient
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client import Client
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 READ_COMMITTED = 1
 UNSTABLE_OFFSET_COMMIT = ERROR_CODES["UNSTABLE_OFFSET_COMMIT"]
@@ -33,7 +33,7 @@ STABLE_FROM = 7
 class CommittedReader(ClientLoop):
     """Reads the target of a copier from its beginning, again and again."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic, ledger: CopyLedger) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic, ledger: CopyLedger) -> None:
         super().__init__(world, name)
         self.topic = topic
         self.ledger = ledger
@@ -46,7 +46,7 @@ class CommittedReader(ClientLoop):
         self.stable_offsets = dict.fromkeys(partitions, -1)
         self.high_watermarks = dict.fromkeys(partitions, -1)
 
-    async def client(self) -> BrokerClient:
+    async def client(self) -> Client:
         client = await super().client()
         client.versions[ApiKey.OFFSET_FETCH] = max(STABLE_FROM, client.versions[ApiKey.OFFSET_FETCH])
         return client
@@ -63,7 +63,7 @@ class CommittedReader(ClientLoop):
                 self.ledger.position_read(position, known)
         await self.pause()
 
-    async def fetch(self, client: BrokerClient, *, max_wait_ms: int) -> None:
+    async def fetch(self, client: Client, *, max_wait_ms: int) -> None:
         """One Fetch of all partitions; moves the offsets on."""
         max_bytes = self.random.choice((1, 300, 4_000, 1 << 20))
         topic = fetch_topic(client, self.topic, self.offsets, max_bytes)
@@ -153,7 +153,7 @@ class CopyAuditor(CommittedReader):
 
 
 async def stable_position(
-    loop: ClientLoop, client: BrokerClient, group: str, topic: SimulatedTopic, retriable: tuple[int, ...] = ()
+    loop: ClientLoop, client: Client, group: str, topic: SimulatedTopic, retriable: tuple[int, ...] = ()
 ) -> int | None:
     """The copier's committed position once no transaction is open on it; None for an error that may pass."""
     request = offset_fetch_request(client, group, topic, (0,), require_stable=True)

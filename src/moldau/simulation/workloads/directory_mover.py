@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import FiniteLoop
 from moldau.wire.protocol.messages.log_dirs import (
@@ -16,7 +16,7 @@ from moldau.wire.protocol.messages.log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 MOVE_PATIENCE_S = 30.0
 
@@ -24,7 +24,9 @@ MOVE_PATIENCE_S = 30.0
 class DirectoryMover(FiniteLoop):
     """Asks for moves now and then. In the end it moves every partition once more and waits until each lies there."""
 
-    def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...], paths: tuple[str, ...]) -> None:
+    def __init__(
+        self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...], paths: tuple[str, ...]
+    ) -> None:
         super().__init__(world, name)
         self.partitions = [(topic, partition) for topic in topics for partition in range(topic.partitions)]
         self.paths = paths
@@ -45,7 +47,7 @@ class DirectoryMover(FiniteLoop):
             await self.places(client)
         await asyncio.sleep(self.random.choice((0.05, 0.3, 1.0)))
 
-    async def move(self, client: BrokerClient, topic: SimulatedTopic, partition: int, path: str) -> bool:
+    async def move(self, client: Client, topic: SimulatedTopic, partition: int, path: str) -> bool:
         """Whether the move has begun."""
         wanted = AlterReplicaLogDir(path, (AlterReplicaLogDirTopic(topic.name, (partition,)),))
         answer = await client.request(AlterReplicaLogDirsRequest((wanted,)))
@@ -55,7 +57,7 @@ class DirectoryMover(FiniteLoop):
             self.must_be_retriable(error_code, f"AlterReplicaLogDirs of {topic.name}-{partition}")
         return error_code == 0
 
-    async def places(self, client: BrokerClient) -> dict[tuple[str, int], str]:
+    async def places(self, client: Client) -> dict[tuple[str, int], str]:
         """Where each partition lies; none may lie in two directories."""
         answer = await client.request(DescribeLogDirsRequest(topics=None))
         found: dict[tuple[str, int], str] = {}
@@ -72,7 +74,7 @@ class DirectoryMover(FiniteLoop):
                     found[key] = directory.log_dir
         return found
 
-    async def move_all(self, client: BrokerClient) -> None:
+    async def move_all(self, client: Client) -> None:
         if self.drained_s < 0:
             self.drained_s = self.world.loop.time()
         for topic, partition in self.partitions:

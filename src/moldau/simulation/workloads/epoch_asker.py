@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.readers import EARLIEST, list_offset
@@ -20,7 +20,7 @@ from moldau.wire.protocol.messages.leader_epochs import (
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 FENCED_LEADER_EPOCH = ERROR_CODES["FENCED_LEADER_EPOCH"]
 UNKNOWN_LEADER_EPOCH = ERROR_CODES["UNKNOWN_LEADER_EPOCH"]
@@ -32,7 +32,7 @@ RULE = "only the current leader epoch is served"
 class EpochAsker(ClientLoop):
     """Learns the current epochs from Metadata, and asks about the ends of all that there were."""
 
-    def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
+    def __init__(self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
         self.topics = topics
 
@@ -45,7 +45,7 @@ class EpochAsker(ClientLoop):
             await self.ask(client, topic, self.random.randrange(topic.partitions))
         await asyncio.sleep(self.random.choice((0.05, 0.2, 0.5)))
 
-    async def learn(self, client: BrokerClient, topic: SimulatedTopic) -> None:
+    async def learn(self, client: Client, topic: SimulatedTopic) -> None:
         client.versions[ApiKey.METADATA] = max(FIRST_EPOCH_VERSION, client.versions[ApiKey.METADATA])
         request = MetadataRequest((MetadataRequestTopic(name=topic.name),), allow_auto_topic_creation=False)
 
@@ -56,7 +56,7 @@ class EpochAsker(ClientLoop):
 
         await client.request(request, note=note)
 
-    async def ask(self, client: BrokerClient, topic: SimulatedTopic, partition: int) -> None:
+    async def ask(self, client: Client, topic: SimulatedTopic, partition: int) -> None:
         ledger = topic.ledger(self.world, partition)
         epochs = ledger.epochs
         asked = self.random.randint(0, max(epochs.current, *epochs.bounds, 0) + 1)

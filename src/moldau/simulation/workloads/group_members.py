@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.checkers.group_ledger import Attempt, CommittedOffset, GroupLedger
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.readers import EARLIEST, Consumer, Position, list_offset
@@ -40,7 +40,7 @@ from moldau.wire.protocol.messages.offsets import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 SESSION_TIMEOUT_MS = 6_000
 REBALANCE_TIMEOUT_MS = 8_000
@@ -80,7 +80,7 @@ def decode_assignment(data: bytes) -> tuple[int, ...]:
 class GroupMember(Consumer):
     """One member. Keeps its generation until the broker says otherwise; commits what it has read."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
         super().__init__(world, name, topic)
         self.group = group
         self.member_id = ""
@@ -115,7 +115,7 @@ class GroupMember(Consumer):
             self.member_id = ""  # as after its own restart
         await self.pause()
 
-    async def client(self) -> BrokerClient:
+    async def client(self) -> Client:
         client = await super().client()
         if self.instance_id is not None:
             for api_key, version in STATIC_VERSIONS.items():
@@ -124,7 +124,7 @@ class GroupMember(Consumer):
 
     # -- membership
 
-    async def join(self, client: BrokerClient) -> None:
+    async def join(self, client: Client) -> None:
         if not await find_coordinator(self, client, self.group.group):
             return
         request = JoinGroupRequest(
@@ -157,7 +157,7 @@ class GroupMember(Consumer):
             member: tuple(p for p in partitions if p % len(members) == index) for index, member in enumerate(members)
         }
 
-    async def sync(self, client: BrokerClient, joined: JoinGroupResponse, plan: dict[str, tuple[int, ...]]) -> None:
+    async def sync(self, client: Client, joined: JoinGroupResponse, plan: dict[str, tuple[int, ...]]) -> None:
         request = SyncGroupRequest(
             group_id=self.group.group,
             generation_id=joined.generation_id,
@@ -196,13 +196,13 @@ class GroupMember(Consumer):
             # the committed offset is as old as the last loss: reading there again may fail legally
             self.positions[partition].legal_losses_seen = 0
 
-    async def heartbeat(self, client: BrokerClient) -> None:
+    async def heartbeat(self, client: Client) -> None:
         request = HeartbeatRequest(self.group.group, self.generation, self.member_id, self.instance_id)
         answer = await client.request(request)
         if answer.error_code:
             await self.refused(answer.error_code, "Heartbeat")
 
-    async def leave(self, client: BrokerClient) -> None:
+    async def leave(self, client: Client) -> None:
         if client.version_of(ApiKey.LEAVE_GROUP) >= 3:
             request = LeaveGroupRequest(self.group.group, members=(MemberIdentity(member_id=self.member_id),))
         else:
@@ -231,7 +231,7 @@ class GroupMember(Consumer):
 
     # -- offsets
 
-    async def commit(self, client: BrokerClient) -> None:
+    async def commit(self, client: Client) -> None:
         sent = {
             partition: position.offset
             for partition, position in self.positions.items()
@@ -275,7 +275,7 @@ class GroupMember(Consumer):
         if errors:
             await self.refused(errors[0], "OffsetCommit")
 
-    async def commit_as_before(self, client: BrokerClient) -> None:
+    async def commit_as_before(self, client: Client) -> None:
         """A commit of an older generation, or of a member that never was, changes nothing."""
         is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= 10
         topic = OffsetCommitRequestTopic(
@@ -303,7 +303,7 @@ class GroupMember(Consumer):
         await client.request(request, note=note)
 
 
-async def find_coordinator(loop: ClientLoop, client: BrokerClient, key: str, key_type: int = 0) -> bool:
+async def find_coordinator(loop: ClientLoop, client: Client, key: str, key_type: int = 0) -> bool:
     """Whether this node coordinates the group now, or (`key_type` 1, from version 1 on) the transactional id."""
     if client.version_of(ApiKey.FIND_COORDINATOR) >= 4:
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,))
@@ -319,7 +319,7 @@ async def find_coordinator(loop: ClientLoop, client: BrokerClient, key: str, key
 
 
 async def fetch_offsets(
-    loop: ClientLoop, client: BrokerClient, group: GroupLedger, topic: SimulatedTopic, partitions: tuple[int, ...]
+    loop: ClientLoop, client: Client, group: GroupLedger, topic: SimulatedTopic, partitions: tuple[int, ...]
 ) -> dict[int, int]:
     """OffsetFetch of these partitions, held against the ledger. Raises UnansweredError for an error that may pass."""
     committed: dict[int, int] = {}
@@ -343,7 +343,7 @@ async def fetch_offsets(
 
 
 def offset_fetch_request(
-    client: BrokerClient,
+    client: Client,
     group: str,
     topic: SimulatedTopic,
     partitions: tuple[int, ...],

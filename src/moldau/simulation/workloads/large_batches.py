@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import BrokerClient, Client
 from moldau.simulation.workloads.producers import PlainProducer
 from moldau.simulation.workloads.readers import Consumer
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 LAZY_READERS = 3
 LARGE_PRODUCERS = 2
@@ -42,13 +42,14 @@ class LazyReader(Consumer):
     def draw_max_bytes(self) -> int:
         return 1 << 20
 
-    async def fetch(self, client: BrokerClient, *, max_wait_ms: int) -> None:
-        client.pause_reading()
-        self.world.loop.call_later(self.random.choice((0.2, 1.0, 2.0)), client.resume_reading)
+    async def fetch(self, client: Client, *, max_wait_ms: int) -> None:
+        connection = cast(BrokerClient, client)
+        connection.pause_reading()
+        self.world.loop.call_later(self.random.choice((0.2, 1.0, 2.0)), connection.resume_reading)
         await super().fetch(client, max_wait_ms=max_wait_ms)
 
 
-def large_batch_clients(world: World, topic: SimulatedTopic) -> list[PlainProducer | Consumer]:
+def large_batch_clients(world: ClientWorld, topic: SimulatedTopic) -> list[PlainProducer | Consumer]:
     """Those that use the memory up, and one reader that takes its answers at once."""
     producers = [LargeProducer(world, f"large-{number}", topic) for number in range(LARGE_PRODUCERS)]
     lazy = [LazyReader(world, f"lazy-{number}", topic) for number in range(LAZY_READERS)]

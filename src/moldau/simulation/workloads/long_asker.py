@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.producers import PlainProducer
 from moldau.simulation.workloads.readers import (
@@ -31,7 +31,7 @@ from moldau.wire.protocol.messages.produce import PartitionProduceResponse, Prod
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 WIDE = "wide"
 WIDE_PARTITIONS = 4
@@ -47,9 +47,9 @@ GROUP_ID_NOT_FOUND = ERROR_CODES["GROUP_ID_NOT_FOUND"]
 class LongAsker(PlainProducer):
     """Asks for partitions of its topic, most of which are not there, for groups and topics that nobody made."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
-        self.questions: tuple[Callable[[BrokerClient], asyncio.Future[Any]], ...] = (
+        self.questions: tuple[Callable[[Client], asyncio.Future[Any]], ...] = (
             self.produce,
             self.produce,
             self.fetch,
@@ -104,7 +104,7 @@ class LongAsker(PlainProducer):
 
     # -- records
 
-    def produce(self, client: BrokerClient) -> asyncio.Future[ProduceResponse]:
+    def produce(self, client: Client) -> asyncio.Future[ProduceResponse]:
         asked = self.named(MANY)
         sent = {partition: self.take_values(client, 2) for partition in range(self.topic.partitions)}
         batches = {partition: self.make_batch(partition, values) for partition, values in sent.items()}
@@ -122,7 +122,7 @@ class LongAsker(PlainProducer):
 
         return client.send(request, note)
 
-    def fetch(self, client: BrokerClient) -> asyncio.Future[FetchResponse]:
+    def fetch(self, client: Client) -> asyncio.Future[FetchResponse]:
         asked, asked_s = self.named(VERY_MANY), self.world.loop.time()
         offsets = {partition: position.offset for partition, position in self.positions.items()}
         topic = fetch_topic(client, self.topic, {partition: offsets.get(partition, 0) for partition in asked}, 1_000)
@@ -143,12 +143,12 @@ class LongAsker(PlainProducer):
 
         return client.send(request, note)
 
-    def list_offsets(self, client: BrokerClient) -> asyncio.Future[ListOffsetsResponse]:
+    def list_offsets(self, client: Client) -> asyncio.Future[ListOffsetsResponse]:
         asked = self.named(MANY)
         note = partial(self.check_rows, asked, "ListOffsets")
         return client.send(list_offsets_request(self.topic.name, asked, LATEST), note)
 
-    def commit(self, client: BrokerClient) -> asyncio.Future[OffsetCommitResponse]:
+    def commit(self, client: Client) -> asyncio.Future[OffsetCommitResponse]:
         asked = self.named(MANY)
         note = partial(self.check_rows, asked, "OffsetCommit")
         return client.send(commit_request(client, GROUP, self.topic, dict.fromkeys(asked, 1)), note)
@@ -172,7 +172,7 @@ class LongAsker(PlainProducer):
             if error_code not in (0, allowed):
                 self.must_be_retriable(error_code, what)
 
-    def metadata(self, client: BrokerClient) -> asyncio.Future[Any]:
+    def metadata(self, client: Client) -> asyncio.Future[Any]:
         names = self.names()
         request = MetadataRequest(
             tuple(MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=False
@@ -184,7 +184,7 @@ class LongAsker(PlainProducer):
             ),
         )
 
-    def describe_configs(self, client: BrokerClient) -> asyncio.Future[Any]:
+    def describe_configs(self, client: Client) -> asyncio.Future[Any]:
         names = self.names()
         rows = tuple(DescribeConfigsResource(TOPIC, name, ("retention.ms",)) for name in names)
         return client.send(
@@ -194,7 +194,7 @@ class LongAsker(PlainProducer):
             ),
         )
 
-    def create_topics(self, client: BrokerClient) -> asyncio.Future[Any]:
+    def create_topics(self, client: Client) -> asyncio.Future[Any]:
         """Only asks whether they could be."""
         names = self.names()
         request = CreateTopicsRequest(tuple(CreatableTopic(name, 1, 1) for name in names), validate_only=True)
@@ -203,7 +203,7 @@ class LongAsker(PlainProducer):
             lambda answer: self.must_say({row.name: row.error_code for row in answer.topics}, names, 0, "CreateTopics"),
         )
 
-    def describe_groups(self, client: BrokerClient) -> asyncio.Future[Any]:
+    def describe_groups(self, client: Client) -> asyncio.Future[Any]:
         names = self.names()
         return client.send(
             DescribeGroupsRequest(tuple(names)),
@@ -212,7 +212,7 @@ class LongAsker(PlainProducer):
             ),
         )
 
-    def delete_groups(self, client: BrokerClient) -> asyncio.Future[Any]:
+    def delete_groups(self, client: Client) -> asyncio.Future[Any]:
         names = self.names()
         return client.send(
             DeleteGroupsRequest(tuple(names)),

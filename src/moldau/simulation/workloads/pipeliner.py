@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.group_members import fetched_offsets, offset_fetch_request
 from moldau.simulation.workloads.producers import PlainProducer
@@ -45,7 +45,8 @@ from moldau.wire.protocol.messages.topics import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import SimulatedTopic
+    from moldau.simulation.world import World
 
 PIPELINED = "pipelined"
 """The topic that nobody else writes to."""
@@ -58,6 +59,8 @@ Answers = Iterator[asyncio.Future[Any]]
 
 class Pipeliner(PlainProducer):
     """Sends a few pairs of requests at once. The first of a pair changes something, the second asks for it."""
+
+    world: World
 
     def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
@@ -75,7 +78,7 @@ class Pipeliner(PlainProducer):
         self.asked_values: dict[str, int] = {}
         """By value of the setting the connection on which it was asked for."""
 
-    def own_name(self, client: BrokerClient) -> str:
+    def own_name(self, client: Client) -> str:
         """Of a topic or a group that only this connection uses."""
         return f"{PIPELINED}-{self.life_of(client)}"
 
@@ -100,7 +103,7 @@ class Pipeliner(PlainProducer):
 
     # -- records
 
-    def write(self, client: BrokerClient, ends: list[int]) -> asyncio.Future[ProduceResponse]:
+    def write(self, client: Client, ends: list[int]) -> asyncio.Future[ProduceResponse]:
         """One batch; `ends` gets the offset behind it once it is acknowledged."""
         values = self.take_values(client, self.random.choice((1, 2, 10)))
         request = self.make_request(client, {0: self.make_batch(0, values)}, -1)
@@ -113,7 +116,7 @@ class Pipeliner(PlainProducer):
 
         return client.send(request, note)
 
-    def write_and_ask(self, client: BrokerClient) -> Answers:
+    def write_and_ask(self, client: Client) -> Answers:
         ends: list[int] = []
         yield self.write(client, ends)
 
@@ -124,7 +127,7 @@ class Pipeliner(PlainProducer):
 
         yield client.send(list_offsets_request(self.topic.name, (0,), LATEST), note)
 
-    def write_and_read(self, client: BrokerClient) -> Answers:
+    def write_and_read(self, client: Client) -> Answers:
         ends: list[int] = []
         asked, asked_s = self.ledger.end, self.world.loop.time()
         yield self.write(client, ends)
@@ -141,8 +144,8 @@ class Pipeliner(PlainProducer):
         wanted = fetch_topic(client, self.topic, {0: asked}, 1 << 20)
         yield client.send(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 22, topics=(wanted,)), note)
 
-    def delete_records(self, client: BrokerClient) -> Answers:
-        deletion = send_deletion(self, client, self.topic)
+    def delete_records(self, client: Client) -> Answers:
+        deletion = send_deletion(self.world, self, client, self.topic)
         yield deletion
 
         def note(answer: ListOffsetsResponse) -> None:
@@ -156,7 +159,7 @@ class Pipeliner(PlainProducer):
 
     # -- topics and settings
 
-    def create(self, client: BrokerClient) -> Answers:
+    def create(self, client: Client) -> Answers:
         created: list[int] = []
 
         def note(answer: CreateTopicsResponse) -> None:
@@ -168,7 +171,7 @@ class Pipeliner(PlainProducer):
         yield client.send(CreateTopicsRequest((topic,), timeout_ms=5_000), note)
         yield self.ask_for(client, created, is_there=True)
 
-    def delete(self, client: BrokerClient) -> Answers:
+    def delete(self, client: Client) -> Answers:
         deleted: list[int] = []
 
         def note(answer: DeleteTopicsResponse) -> None:
@@ -179,7 +182,7 @@ class Pipeliner(PlainProducer):
         yield client.send(deletion_of(client, self.own_name(client)), note)
         yield self.ask_for(client, deleted, is_there=False)
 
-    def ask_for(self, client: BrokerClient, done: list[int], *, is_there: bool) -> asyncio.Future[MetadataResponse]:
+    def ask_for(self, client: Client, done: list[int], *, is_there: bool) -> asyncio.Future[MetadataResponse]:
         """Whether the connection's topic exists, once `done` holds something."""
         name = self.own_name(client)
 
@@ -191,7 +194,7 @@ class Pipeliner(PlainProducer):
         request = MetadataRequest((MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
         return client.send(request, note)
 
-    def alter(self, client: BrokerClient) -> Answers:
+    def alter(self, client: Client) -> Answers:
         self.next_offset += 1
         wanted, life = str(1_000_000 + self.next_offset), self.life_of(client)
         self.asked_values[wanted] = life
@@ -217,7 +220,7 @@ class Pipeliner(PlainProducer):
 
     # -- positions
 
-    def commit(self, client: BrokerClient) -> Answers:
+    def commit(self, client: Client) -> Answers:
         self.next_offset += 1
         wanted, group = self.next_offset, self.own_name(client)
         committed: list[int] = []

@@ -12,7 +12,7 @@ import msgspec
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.checkers.ledger import KEYS, TOMBSTONE_EVERY, VALUE_HEADER, PartitionLedger, SentTimes, Value
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import BrokerClient, Client
 from moldau.simulation.kinds import has_kind
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -28,7 +28,7 @@ from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
 from moldau.wire.records.builder import build_batch
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 MAX_IN_FLIGHT = 5
 MAX_TIMESTAMP_JITTER_MS = 300
@@ -69,7 +69,7 @@ class Lane:
 class Producer(ClientLoop):
     """What both producers share: batches of values that occur once, and the request around them."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
         self.timestamps = world.random_of(f"client/{name}/timestamps")
@@ -87,7 +87,7 @@ class Producer(ClientLoop):
         producer_epoch: int = -1,
         base_sequence: int = -1,
     ) -> bytes:
-        now_ms = self.world.broker.clock.now_ms()
+        now_ms = self.world.clock.now_ms()
         sent = self.topic.ledger(self.world, partition).sent
         padding, codec = self.draw_padding(len(values)), self.draw_codec(codecs)
         return build_batch(
@@ -127,7 +127,7 @@ class Producer(ClientLoop):
             return key, None, timestamp_ms, ((VALUE_HEADER, value.encode()),)
         return key, value.encode(padding), timestamp_ms, ()
 
-    def make_request(self, client: BrokerClient, batches: dict[int, bytes], acks: int) -> ProduceRequest:
+    def make_request(self, client: Client, batches: dict[int, bytes], acks: int) -> ProduceRequest:
         data = tuple(PartitionProduceData(partition, batch) for partition, batch in batches.items())
         if client.version_of(ApiKey.PRODUCE) >= FIRST_TOPIC_ID_VERSION:
             topic = TopicProduceData(topic_id=self.topic.topic_id, partition_data=data)
@@ -143,7 +143,7 @@ class IdempotentProducer(Producer):
     begins anew with another producer id, and what was in flight stays in doubt.
     """
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
         self.producer_id = -1
         self.producer_epoch = -1
@@ -178,7 +178,7 @@ class IdempotentProducer(Producer):
         elif not self.world.is_draining:
             await self.pause()
 
-    async def begin_life(self, client: BrokerClient) -> None:
+    async def begin_life(self, client: Client) -> None:
         answer = await client.request(InitProducerIdRequest(transactional_id=None))
         if answer.error_code:
             self.must_be_retriable(answer.error_code, "InitProducerId")
@@ -266,11 +266,11 @@ class PlainProducer(Producer):
     behind those of the next one.
     """
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
         self.next_number = 0
         self.lives = 0
-        self.sent_by: BrokerClient | None = None
+        self.sent_by: Client | None = None
 
     async def step(self) -> None:
         client = await self.client()
@@ -284,17 +284,17 @@ class PlainProducer(Producer):
             batches[partition] = self.make_batch(partition, values, codecs=codecs)
         request = self.make_request(client, batches, acks)
         if acks == 0:
-            client.send_unanswered(request)
+            cast(BrokerClient, client).send_unanswered(request)
         else:
             await client.request(request, note=lambda answer: self.answered(sent, answer))
         await self.pause()
 
-    def take_values(self, client: BrokerClient, count: int) -> list[Value]:
+    def take_values(self, client: Client, count: int) -> list[Value]:
         """For one batch: each connection is a producer of its own."""
         life = self.life_of(client)
         return [Value(f"{self.name}/{life}", self.take_number(), True) for _ in range(count)]
 
-    def life_of(self, client: BrokerClient) -> int:
+    def life_of(self, client: Client) -> int:
         """Another number for each connection: what was sent on an older one may still be carried out."""
         if client is not self.sent_by:
             self.sent_by = client

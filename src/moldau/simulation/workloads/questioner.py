@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.violation import ViolationError
-from moldau.simulation.workloads.client_loop import RETRIABLE, ClientLoop, errors_of
+from moldau.simulation.workloads.client_loop import ClientLoop, errors_of
 from moldau.wire.protocol.api_keys import ApiKey, api_key_of
 from moldau.wire.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.wire.protocol.messages.cluster import (
@@ -45,7 +45,7 @@ from moldau.wire.protocol.messages.producer_ids import DescribeProducersRequest,
 from moldau.wire.protocol.schema import Request
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 METADATA_TOPIC = "__cluster_metadata"
 TOPIC, BROKER = 2, 4
@@ -69,7 +69,7 @@ EXPECTED = tuple(
 class Questioner(ClientLoop):
     """One question after the other, in every served version. No answer but those of the world is unexpected."""
 
-    def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
+    def __init__(self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
         self.topics = topics
 
@@ -80,14 +80,14 @@ class Questioner(ClientLoop):
         request = self.random.choice(self.questions(client))
         api_key, answer = api_key_of(request), await client.request(request)
         for error_code in errors_of(answer):
-            if error_code not in RETRIABLE and error_code not in EXPECTED:
+            if error_code not in self.world.retriable and error_code not in EXPECTED:
                 raise ViolationError(
                     "no unexpected refusals", f"{self.name}: {api_key.name} got {error_code}: {answer}"
                 )
         self.world.trace.note("asked", self.name, api_key.name)
         await asyncio.sleep(self.random.choice((0.02, 0.1, 0.3)))
 
-    async def describe_producers(self, client: BrokerClient) -> None:
+    async def describe_producers(self, client: Client) -> None:
         """Each idempotent producer is known, with what was acknowledged last."""
         topic = self.random.choice(self.topics)
         ledger = topic.ledger(self.world, self.random.randrange(topic.partitions))
@@ -104,7 +104,7 @@ class Questioner(ClientLoop):
                     "active producers are known", f"{ledger.name}: {producer_id} wrote up to {sequence}, told {found}"
                 )
 
-    def questions(self, client: BrokerClient) -> tuple[Request[Any], ...]:
+    def questions(self, client: Client) -> tuple[Request[Any], ...]:
         topic = self.random.choice(self.topics)
         name = topic.name
         page = DescribeTopicPartitionsCursor(name, 0) if self.random.random() < 0.5 else None

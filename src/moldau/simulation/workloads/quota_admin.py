@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset
 from moldau.simulation.checkers.ledger import Value
-from moldau.simulation.client import LIMITED, BrokerClient
+from moldau.simulation.client import LIMITED, Client
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import FiniteLoop
 from moldau.simulation.workloads.producers import PlainProducer
@@ -24,7 +24,8 @@ from moldau.wire.protocol.messages.client_quotas import (
 from moldau.wire.protocol.messages.produce import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import SimulatedTopic
+    from moldau.simulation.world import World
 
 CLIENT_ID = "client-id"
 EXACT = 0
@@ -56,6 +57,8 @@ class QuotaValue(CommittedOffset):
 class QuotaAdmin(FiniteLoop):
     """Sets, removes and describes; at the end it removes what would make others wait."""
 
+    world: World
+
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.values = {
@@ -82,7 +85,7 @@ class QuotaAdmin(FiniteLoop):
             await self.describe(client, client_id)
         await asyncio.sleep(self.random.choice((0.05, 0.5, 2.0)))
 
-    async def alter(self, client: BrokerClient, client_id: str, key: str, wanted: int) -> None:
+    async def alter(self, client: Client, client_id: str, key: str, wanted: int) -> None:
         value = self.values[client_id, key]
         operation = AlterQuotaOperation(key, float(max(wanted, 0)), remove=wanted == NOTHING)
         entry = AlterQuotaEntry((AlterQuotaEntity(CLIENT_ID, client_id),), (operation,))
@@ -104,7 +107,7 @@ class QuotaAdmin(FiniteLoop):
         finally:
             attempt.is_over = True
 
-    async def describe(self, client: BrokerClient, client_id: str) -> None:
+    async def describe(self, client: Client, client_id: str) -> None:
         request = DescribeClientQuotasRequest((QuotaFilterComponent(CLIENT_ID, EXACT, client_id),), strict=True)
 
         def note(answer: DescribeClientQuotasResponse) -> None:
@@ -136,6 +139,8 @@ class QuotaAuditor(QuotaAdmin):
 class LimitedProducer(PlainProducer):
     """Sends without regard to its quota: it waits where it has passed it, and only there."""
 
+    world: World
+
     def __init__(self, world: World, topic: SimulatedTopic, admin: QuotaAdmin) -> None:
         super().__init__(world, LIMITED, topic)
         self.admin = admin
@@ -143,7 +148,7 @@ class LimitedProducer(PlainProducer):
         """When a request of so many bytes of batches was answered, in this life of the broker and of the quota."""
         self.life = (-1, -1.0)
 
-    def make_request(self, client: BrokerClient, batches: dict[int, bytes], acks: int) -> ProduceRequest:
+    def make_request(self, client: Client, batches: dict[int, bytes], acks: int) -> ProduceRequest:
         life = (self.world.broker.boots, self.admin.changed_s)
         if life != self.life:
             self.life = life

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, ProtocolError
 from moldau.simulation.checkers.ledger import PartitionLedger, Value
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.types import Buffer
@@ -19,7 +19,7 @@ from moldau.wire.records.batch import is_crc_valid, iterate_batches
 from moldau.wire.records.record import read_records
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 FIRST_TOPIC_ID_VERSION = 13
@@ -38,7 +38,7 @@ class Position:
         self.offset = offset
         self.high_watermark = -1
         self.log_start_offset = -1
-        self.connection: BrokerClient | None = None
+        self.answered_by: object = None
         self.legal_losses_seen = ledger.legal_losses
         self.is_out_of_range = False
         self.error_code = 0
@@ -48,7 +48,7 @@ class Position:
 def take_partition(
     position: Position,
     answer: PartitionData,
-    client: BrokerClient,
+    client: Client,
     asked_offset: int,
     asked_s: float,
 ) -> None:
@@ -65,8 +65,8 @@ def take_partition(
         return
     if answer.error_code:
         return
-    if position.connection is not client:
-        position.connection = client
+    if position.answered_by is not client.answering:
+        position.answered_by = client.answering
         position.high_watermark = -1
     if answer.high_watermark < position.high_watermark:
         raise ViolationError(
@@ -133,7 +133,7 @@ def took_over(ledger: PartitionLedger, begin: int, end: int, asked_offset: int) 
 class Consumer(ClientLoop):
     """Reads all partitions of a topic, from the beginning, again and again."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
         self.seeks = world.random_of(f"client/{name}/seeks")
@@ -164,7 +164,7 @@ class Consumer(ClientLoop):
     def draw_max_bytes(self) -> int:
         return self.random.choice((1, 500, 4_000, 1 << 20))
 
-    async def fetch(self, client: BrokerClient, *, max_wait_ms: int) -> None:
+    async def fetch(self, client: Client, *, max_wait_ms: int) -> None:
         """One Fetch of all positions; moves them on."""
         positions = self.positions
         asked = {partition: position.offset for partition, position in positions.items()}
@@ -186,7 +186,7 @@ class Consumer(ClientLoop):
         await client.request(request, note=note)
         await self.handle_errors(client)
 
-    async def handle_errors(self, client: BrokerClient) -> None:
+    async def handle_errors(self, client: Client) -> None:
         is_refused = False
         for partition, position in self.positions.items():
             if position.is_out_of_range:
@@ -199,7 +199,7 @@ class Consumer(ClientLoop):
         if is_refused:
             await asyncio.sleep(self.random.uniform(0.02, 0.3))
 
-    async def reset_position(self, client: BrokerClient, partition: int, position: Position) -> None:
+    async def reset_position(self, client: Client, partition: int, position: Position) -> None:
         """After a legal loss or an expiry: goes on at the start of the log."""
         asked_s = self.world.loop.time()
         start = await list_offset(self, client, self.topic.name, partition, EARLIEST)
@@ -208,7 +208,7 @@ class Consumer(ClientLoop):
             self.positions[partition] = Position(position.ledger, start)
 
 
-def fetch_topic(client: BrokerClient, topic: SimulatedTopic, asked: dict[int, int], max_bytes: int) -> FetchTopic:
+def fetch_topic(client: Client, topic: SimulatedTopic, asked: dict[int, int], max_bytes: int) -> FetchTopic:
     """Asks for partitions of one topic, by partition the offset to begin at."""
     wanted = tuple(
         FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
@@ -219,7 +219,7 @@ def fetch_topic(client: BrokerClient, topic: SimulatedTopic, asked: dict[int, in
     return FetchTopic(topic=topic.name, partitions=wanted)
 
 
-async def list_offset(reader: ClientLoop, client: BrokerClient, topic: str, partition: int, timestamp: int) -> int:
+async def list_offset(reader: ClientLoop, client: Client, topic: str, partition: int, timestamp: int) -> int:
     """ListOffsets of one partition; -1 for an error that may pass."""
     answer = await client.request(list_offsets_request(topic, (partition,), timestamp))
     for topic_answer in answer.topics:
@@ -239,7 +239,7 @@ def list_offsets_request(topic: str, partitions: Iterable[int], timestamp: int) 
 class Auditor(Consumer):
     """Reads every partition of a topic once, from its start to its end, and asks the ledger whether it is whole."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
         self.ends: dict[int, int] = {}
         self.audits = 0

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -16,7 +16,8 @@ from moldau.wire.protocol.messages.delete_records import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import SimulatedTopic
+    from moldau.simulation.world import World
 
 OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 
@@ -24,22 +25,23 @@ OFFSET_OUT_OF_RANGE = ERROR_CODES["OFFSET_OUT_OF_RANGE"]
 class RecordDeleter(ClientLoop):
     """Deletes a few of the oldest records of a topic that expires anyway, now and then."""
 
+    world: World
+
     def __init__(self, world: World, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name)
         self.topic = topic
 
     async def step(self) -> None:
         client = await self.client()
-        await client.answer_in_time(send_deletion(self, client, self.topic))
+        await client.answer_in_time(send_deletion(self.world, self, client, self.topic))
         for _ in range(5):
             await self.pause()
 
 
 def send_deletion(
-    loop: ClientLoop, client: BrokerClient, topic: SimulatedTopic
+    world: World, loop: ClientLoop, client: Client, topic: SimulatedTopic
 ) -> asyncio.Future[DeleteRecordsResponse]:
     """Asks for the deletion of up to ten records of partition 0."""
-    world = loop.world
     ledger = topic.ledger(world, 0)
     wanted = min(ledger.log_start_offset + loop.random.randrange(10), ledger.end)
     ledger.asked_start_offset = max(ledger.asked_start_offset, wanted)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.client import PORT, BrokerClient, UnansweredError
+from moldau.simulation.client import PORT, Client, UnansweredError
 from moldau.simulation.kinds import CROWD, CROWD_LIMIT, directory_path
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import FiniteLoop
@@ -84,6 +84,8 @@ class Refuser(FiniteLoop):
     Nobody else touches what is its own, so that must always look the same.
     """
 
+    world: World
+
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self.ground: Ground | None = None
@@ -95,7 +97,7 @@ class Refuser(FiniteLoop):
         self.attempts = 0
         """At scenes: each has names of its own."""
         self.since_look = 0
-        self.prepared_for: BrokerClient | None = None
+        self.prepared_for: Client | None = None
         """The connection on which the group was made sure of."""
 
     async def step(self) -> None:
@@ -116,7 +118,7 @@ class Refuser(FiniteLoop):
 
     # -- the ground
 
-    async def prepare(self, client: BrokerClient) -> None:
+    async def prepare(self, client: Client) -> None:
         """Makes what the cases are aimed at; begins again where it was not answered."""
         client.versions[ApiKey.CREATE_TOPICS] = 7
         client.versions[ApiKey.PRODUCE] = 12
@@ -136,10 +138,10 @@ class Refuser(FiniteLoop):
         if await self.write(client):
             await self.learn(client)
 
-    async def write(self, client: BrokerClient) -> bool:
+    async def write(self, client: Client) -> bool:
         """Whether all records are there."""
         first, second = self.producer_ids
-        now_ms = self.world.broker.clock.now_ms()
+        now_ms = self.world.clock.now_ms()
         lives = [(first, 0, number * BATCH_RECORDS, BATCH_RECORDS) for number in range(BATCHES)]
         lives += [(second, 0, 0, 1), (second, 1, 0, 1)]
         while self.written < len(lives):
@@ -159,7 +161,7 @@ class Refuser(FiniteLoop):
             self.written += 1
         return True
 
-    async def take_position(self, client: BrokerClient) -> bool:
+    async def take_position(self, client: Client) -> bool:
         """Whether the group has a position."""
         row = OffsetCommitRequestPartition(0, POSITION)
         client.versions[ApiKey.OFFSET_COMMIT] = 9
@@ -170,12 +172,12 @@ class Refuser(FiniteLoop):
             self.must_be_retriable(error_code, f"OffsetCommit of {GROUP}")
         return not error_code
 
-    async def learn(self, client: BrokerClient) -> None:
+    async def learn(self, client: Client) -> None:
         """The ids of the topics; then all cases are known."""
         metadata = await client.request(MetadataRequest(None))
         ids = {topic.name or "": topic.topic_id for topic in metadata.topics}
         first, second = self.producer_ids
-        now_ms = self.world.broker.clock.now_ms()
+        now_ms = self.world.clock.now_ms()
         ground = self.ground = Ground(
             {name: ids[name] for name in (PLAIN, COMPACTED, PACKED)}, (first, second), now_ms, directory_path(0)
         )
@@ -195,7 +197,7 @@ class Refuser(FiniteLoop):
 
     # -- the cases
 
-    async def try_case(self, client: BrokerClient, case: AnyCase) -> None:
+    async def try_case(self, client: Client, case: AnyCase) -> None:
         """Sends one; it is done with if the answer says more than that the node cannot answer now."""
         if isinstance(case, FrameCase):
             await self.try_frame(case)
@@ -208,7 +210,7 @@ class Refuser(FiniteLoop):
         self.cases.pop()
         self.since_look += 1
 
-    async def play(self, client: BrokerClient, scene: Scene) -> None:
+    async def play(self, client: Client, scene: Scene) -> None:
         """All steps of it. Raises UnansweredError, and it is begun again."""
         self.attempts += 1
         self.world.trace.note("scene", scene.name, self.attempts)
@@ -226,7 +228,7 @@ class Refuser(FiniteLoop):
             while answer is None:
                 answer = await self.ask(client, step)
 
-    async def ask(self, client: BrokerClient, case: Case) -> Any:
+    async def ask(self, client: Client, case: Case) -> Any:
         """The answer, which is as it must be; None where the node cannot answer now."""
         api_key = api_key_of(case.request)
         row = API_VERSIONS[api_key]
@@ -302,7 +304,7 @@ class Refuser(FiniteLoop):
 
     # -- what must not change
 
-    async def look(self, client: BrokerClient) -> None:
+    async def look(self, client: Client) -> None:
         """Compares what is shown with what was shown at first."""
         shown = await self.show(client)
         if shown is None:
@@ -315,7 +317,7 @@ class Refuser(FiniteLoop):
             if shown[name] != before:
                 raise ViolationError(STATE_RULE, f"{name} was {before}, and is {shown[name]}")
 
-    async def show(self, client: BrokerClient) -> Shown | None:
+    async def show(self, client: Client) -> Shown | None:
         """Everything that a refused request might have changed; None where the node cannot answer now."""
         shown: Shown = {}
         for name, version, request, look in _LOOKS:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.readers import EARLIEST, FIRST_TOPIC_ID_VERSION, Position, list_offset, take_partition
@@ -14,7 +14,7 @@ from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 FIRST_SESSION_VERSION = 7
 SESSION_ERRORS = tuple(
@@ -27,7 +27,7 @@ Key = tuple[str, int]
 class SessionReader(ClientLoop):
     """Reads several topics in one session. At the end it has everything, which a forgotten partition would prevent."""
 
-    def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
+    def __init__(self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
         self.topics = {topic.name: topic for topic in topics}
         self.positions: dict[Key, Position] = {}
@@ -41,7 +41,7 @@ class SessionReader(ClientLoop):
         """What the session knows: (offset, most bytes)."""
         self.left_out: tuple[Key, ...] = ()
         """Partitions that are not read for a while."""
-        self.asked_by: BrokerClient | None = None
+        self.asked_by: Client | None = None
 
     def is_done(self) -> bool:
         return self.world.is_draining and all(
@@ -65,7 +65,7 @@ class SessionReader(ClientLoop):
         self.session_id, self.epoch = 0, 0
         self.told.clear()
 
-    async def fetch(self, client: BrokerClient) -> None:
+    async def fetch(self, client: Client) -> None:
         max_bytes = self.random.choice((500, 4_000, 1 << 20))
         asked = {key: position.offset for key, position in self.positions.items() if key not in self.left_out}
         asked_s = self.world.loop.time()
@@ -98,9 +98,7 @@ class SessionReader(ClientLoop):
             raise
         await self.handle_errors(client)
 
-    def wanted(
-        self, client: BrokerClient, keys: list[Key], asked: dict[Key, int], max_bytes: int
-    ) -> tuple[FetchTopic, ...]:
+    def wanted(self, client: Client, keys: list[Key], asked: dict[Key, int], max_bytes: int) -> tuple[FetchTopic, ...]:
         topics = []
         for topic in self.topics.values():
             partitions = tuple(
@@ -114,7 +112,7 @@ class SessionReader(ClientLoop):
                 topics.append(FetchTopic(topic=topic.name, partitions=partitions))
         return tuple(topics)
 
-    def forgotten(self, client: BrokerClient, keys: list[Key]) -> tuple[ForgottenTopic, ...]:
+    def forgotten(self, client: Client, keys: list[Key]) -> tuple[ForgottenTopic, ...]:
         is_by_id = client.version_of(ApiKey.FETCH) >= FIRST_TOPIC_ID_VERSION
         return tuple(
             ForgottenTopic(topic_id=self.topics[name].topic_id, partitions=(partition,))
@@ -124,7 +122,7 @@ class SessionReader(ClientLoop):
         )
 
     def take(
-        self, answer: FetchResponse, client: BrokerClient, asked: dict[Key, int], asked_s: float, *, was_full: bool
+        self, answer: FetchResponse, client: Client, asked: dict[Key, int], asked_s: float, *, was_full: bool
     ) -> None:
         """The answer, at the instant at which it came."""
         self.world.trace.note("session", self.name, answer.session_id, self.epoch, answer.error_code)
@@ -149,7 +147,7 @@ class SessionReader(ClientLoop):
         if was_full and not answer.error_code and answer.throttle_time_ms == 0 and answered != len(asked):
             raise ViolationError("a full fetch is answered in full", f"{self.name}: {answered} of {len(asked)}")
 
-    async def handle_errors(self, client: BrokerClient) -> None:
+    async def handle_errors(self, client: Client) -> None:
         is_refused = False
         for (topic, partition), position in list(self.positions.items()):
             if position.is_out_of_range:

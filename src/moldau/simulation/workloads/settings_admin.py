@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.simulation.checkers.group_ledger import NOTHING, CommittedOffset
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.wire.protocol.messages.configs import (
@@ -19,7 +19,7 @@ from moldau.wire.protocol.messages.configs import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import World
+    from moldau.simulation.client_world import ClientWorld
 
 TOPIC = 2
 TOPIC_SOURCE = 1
@@ -66,7 +66,7 @@ class SettingsLedger:
 class SettingsAdmin(ClientLoop):
     """Sets, unsets and describes, one setting at a time."""
 
-    def __init__(self, world: World, name: str, ledger: SettingsLedger) -> None:
+    def __init__(self, world: ClientWorld, name: str, ledger: SettingsLedger) -> None:
         super().__init__(world, name)
         self.ledger = ledger
 
@@ -80,7 +80,7 @@ class SettingsAdmin(ClientLoop):
             await self.describe(client, topic, name)
         await self.pause()
 
-    async def alter(self, client: BrokerClient, topic: str, name: str, wanted: int) -> None:
+    async def alter(self, client: Client, topic: str, name: str, wanted: int) -> None:
         value = self.ledger.values[topic, name]
         change = IncrementalAlterableConfig(
             name, DELETE if wanted == NOTHING else SET, None if wanted == NOTHING else str(wanted)
@@ -101,7 +101,7 @@ class SettingsAdmin(ClientLoop):
         finally:
             attempt.is_over = True
 
-    async def describe(self, client: BrokerClient, topic: str, name: str) -> None:
+    async def describe(self, client: Client, topic: str, name: str) -> None:
         request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, topic, (name,)),))
 
         def note(answer: DescribeConfigsResponse) -> None:
@@ -119,7 +119,7 @@ class SettingsAdmin(ClientLoop):
 class SettingsAuditor(SettingsAdmin):
     """Describes every setting once."""
 
-    def __init__(self, world: World, name: str, ledger: SettingsLedger) -> None:
+    def __init__(self, world: ClientWorld, name: str, ledger: SettingsLedger) -> None:
         super().__init__(world, name, ledger)
         self.left = list(ledger.values)
 

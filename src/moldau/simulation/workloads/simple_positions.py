@@ -10,7 +10,7 @@ import msgspec
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.checkers.group_ledger import NOTHING, Attempt, CommittedOffset, GroupLedger
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.group_members import fetch_offsets, find_coordinator
 from moldau.wire.protocol.api_keys import ApiKey
@@ -31,7 +31,7 @@ from moldau.wire.protocol.messages.offsets import (
 from moldau.wire.protocol.schema import Request
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 GROUP_ID_NOT_FOUND = ERROR_CODES["GROUP_ID_NOT_FOUND"]
 FIRST_TOPIC_ID_VERSION = 10
@@ -72,7 +72,7 @@ class Change:
 class SimplePositions(ClientLoop):
     """Keeps positions of one topic in a group that nobody joins."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic, group: GroupLedger) -> None:
         super().__init__(world, name)
         self.topic = topic
         self.group = group
@@ -84,10 +84,10 @@ class SimplePositions(ClientLoop):
             await self.random.choice((self.commit, self.commit, self.read, self.read, self.delete, self.forget))(client)
         await self.pause()
 
-    async def read(self, client: BrokerClient) -> None:
+    async def read(self, client: Client) -> None:
         await fetch_offsets(self, client, self.group, self.topic, tuple(range(self.topic.partitions)))
 
-    async def commit(self, client: BrokerClient) -> None:
+    async def commit(self, client: Client) -> None:
         self.next_offset += 1
         positions = dict.fromkeys(range(self.topic.partitions), self.next_offset)
         change = Change(self.group, self.topic.name, positions)
@@ -98,7 +98,7 @@ class SimplePositions(ClientLoop):
 
         await self.change(client, commit_request(client, self.group.group, self.topic, positions), change, note)
 
-    async def delete(self, client: BrokerClient) -> None:
+    async def delete(self, client: Client) -> None:
         """The whole group."""
         change = self.deletion()
 
@@ -115,7 +115,7 @@ class SimplePositions(ClientLoop):
         request = DeleteGroupsRequest((self.group.group,))
         await self.change(client, request, change, note)
 
-    async def forget(self, client: BrokerClient) -> None:
+    async def forget(self, client: Client) -> None:
         """Its positions, while the group stays."""
         change = self.deletion()
         partitions = tuple(OffsetDeleteRequestPartition(p) for p in range(self.topic.partitions))
@@ -143,7 +143,7 @@ class SimplePositions(ClientLoop):
             self.must_be_retriable(error_code, what)
 
     async def change(
-        self, client: BrokerClient, request: Request[Answer], change: Change, note: Callable[[Answer], None]
+        self, client: Client, request: Request[Answer], change: Change, note: Callable[[Answer], None]
     ) -> None:
         try:
             await client.request(request, note=note)
@@ -151,9 +151,7 @@ class SimplePositions(ClientLoop):
             change.is_over()
 
 
-def commit_request(
-    client: BrokerClient, group: str, topic: SimulatedTopic, positions: dict[int, int]
-) -> OffsetCommitRequest:
+def commit_request(client: Client, group: str, topic: SimulatedTopic, positions: dict[int, int]) -> OffsetCommitRequest:
     """Of a group without members; `positions`: the offset of each partition."""
     is_by_id = client.version_of(ApiKey.OFFSET_COMMIT) >= FIRST_TOPIC_ID_VERSION
     rows = tuple(OffsetCommitRequestPartition(partition, offset) for partition, offset in positions.items())
@@ -164,7 +162,9 @@ def commit_request(
 class ExpiryAuditor(SimplePositions):
     """Reads the positions of a group once; with `is_expired`, all of them must be gone."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic, group: GroupLedger, *, is_expired: bool) -> None:
+    def __init__(
+        self, world: ClientWorld, name: str, topic: SimulatedTopic, group: GroupLedger, *, is_expired: bool
+    ) -> None:
         super().__init__(world, name, topic, group)
         self.is_expired = is_expired
         self.is_finished = False

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.simulation.checkers.copy_ledger import CopyLedger, Outcome
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.workloads.transactional_client import LIFE_OVER, MAX_TRIES, LifeOverError, TransactionalClient
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import SimulatedTopic
+    from moldau.simulation.world import World
 
 TIMEOUT_MS = 5_000
 RESTS_S = (0.5, 2.0, 4.0)
@@ -23,6 +24,8 @@ RESTS_S = (0.5, 2.0, 4.0)
 
 class StaleSender(TransactionalClient):
     """See the module. Whatever it writes belongs to an aborted transaction."""
+
+    world: World
 
     def __init__(self, world: World, name: str, topic: SimulatedTopic, ledger: CopyLedger) -> None:
         super().__init__(world, name, topic, name)
@@ -81,7 +84,7 @@ class StaleSender(TransactionalClient):
                 await self.pause()
 
     async def end(self, *, is_commit: bool) -> None:
-        async def ask(client: BrokerClient) -> int:
+        async def ask(client: Client) -> int:
             answer = await client.request(self.end_request(is_commit=is_commit))
             if not answer.error_code:
                 self.take_end(answer, is_commit=is_commit)

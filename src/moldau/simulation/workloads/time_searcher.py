@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.simulation.checkers.ledger import PartitionLedger
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.readers import EARLIEST, list_offset
@@ -19,7 +19,7 @@ from moldau.wire.protocol.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 MAX_TIMESTAMP = -3
 FIRST_MAX_TIMESTAMP_VERSION = 7
@@ -30,7 +30,7 @@ RULE = "a time leads to its first record"
 class TimeSearcher(ClientLoop):
     """Looks for times at which records were sent, and for the latest of all."""
 
-    def __init__(self, world: World, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
+    def __init__(self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
         self.topics = topics
 
@@ -38,7 +38,7 @@ class TimeSearcher(ClientLoop):
         await self.search(await self.client())
         await asyncio.sleep(self.random.choice((0.05, 0.2, 0.5)))
 
-    async def search(self, client: BrokerClient) -> None:
+    async def search(self, client: Client) -> None:
         """One question about one partition."""
         topic = self.random.choice(self.topics)
         ledger = topic.ledger(self.world, self.random.randrange(topic.partitions))

@@ -9,7 +9,7 @@ import msgspec
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.checkers.ledger import TopicRules
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.producers import FIRST_TOPIC_ID_VERSION, PlainProducer
@@ -38,7 +38,7 @@ from moldau.wire.protocol.messages.topics import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import World
+    from moldau.simulation.client_world import ClientWorld
 
 UNKNOWN_TOPIC_OR_PARTITION = ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]
 INVALID_PARTITIONS = ERROR_CODES["INVALID_PARTITIONS"]
@@ -52,7 +52,7 @@ MAX_PARTITIONS = 5
 class PassingReader(ClientLoop):
     """Reads and searches topics while they are made and deleted: any answer will do, but no handler may stumble."""
 
-    def __init__(self, world: World, name: str, topics: tuple[str, ...]) -> None:
+    def __init__(self, world: ClientWorld, name: str, topics: tuple[str, ...]) -> None:
         super().__init__(world, name)
         self.topics = topics
 
@@ -69,14 +69,14 @@ class PassingReader(ClientLoop):
             )
             await client.request(fetch)
         else:
-            timestamp = self.random.choice((-1, -2, self.world.broker.clock.now_ms() - self.random.randrange(5_000)))
+            timestamp = self.random.choice((-1, -2, self.world.clock.now_ms() - self.random.randrange(5_000)))
             searched = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
             search = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(topic, (searched,)),))
             await client.request(search)
         await self.pause()
 
 
-def deletion_of(client: BrokerClient, name: str) -> DeleteTopicsRequest:
+def deletion_of(client: Client, name: str) -> DeleteTopicsRequest:
     """In the form of the connection's version."""
     if client.version_of(ApiKey.DELETE_TOPICS) >= 6:
         return DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=5_000)
@@ -102,7 +102,7 @@ class KnownTopic(msgspec.Struct):
 class TopicAdmin(ClientLoop):
     """Owns some names; nobody else creates or deletes them."""
 
-    def __init__(self, world: World, name: str, names: tuple[str, ...]) -> None:
+    def __init__(self, world: ClientWorld, name: str, names: tuple[str, ...]) -> None:
         super().__init__(world, name)
         self.topics = {topic: KnownTopic(topic, 1) for topic in names}
         self.more = world.random_of(f"client/{name}/partitions")
@@ -127,7 +127,7 @@ class TopicAdmin(ClientLoop):
             await self.create(client, topic)
         await asyncio.sleep(self.random.uniform(0.05, 1.5))
 
-    async def create(self, client: BrokerClient, topic: KnownTopic) -> None:
+    async def create(self, client: Client, topic: KnownTopic) -> None:
         partitions = self.random.choice((1, 1, 3))
         configs = (CreatableTopicConfig("flush.messages", "1"),) if self.random.random() < 0.5 else ()
         if self.more.random() < 0.5:
@@ -165,7 +165,7 @@ class TopicAdmin(ClientLoop):
             topic.topic_id = result.topic_id
             self.world.trace.tell(f"topic {topic.name} created with {partitions} partitions")
 
-    async def add_partitions(self, client: BrokerClient, topic: KnownTopic) -> None:
+    async def add_partitions(self, client: Client, topic: KnownTopic) -> None:
         """To the topic; the records of the others stay where they are."""
         count = self.more.randint(topic.partitions + 1, MAX_PARTITIONS)
         request = CreatePartitionsRequest(
@@ -188,7 +188,7 @@ class TopicAdmin(ClientLoop):
 
         await client.request(request, note=note)
 
-    async def describe(self, client: BrokerClient, topic: KnownTopic) -> None:
+    async def describe(self, client: Client, topic: KnownTopic) -> None:
         """The settings are those of this topic, not of an older one of the name."""
         request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, topic.name, None),))
 
@@ -205,7 +205,7 @@ class TopicAdmin(ClientLoop):
 
         await client.request(request, note=note)
 
-    async def delete(self, client: BrokerClient, topic: KnownTopic) -> None:
+    async def delete(self, client: Client, topic: KnownTopic) -> None:
         is_flexible = client.version_of(ApiKey.DELETE_TOPICS) >= 6
         if is_flexible and topic.topic_id != ZERO_UUID and self.random.random() < 0.5:
             request = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=topic.topic_id),), timeout_ms=5_000)
@@ -244,7 +244,7 @@ class TopicAdmin(ClientLoop):
         finally:
             producer.close()
 
-    async def verify(self, client: BrokerClient) -> None:
+    async def verify(self, client: Client) -> None:
         """Metadata of the names must agree with what was acknowledged, within a moment."""
         began = self.world.loop.time()
         while True:

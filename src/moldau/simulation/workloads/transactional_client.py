@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES, ERROR_NAMES
 from moldau.simulation.checkers.copy_ledger import Copied
-from moldau.simulation.client import BrokerClient
+from moldau.simulation.client import Client
 from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.group_members import find_coordinator
@@ -27,7 +27,7 @@ from moldau.wire.protocol.messages.transactions import (
 from moldau.wire.records.builder import build_batch
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 TRANSACTION = 1
 """The type of FindCoordinator's key."""
@@ -43,7 +43,7 @@ WAIT = (
     CONCURRENT_TRANSACTIONS,
     *[ERROR_CODES[name] for name in ("NOT_ENOUGH_REPLICAS", "UNSTABLE_OFFSET_COMMIT")],
 )
-Ask = Callable[[BrokerClient], Awaitable[int]]
+Ask = Callable[[Client], Awaitable[int]]
 """Sends one request and gives its error code."""
 LIFE_OVER = (
     *FENCED,
@@ -67,7 +67,7 @@ class LifeOverError(Exception):
 class TransactionalClient(ClientLoop):
     """One producer of `transactional_id`. `is_v2`: the protocol of this life."""
 
-    def __init__(self, world: World, name: str, topic: SimulatedTopic, transactional_id: str) -> None:
+    def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic, transactional_id: str) -> None:
         super().__init__(world, name)
         self.topic = topic
         self.transactional_id = transactional_id
@@ -77,13 +77,13 @@ class TransactionalClient(ClientLoop):
         self.joined: dict[int, None] = {}
         """The partitions of the open transaction."""
 
-    async def client(self) -> BrokerClient:
+    async def client(self) -> Client:
         """A connection that speaks the protocol of this life."""
         client = await super().client()
         self.adapt_versions(client)
         return client
 
-    def adapt_versions(self, client: BrokerClient) -> None:
+    def adapt_versions(self, client: Client) -> None:
         client.versions[ApiKey.FIND_COORDINATOR] = max(1, client.versions[ApiKey.FIND_COORDINATOR])
         client.versions[ApiKey.ADD_PARTITIONS_TO_TXN] = min(3, client.versions[ApiKey.ADD_PARTITIONS_TO_TXN])
         for key, first in V2_FROM.items():
@@ -169,7 +169,7 @@ class TransactionalClient(ClientLoop):
             self.joined[partition] = None
 
     def make_batch(self, transaction: str, partition: int, numbers: list[int]) -> bytes:
-        now_ms = self.world.broker.clock.now_ms()
+        now_ms = self.world.clock.now_ms()
         return build_batch(
             [(self.key_of(number), Copied(transaction, number).encode(), now_ms, ()) for number in numbers],
             compression=self.random.choice(("none", "none", "gzip")),
@@ -182,14 +182,14 @@ class TransactionalClient(ClientLoop):
     def key_of(self, number: int) -> bytes:
         return b"%d" % number
 
-    async def add_partition(self, client: BrokerClient, partition: int) -> int:
+    async def add_partition(self, client: Client, partition: int) -> int:
         topic = AddPartitionsToTxnTopic(self.topic.name, (partition,))
         answer = await client.request(
             AddPartitionsToTxnRequest((), self.transactional_id, self.producer_id, self.producer_epoch, (topic,))
         )
         return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
 
-    async def produce(self, client: BrokerClient, partition: int, batch: bytes) -> int:
+    async def produce(self, client: Client, partition: int, batch: bytes) -> int:
         data = (PartitionProduceData(partition, batch),)
         if client.version_of(ApiKey.PRODUCE) >= FIRST_TOPIC_ID_VERSION:
             topic = TopicProduceData(topic_id=self.topic.topic_id, partition_data=data)

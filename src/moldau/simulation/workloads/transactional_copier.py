@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
 from moldau.simulation.checkers.copy_ledger import CopyLedger, Outcome
-from moldau.simulation.client import BrokerClient, UnansweredError
+from moldau.simulation.client import Client, UnansweredError
 from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.committed_reader import STABLE_FROM, stable_position
@@ -36,7 +36,7 @@ from moldau.wire.protocol.messages.transactions import (
 )
 
 if TYPE_CHECKING:
-    from moldau.simulation.world import SimulatedTopic, World
+    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
 
 TIMEOUTS_MS = (1_000, 1_000, 5_000, 60_000)
 REFUSED_ASTRAY = tuple(ERROR_CODES[name] for name in ("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"))
@@ -47,7 +47,7 @@ class TransactionalCopier(TransactionalClient):
 
     def __init__(
         self,
-        world: World,
+        world: ClientWorld,
         name: str,
         topic: SimulatedTopic,
         ledger: CopyLedger,
@@ -70,7 +70,7 @@ class TransactionalCopier(TransactionalClient):
     def is_done(self) -> bool:
         return self.world.is_draining and not self.transaction and self.left_to_copy <= 0
 
-    def adapt_versions(self, client: BrokerClient) -> None:
+    def adapt_versions(self, client: Client) -> None:
         super().adapt_versions(client)
         client.versions[ApiKey.OFFSET_FETCH] = max(STABLE_FROM, client.versions[ApiKey.OFFSET_FETCH])
 
@@ -166,11 +166,11 @@ class TransactionalCopier(TransactionalClient):
         if self.is_v2:
             self.world.count(TransactionEvent.OFFSETS_JOINED_BY_COMMIT)
 
-    async def add_offsets(self, client: BrokerClient) -> int:
+    async def add_offsets(self, client: Client) -> int:
         ids = self.ledger.name, self.producer_id, self.producer_epoch
         return (await client.request(AddOffsetsToTxnRequest(*ids, group_id=self.ledger.name))).error_code
 
-    async def send_position(self, client: BrokerClient, position: int) -> int:
+    async def send_position(self, client: Client, position: int) -> int:
         row = TxnOffsetCommitRequestPartition(0, position)
         request = TxnOffsetCommitRequest(
             self.ledger.name,
@@ -197,7 +197,7 @@ class TransactionalCopier(TransactionalClient):
                     "a repeated EndTxn gets the same answer", f"{self.name}: {answer}, was {self.producer_epoch}"
                 )
 
-        async def ask(client: BrokerClient) -> int:
+        async def ask(client: Client) -> int:
             return (await client.request(request, note=note)).error_code
 
         try:
