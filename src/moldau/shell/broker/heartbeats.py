@@ -29,7 +29,8 @@ _FORGOTTEN = tuple(ERROR_CODES[name] for name in ("BROKER_ID_NOT_REGISTERED", "S
 
 
 class Heartbeats:
-    """Of one life of a broker. `metadata_offset`: the last one of the metadata log that the broker has acted on;
+    """Of one life of a broker. `metadata_offset`: the last one of the metadata log that is known here to be committed;
+    `take_part` returns when the broker has acted on it, and lets it act on all that comes.
     `failed_directories`: those that do not serve any more; `registered` gets each epoch that the controller gives."""
 
     def __init__(
@@ -39,6 +40,7 @@ class Heartbeats:
         log: EventLog,
         *,
         metadata_offset: Callable[[], int],
+        take_part: Callable[[], Awaitable[None]],
         failed_directories: Callable[[], tuple[Uuid, ...]],
         registered: Callable[[int], None],
         interval_ms: int,
@@ -48,6 +50,7 @@ class Heartbeats:
         self._submit = submit
         self._log = log
         self._metadata_offset = metadata_offset
+        self._take_part = take_part
         self._failed_directories = failed_directories
         self._registered = registered
         self._interval_s = interval_ms / 1_000
@@ -58,9 +61,14 @@ class Heartbeats:
 
     async def start(self) -> None:
         """Returns when the broker is registered and may serve. Raises KafkaError, TimeoutError: no controller took it
-        in `initial.broker.registration.timeout.ms`."""
+        in `initial.broker.registration.timeout.ms`.
+
+        The broker acts on metadata that holds its registration, and on none before: what it led in its last life it may
+        lead no more, for a loss of power may have taken records away that others have (KIP-966)."""
         async with asyncio.timeout(self._registration_timeout_s):
             await self._register()
+            await self._beat_until(lambda answer: answer.is_caught_up, want_fence=True)
+            await self._take_part()
             await self._beat_until(lambda answer: not answer.is_fenced)
 
     def beat_now(self) -> None:
@@ -103,23 +111,22 @@ class Heartbeats:
         self._epoch = answer.broker_epoch
         self._registered(self._epoch)
 
-    async def _beat_until(
-        self, is_done: Callable[[BrokerHeartbeatResponse], bool], *, want_shut_down: bool = False
-    ) -> None:
+    async def _beat_until(self, is_done: Callable[[BrokerHeartbeatResponse], bool], **wants: bool) -> None:
         while True:
             try:
-                if is_done(await self._beat(want_shut_down=want_shut_down)):
+                if is_done(await self._beat(**wants)):
                     return
             except KafkaError as error:
                 if error.code not in _NOT_YET:
                     raise
             await asyncio.sleep(SOON_S)
 
-    async def _beat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+    async def _beat(self, *, want_fence: bool = False, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
             self._registration.broker_id,
             self._epoch,
             self._metadata_offset(),
+            want_fence=want_fence,
             want_shut_down=want_shut_down,
             offline_log_dirs=self._failed_directories(),
         )

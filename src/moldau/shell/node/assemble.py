@@ -108,6 +108,13 @@ class Node:
         return self._broker
 
     @property
+    def quorum(self) -> QuorumRole:
+        """For the simulator. Raises MoldauError before `start`."""
+        if self._quorum is None:
+            raise MoldauError("the node is not running")
+        return self._quorum
+
+    @property
     def dispatcher(self) -> Dispatcher:
         """For tests: its counts and its authorizer. Raises MoldauError before `start`."""
         if self._dispatcher is None:
@@ -254,8 +261,8 @@ class Node:
             physical_memory_bytes=doors.physical_memory_bytes,
             on_invariant_broken=self._invariant_broken,
         )
-        quorum.subscribe(broker.metadata_changed)
-        await broker.partitions.wait_settled()
+        if quorum.is_alone:
+            await _take_part(quorum, broker)
         await self._register(quorum, broker, logs)
         await broker.partitions.wait_flushed()
         self.housekeeping = Housekeeping(
@@ -370,7 +377,7 @@ class Node:
             listeners.append(RegisteredListener(endpoint.name, host or "localhost", port))
         registration = BrokerRegistrationRequest(
             broker_id=self.node_id,
-            cluster_id=broker.image.cluster_id,
+            cluster_id=quorum.image.cluster_id,
             incarnation_id=broker.incarnation_id,
             listeners=tuple(listeners),
             features=REGISTERED_FEATURES,
@@ -397,7 +404,8 @@ class Node:
             registration,
             channel.submit,
             self.log,
-            metadata_offset=lambda: broker.image.end_offset - 1,
+            metadata_offset=lambda: quorum.high_watermark - 1,
+            take_part=partial(_take_part, quorum, broker),
             failed_directories=lambda: tuple(sorted(each.directory_id for each in logs if each.health.is_offline)),
             registered=broker.registered,
             interval_ms=settings.broker_heartbeat_interval_ms,
@@ -536,6 +544,12 @@ class Node:
             self.failure = error
             self.log.unforeseen("broken invariant", f"node {self.node_id} stops", error)
             self.abort()
+
+
+async def _take_part(quorum: QuorumRole, broker: Broker) -> None:
+    """Returns when the broker has acted on all of the metadata."""
+    quorum.subscribe(broker.metadata_changed)
+    await broker.partitions.wait_settled()
 
 
 async def _in_time(farewell: Awaitable[None]) -> None:

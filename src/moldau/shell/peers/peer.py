@@ -117,7 +117,7 @@ class Peer:
             return self._connection
 
     async def _connect(self) -> _PeerConnection:
-        is_open, address = False, self._address
+        is_open, address, loop = False, self._address, asyncio.get_running_loop()
         connection = _PeerConnection(ClientProtocol(self._name()), self._lost)
         try:
             await self._network.connect(address.host, address.port, connection)
@@ -130,14 +130,14 @@ class Peer:
         finally:
             if not is_open:
                 connection.end()
-            self._note_try(is_open=is_open)
+            self._note_try(loop.time(), is_open=is_open)
         if not is_open:
             raise NoAnswerError(f"{self._name()}: the peer has moved, or this node has ended")
         return connection
 
-    def _note_try(self, *, is_open: bool) -> None:
+    def _note_try(self, now_s: float, *, is_open: bool) -> None:
         self._backoff_ms = 0 if is_open else min(max(FIRST_BACKOFF_MS, 2 * self._backoff_ms), MAX_BACKOFF_MS)
-        self._next_try_s = asyncio.get_running_loop().time() + self._backoff_ms / 1_000
+        self._next_try_s = now_s + self._backoff_ms / 1_000
 
     def _lost(self, connection: _PeerConnection) -> None:
         if connection is self._connection:

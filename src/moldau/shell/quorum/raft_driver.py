@@ -224,13 +224,24 @@ class RaftDriver:
         self._is_stepping = True
         try:
             while self._events:
-                self._perform(self.quorum.step(self._events.popleft(), self._clock.monotonic_ms()))
+                try:
+                    self._perform(self.quorum.step(self._events.popleft(), self._clock.monotonic_ms()))
+                except StorageFullError as error:
+                    self._give_up(StorageFailedError(str(error)))
+                except StorageFailedError as error:
+                    self._give_up(error)
         finally:
             self._is_stepping = False
             self._arm_timer()
         if self.quorum.leader_id != self._leader_id:
             self._leader_id = self.quorum.leader_id
             self._listener.leader_changed()
+
+    def _give_up(self, error: StorageFailedError) -> None:
+        """What was to come behind it may rest on what is not on the disk, such as a vote: nothing of that is done. A
+        full disk is no better: nothing could be done with a directory that takes no vote and no snapshot."""
+        self._events.clear()
+        self._listener.failed(error)
 
     def _perform(self, outputs: tuple[Output, ...]) -> None:
         for output in outputs:
@@ -279,21 +290,15 @@ class RaftDriver:
     # -- as a follower
 
     def _follow(self, output: Append | TruncateTo | SaveSnapshotPart | LoadSnapshot) -> None:
-        """Where there is no room for a snapshot, the directory fails as a whole: nothing else could be done with it."""
-        try:
-            match output:
-                case Append():
-                    self._append_copied(output.records)
-                case TruncateTo():
-                    self._truncate(output.offset)
-                case SaveSnapshotPart():
-                    write_part(self._disk, output.snapshot, output.position, output.data)
-                case LoadSnapshot():
-                    self._load_snapshot(output.snapshot)
-        except StorageFullError as error:
-            self._listener.failed(StorageFailedError(str(error)))
-        except StorageFailedError as error:
-            self._listener.failed(error)
+        match output:
+            case Append():
+                self._append_copied(output.records)
+            case TruncateTo():
+                self._truncate(output.offset)
+            case SaveSnapshotPart():
+                write_part(self._disk, output.snapshot, output.position, output.data)
+            case LoadSnapshot():
+                self._load_snapshot(output.snapshot)
 
     def _append_copied(self, records: Buffer) -> None:
         """Bytes that are no batches of this place end the append, as a full disk does: what stands before them is in

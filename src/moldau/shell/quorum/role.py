@@ -563,10 +563,14 @@ class QuorumRole:
             self._controller.refuse_waiting(kafka_error("KAFKA_STORAGE_ERROR", str(error)))
 
     def failed(self, error: StorageFailedError) -> None:
-        """Offline until a restart: every request gets KAFKA_STORAGE_ERROR."""
+        """Offline until a restart: every request gets KAFKA_STORAGE_ERROR. A start that waits for a cluster fails."""
         self.health.fail(error)
         if self._raft is not None:
             self._raft.resign()
+        knows_cluster = self._knows_cluster
+        if knows_cluster is not None and not knows_cluster.done():
+            knows_cluster.set_exception(error)
+            knows_cluster.exception()  # that nobody waits for it is no complaint
 
     # work beside the requests
 

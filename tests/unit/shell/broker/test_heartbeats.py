@@ -38,6 +38,7 @@ class Story:
         self.epochs: list[int] = []
         self.refusals: list[str] = []
         self.asked: list[Any] = []
+        self.took_part_after = -1
 
     def broker(self, life: int = 1) -> Heartbeats:
         registration = BrokerRegistrationRequest(
@@ -53,11 +54,15 @@ class Story:
             self.submit,
             EventLog(ManualClock()),
             metadata_offset=lambda: len(self.controller.log) - 1 if self.lags_at is None else self.lags_at,
+            take_part=self.take_part,
             failed_directories=lambda: self.failed,
             registered=self.epochs.append,
             interval_ms=2_000,
             registration_timeout_ms=60_000,
         )
+
+    async def take_part(self) -> None:
+        self.took_part_after = len(self.asked)
 
     async def submit(self, request: Any) -> Any:
         self.asked.append(request)
@@ -95,6 +100,18 @@ def test_a_broker_serves_once_it_has_its_registration_in_its_metadata() -> None:
         await starting
         assert not here.is_fenced
         assert here.epochs == [here.controller.epoch(2)]
+
+    tell(story)
+
+
+def test_a_broker_takes_part_once_its_registration_is_in_the_metadata_and_serves_only_then() -> None:
+    async def story(here: Story) -> None:
+        await here.broker().start()
+        registration, fenced, *later = here.asked
+        assert isinstance(registration, BrokerRegistrationRequest)
+        assert fenced.want_fence
+        assert here.took_part_after == 2
+        assert [request.want_fence for request in later] == [False]
 
     tell(story)
 

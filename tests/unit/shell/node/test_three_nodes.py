@@ -103,6 +103,14 @@ class Cluster:
     def partition(self, name: str, as_known_to: int) -> PartitionImage | None:
         return self.nodes[as_known_to].broker.image.partition(TopicPartition(name, 0))
 
+    def epochs_led_by(self, node_id: int) -> list[int]:
+        """Of the partitions of a node that may still be starting, those that it leads."""
+        try:
+            partitions = self.nodes[node_id].broker.partitions
+        except MoldauError:
+            return []
+        return [partition.leader_epoch for partition in partitions if partition.leader is not None]
+
     async def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(PATIENCE_S * 50):
             if condition():
@@ -198,6 +206,24 @@ def test_a_leader_counts_who_comes_back_into_the_replicas_in_sync() -> None:
         await cluster.all_know("t", 1, 1, 2, 3)
         assert (await cluster.metrics(1))[f"kafka_server_replicamanager_{under}"] == 0
         assert (await cluster.metrics(1))[f"kafka_server_replicamanager_{expands}"] == 1
+
+    tell(story)
+
+
+def test_a_broker_that_comes_back_at_once_does_not_lead_what_it_led_before_its_death() -> None:
+    """A loss of power may have taken from it what the others have: it would append something else in its old epoch."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 1, 2, 3, by=1)
+        await cluster.all_know("t", 1, 1, 2, 3)
+        epochs: list[int] = []
+        cluster.kill(1)
+        starting = asyncio.ensure_future(cluster.start(1))
+        while not starting.done():
+            await asyncio.sleep(0.001)
+            epochs += cluster.epochs_led_by(1)
+        assert min(epochs, default=1) > 0
+        await cluster.all_know("t", 2, 1, 2, 3)
 
     tell(story)
 

@@ -7,11 +7,13 @@ import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
+from typing import Literal
 
 import pytest
 
 from moldau.core.controller.quorum_description import NOT_LEADER_OR_FOLLOWER, quorum_response
-from moldau.errors import KafkaError
+from moldau.errors import KafkaError, StorageFailedError
+from moldau.shell.io.twins.memory_disk import Fault
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
@@ -129,6 +131,45 @@ def test_a_leader_whose_process_dies_is_followed_by_another_before_a_fetch_would
         assert asyncio.get_running_loop().time() - began_s < 0.7
 
     tell(story, seed)
+
+
+@pytest.mark.parametrize("error", ["io", "full"])
+def test_a_voter_whose_disk_does_not_keep_its_vote_takes_no_part_until_it_starts_again(
+    error: Literal["io", "full"],
+) -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        first = await the_leader(quorum)
+        await asyncio.gather(*(node.starting for node in quorum.nodes.values()))
+        voter, other = (node for node in quorum.nodes.values() if node is not first)
+        voter.disk.fail(Fault("write", error, "quorum-state"))
+        first.die()
+        await until(lambda: voter.role.is_offline)
+        await asyncio.sleep(10)
+        assert not other.role.is_leader  # nobody has said that it votes for it
+        voter.die()
+        voter.disk.heal()
+        await quorum.start(voter.node_id)
+        await the_leader(quorum, first)
+
+    tell(story)
+
+
+def test_a_start_fails_where_the_disk_does_before_a_cluster_is_known() -> None:
+    async def story(quorum: QuorumOfThree, network: SimulatedNetwork) -> None:
+        await quorum.start()
+        leader = await the_leader(quorum)
+        away = next(node for node in quorum.nodes.values() if node is not leader)
+        await away.starting
+        away.die()
+        await decide(leader, "ada")
+        away.disk.fail(Fault("append", "io"))
+        await quorum.start(away.node_id)
+        with pytest.raises(StorageFailedError):
+            async with asyncio.timeout(PATIENCE_S):
+                await away.starting
+
+    tell(story)
 
 
 def test_a_node_that_was_away_catches_up() -> None:
