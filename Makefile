@@ -123,6 +123,7 @@ seeds: .venv/.test
 	$(BIN)/python -m moldau.simulation --seeds $(FROM)..$(TO) --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.replication --seeds $(FROM)..$(TO) --jobs $(JOBS)
 	$(BIN)/python -m moldau.simulation.raft --seeds $(FROM)..$(TO) --jobs $(JOBS)
+	$(BIN)/python -m moldau.simulation.cluster --seeds $(FROM)..$(TO) --jobs $(JOBS)
 
 # Every schedule of a quorum of three, up to so many steps behind its first election.
 DEPTH := 9

@@ -262,7 +262,7 @@ class BrokerMachine(Machine):
         assert self.process is not None
         random = around.random_of(f"{self.process.name}/broker")
         self.workers = SimulatedWorkers(loop, self.process, random, WorkerWeather())
-        log = SimulatedEventLog(around, self.clock)
+        log = SimulatedEventLog(around, self.clock, self.host)
         directory = LogDirectory.open(
             self.process_disks[0], directory_id=Uuid(self.broker_id.to_bytes(16, "big")), path=self.host
         )

@@ -24,19 +24,22 @@ PAGE_BYTES = 4096
 
 
 class SimulatedClock:
-    """Both clocks follow the loop's; the wall clock may be set off by `skew_ms`, also back."""
+    """Both clocks follow the loop's; the wall clock may be set off by `skew_ms`, also back, and drift by `drift_ppm`
+    millionths."""
 
-    __slots__ = ("_latest_ms", "_loop", "_skew_ms", "setback_ms")
+    __slots__ = ("_latest_ms", "_loop", "_skew_ms", "drift_ppm", "setback_ms")
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
         self._skew_ms = 0
+        self.drift_ppm = 0
         self._latest_ms = 0
         self.setback_ms = 0
         """The most that the wall clock was set back by, all in all."""
 
     def now_ms(self) -> int:
-        return DEFAULT_NOW_MS + self._skew_ms + int(self._loop.time() * 1000)
+        now_s = self._loop.time()
+        return DEFAULT_NOW_MS + self._skew_ms + int(now_s * 1000) + int(now_s * self.drift_ppm / 1000)
 
     def set_off(self, skew_ms: int) -> None:
         """The wall clock is `skew_ms` ahead of the loop's from here on."""
@@ -109,7 +112,7 @@ class ProcessDisk(ForwardedReads):
         if plan is None or not plan.is_due(f"{what} {path}"):
             return
         self.plan = None
-        self._trace.tell(f"{plan.kind} crash planned: inside {what} {path} of {len(data)} bytes")
+        self._trace.tell(f"{plan.kind} crash of {self._process.name} inside {what} {path} of {len(data)} bytes")
         if write is not None and len(data):
             # a write that is killed has written all, nothing, or whole pages of the page cache
             pages = (len(data) + PAGE_BYTES - 1) // PAGE_BYTES

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
-from moldau.simulation.host_story import HostStory
 from moldau.simulation.loop import SimulatedProcess
+from moldau.simulation.surroundings import Surroundings
 
 FaultKinds = dict[str, tuple[int, Callable[[Random], None]]]
 """By the name of its stream: how many ms pass between two on average, and what happens."""
@@ -34,7 +34,7 @@ class HostFaults:
     """`begin` sets two of three kinds going; none begins after `end`. Links between the hosts `server_names` get slow
     and are cut one way."""
 
-    def __init__(self, story: HostStory, server_names: Sequence[str]) -> None:
+    def __init__(self, story: Surroundings, server_names: Sequence[str]) -> None:
         self._story = story
         self._server_names = [*server_names]
         self.is_ended = False

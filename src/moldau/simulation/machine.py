@@ -66,7 +66,7 @@ class Machine:
         """The process will die inside its `changes`-th change of the disk from now, see CrashPlan."""
         if self.is_alive:
             begin = f" from {begins_with.pattern} on" if begins_with is not None else ""
-            self.around.trace.tell(f"{kind} crash planned within {changes} changes of the disk{begin}")
+            self.around.trace.tell(f"{self.host}: {kind} crash planned within {changes} changes of the disk{begin}")
             plan = CrashPlan(changes, kind, random, self.kill, begins_with)
             for disk in self.process_disks:
                 disk.plan = plan
@@ -78,7 +78,7 @@ class Machine:
             return
         around = self.around
         if is_told:
-            around.trace.tell(f"{kind} crash")
+            around.trace.tell(f"{self.host}: {kind} crash")
         around.loop.kill(process)
         self._dropped()
         is_power_lost = kind == "machine"

@@ -62,7 +62,7 @@ class NodeMachine(Machine):
         `plan`: the kind of a crash, the change of the disk in which it comes, and what it draws from.
         """
         node = self._make_process()
-        self.around.trace.tell(f"boot {self.boots}")
+        self.around.trace.tell(f"{self.host}: boot {self.boots}")
         if plan is not None:
             self.plan_crash(*plan)
         is_started = await self._until_done_or_dead(node.start(), BOOT_PATIENCE_S, "start")
@@ -92,7 +92,7 @@ class NodeMachine(Machine):
                 paths=tuple(directory_path(place) for place in range(len(disks))),
             ),
         )
-        node.log = self.log = SimulatedEventLog(around, self.clock)
+        node.log = self.log = SimulatedEventLog(around, self.clock, self.host)
         return node
 
     def _before_call(self) -> None:
@@ -105,7 +105,7 @@ class NodeMachine(Machine):
         node = self.node
         if node is None or not self.is_up:
             return False
-        self.around.trace.tell("clean stop")
+        self.around.trace.tell(f"{self.host}: clean stop")
         is_stopped = await self._until_done_or_dead(node.stop(), STOP_PATIENCE_S, "stop")
         self.kill("process", is_told=False)
         return is_stopped
@@ -115,7 +115,7 @@ class NodeMachine(Machine):
         node, process = self.node, self.process
         if node is None or process is None or process.is_dead:
             return
-        self.around.trace.tell("abort")
+        self.around.trace.tell(f"{self.host}: abort")
 
         async def abort_in_process() -> None:
             node.abort()
@@ -144,7 +144,7 @@ class NodeMachine(Machine):
             error = task.exception()
             if error is None:
                 return True
-            self.around.trace.tell(f"{what} failed: {error!r}")
+            self.around.trace.tell(f"{self.host}: {what} failed: {error!r}")
             if not isinstance(error, ProcessKilledError):
                 self._failed(what, error)
             return False

@@ -17,6 +17,7 @@ from moldau.simulation.kinds import settings_of
 from moldau.simulation.loop import StuckError, virtual_loop
 from moldau.simulation.scenario import Scenario
 from moldau.simulation.seeds import SeedOutcome, how_it_ended
+from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.transaction_events import TransactionEvent
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import World
@@ -96,7 +97,7 @@ def _run_world(
         )
 
 
-def violation_of(world: World, story: Coroutine[Any, Any, None]) -> ViolationError | None:
+def violation_of(world: Surroundings, story: Coroutine[Any, Any, None]) -> ViolationError | None:
     """Runs `story` to its end, or to the first broken rule."""
     try:
         return world.loop.run_until_complete(world.first_violation(story))

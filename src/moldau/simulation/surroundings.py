@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from random import Random
 from traceback import format_exception
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from moldau.ports import Clock
 from moldau.shell.network.event_log import EventLog
 from moldau.simulation.kinds import random_of
-from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.loop import SimulatedProcess, VirtualLoop
 from moldau.simulation.network import SimulatedNetwork
 from moldau.simulation.trace import Trace
 from moldau.simulation.violation import ViolationError
@@ -31,10 +32,16 @@ class Surroundings:
         self.network = SimulatedNetwork(loop, seed, self.trace)
         self.failed: asyncio.Future[ViolationError] = loop.create_future()
         loop.on_unhandled = self.failed_unseen
+        self._nobody = copy_context()
 
     def random_of(self, name: str) -> Random:
         """The stream that `name` draws from."""
         return random_of(self.seed, name)
+
+    def after(self, delay_ms: float, act: Callable[[], None], process: SimulatedProcess | None = None) -> None:
+        """Calls `act` in `delay_ms`, unless `process` is dead by then."""
+        context = self._nobody if process is None else process.context
+        self.loop.call_later(delay_ms / 1_000, act, context=context)
 
     def violate(self, violation: ViolationError) -> None:
         """Ends the world with the first violation."""
@@ -62,18 +69,20 @@ class Surroundings:
 class SimulatedEventLog(EventLog):
     """What the node logs becomes part of the story; an error that no handler foresaw breaks a rule."""
 
-    __slots__ = ("_around", "lines")
+    __slots__ = ("_around", "_who", "lines")
 
-    def __init__(self, around: Surroundings, clock: Clock) -> None:
+    def __init__(self, around: Surroundings, clock: Clock, who: str) -> None:
+        """`who` writes the lines."""
         super().__init__(clock)
         self._around = around
+        self._who = who
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         """The warnings and errors of this node."""
 
     def write(self, level: int, kind: str, message: str, **fields: str | int) -> None:
         if level >= logging.WARNING:
             self.lines.append(message)
-        self._around.trace.tell(f"log {logging.getLevelName(level)} {message.splitlines()[0]}")
+        self._around.trace.tell(f"{self._who}: {logging.getLevelName(level)} {message.splitlines()[0]}")
 
     def finding(self, level: int, kind: str, message: str) -> None:
         self.write(level, kind, message)

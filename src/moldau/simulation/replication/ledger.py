@@ -161,6 +161,10 @@ class Ledger:
 
     def check_end(self, logs: dict[str, Log], high_watermarks: dict[str, int]) -> None:
         """All replicas have everything, byte by byte; every acknowledged record is there once, and in order."""
+        self._check_values(self.check_equal(logs, high_watermarks))
+
+    def check_equal(self, logs: dict[str, Log], high_watermarks: dict[str, int]) -> dict[int, bytes]:
+        """All replicas have everything, byte by byte: gives their batches by base offset."""
         all_batches = {name: batches_of(log, 0, log.log_end_offset) for name, log in logs.items()}
         first_name, first = next(iter(all_batches.items()))
         for name, batches in all_batches.items():
@@ -169,7 +173,7 @@ class Ledger:
                 self.fail("replicas are equal at the end", f"{first_name} and {name} differ")
             if high_watermarks[name] != logs[name].log_end_offset:
                 self.fail("replicas are equal at the end", f"{name}: high watermark {high_watermarks[name]}")
-        self._check_values(first)
+        return first
 
     def _check_values(self, batches: dict[int, bytes]) -> None:
         offsets: dict[bytes, int] = {}

@@ -40,7 +40,15 @@ OLD_CODECS = ("gzip", "snappy", "lz4")
 NO_COMPRESSION_WEIGHT = 8
 OutgoingRecord = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
 SEQUENCE_ERRORS = (45, 46, 47, 59)
-KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
+MAY_BE_APPENDED = tuple(
+    ERROR_CODES[name]
+    for name in (
+        "KAFKA_STORAGE_ERROR",
+        "NOT_LEADER_OR_FOLLOWER",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "REQUEST_TIMED_OUT",
+    )
+)
 
 
 class Batch(msgspec.Struct):
@@ -51,7 +59,7 @@ class Batch(msgspec.Struct):
     data: bytes
     times_sent: int = 0
     is_in_doubt: bool = False
-    """Refused for the disk, which may have happened behind the append: sent again, it is taken as a repeat."""
+    """Refused for what may have happened behind the append: sent again, it is taken as a repeat."""
 
 
 class Lane:
@@ -143,6 +151,9 @@ class IdempotentProducer(Producer):
     begins anew with another producer id, and what was in flight stays in doubt.
     """
 
+    first_in_flight = MAX_IN_FLIGHT
+    """Of batches of which none was taken so far: a log that knows no batch of a producer takes any of them first."""
+
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
         self.producer_id = -1
@@ -196,6 +207,8 @@ class IdempotentProducer(Producer):
             return
         for lane in self.lanes.values():
             wanted = self.random.choice((0, 1, 1, 1, 2, MAX_IN_FLIGHT))
+            if self.producer_id not in lane.ledger.last_sequences:
+                wanted = min(wanted, self.first_in_flight)
             while len(lane.unacknowledged) < wanted:
                 count = self.random.choice((1, 1, 3, 20))
                 values = [Value(self.name, lane.next_number + index, True) for index in range(count)]
@@ -242,7 +255,7 @@ class IdempotentProducer(Producer):
                 lane.ledger.last_sequences[self.producer_id] = batch.base_sequence + len(batch.values) - 1
             return
         lane.is_refused = True
-        batch.is_in_doubt |= code == KAFKA_STORAGE_ERROR
+        batch.is_in_doubt |= code in MAY_BE_APPENDED
         if code not in SEQUENCE_ERRORS:
             self.must_be_retriable(code, f"Produce to {lane.ledger.name}")
         elif head is batch:

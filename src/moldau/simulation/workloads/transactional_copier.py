@@ -54,11 +54,14 @@ class TransactionalCopier(TransactionalClient):
         *,
         rest_s: float = 0.0,
         last_transactions: int = 0,
+        writes_astray: bool = True,
     ) -> None:
-        """`rest_s`: how long it sleeps at most before a life, so that another copier can work."""
+        """`rest_s`: how long it sleeps at most before a life, so that another copier can work. `writes_astray`: not
+        where markers take a while: until they stand in a partition, what is sent there counts to the transaction."""
         super().__init__(world, name, topic, ledger.name)
         self.ledger = ledger
         self.rest_s = rest_s
+        self.writes_astray = writes_astray
         self.is_alive = False
         self.position = 0
         self.transactions = 0
@@ -82,7 +85,7 @@ class TransactionalCopier(TransactionalClient):
             else:
                 await self.copy()
                 self.left_to_copy -= self.world.is_draining
-                if not self.is_v2 and self.random.random() < 0.2:
+                if self.writes_astray and not self.is_v2 and self.random.random() < 0.2:
                     await self.write_astray()
         except LifeOverError as reason:
             self.world.trace.note("life over", self.name, str(reason))

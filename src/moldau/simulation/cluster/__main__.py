@@ -1,0 +1,39 @@
+"""`python -m moldau.simulation.cluster --seed 7`: one seed, step by step; `--seeds 1..300`: many, counted.
+
+Exit code 0 if no rule was broken, else 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from moldau.simulation.cluster.run import Outcome, run_seed
+from moldau.simulation.seeds import run_seeds
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the seeds that the command line names; gives the exit code."""
+    return run_seeds("moldau.simulation.cluster", str(__doc__), arguments, run_seed, _went_well, _totals)
+
+
+def _went_well(outcome: Outcome) -> str:
+    return (
+        f"{outcome.nodes} nodes, {outcome.boots} boots, {sum(outcome.faults.values())} faults, "
+        f"{outcome.acknowledged} operations acknowledged, {outcome.elapsed_s:.2f} s, {outcome.digest}"
+    )
+
+
+def _totals(seen: Sequence[Outcome]) -> str:
+    faults, events = Counter[str](), Counter[str]()
+    for outcome in seen:
+        faults.update(outcome.faults)
+        events.update(outcome.events)
+    told = [f"{count} {name}" for name, count in sorted((faults + events).items())]
+    least = min((outcome.acknowledged for outcome in seen), default=0)
+    return f"at least {least} operations acknowledged in each, {', '.join(told)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

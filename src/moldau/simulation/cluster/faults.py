@@ -1,0 +1,255 @@
+"""The trouble of a cluster: of its processes and disks, of its clocks, and of the network between all hosts.
+
+**What may lose its power.** Kafka acknowledges what all in-sync replicas have in their page caches: replication is what
+keeps it, not the disk. So, where `flush.messages` is not 1, power is lost only while every node is up and every
+partition has all its replicas in sync, and then nobody else fails until that is so again: the other replicas have
+everything. Processes may be killed together and as often as it comes, for their page caches stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+from moldau.shell.io.twins.memory_disk import Fault, Operation
+from moldau.simulation.cluster.machine import ClusterMachine
+from moldau.simulation.host_faults import HostFaults
+from moldau.simulation.network import NetworkWeather
+from moldau.simulation.surroundings import Surroundings
+
+CUT_MS = (300, 1_500, 4_000, 12_000)
+CALM_WEATHER = NetworkWeather(delay_max=0.001, spike_share=0.0)
+
+
+class Faults:
+    """`begin` sets all kinds going; none begins after `end`. `is_whole`: whether every replica is in sync. `happened`:
+    how often each kind came."""
+
+    def __init__(
+        self,
+        world: Surroundings,
+        machines: Sequence[ClusterMachine],
+        client_names: Sequence[str],
+        is_whole: Callable[[], bool],
+        is_flushed: bool,
+    ) -> None:
+        self.happened: Counter[str] = Counter()
+        self._world = world
+        self._machines = machines
+        self._client_names = client_names
+        self._is_whole = is_whole
+        self._is_flushed = is_flushed
+        self._hosts = HostFaults(world, [machine.host for machine in machines])
+
+    def begin(self) -> None:
+        kinds: dict[str, tuple[int, Callable[[Random], bool]]] = {
+            "kill": (9_000, self._kill),
+            "kill all": (40_000, self._kill_all),
+            "loss of power": (9_000, self._lose_power),
+            "clean stop": (12_000, self._stop),
+            "crash inside a call": (9_000, self._crash_inside_a_call),
+            "pause": (9_000, self._pause),
+            "full disk": (12_000, self._fill_disk),
+            "broken disk": (12_000, self._break_disk),
+            "slow disk": (9_000, self._slow_disk),
+            "clock step": (9_000, self._step_clock),
+            "clock drift": (20_000, self._drift),
+            "isolate": (9_000, self._isolate),
+            "split": (12_000, self._split),
+            "cut one way": (6_000, self._cut_one_way),
+            "slow link": (6_000, self._slow_link),
+            "storm": (9_000, self._storm),
+            "resets": (6_000, self._reset),
+        }
+        self._hosts.begin({name: (mean_ms, self._counted(name, act)) for name, (mean_ms, act) in kinds.items()})
+
+    def end(self) -> None:
+        """What lasts ends now; processes that are down start."""
+        self._hosts.end()
+        world = self._world
+        world.network.weather = CALM_WEATHER
+        world.network.mend()
+        for machine in self._machines:
+            machine.is_calm = True
+            machine.give_room()
+            machine.worker_weather.delay_max = 0.01
+            for disk in machine.process_disks:
+                disk.plan = None
+            if machine.process is not None:
+                world.loop.resume(machine.process)
+            if machine.is_disk_troubled:
+                machine.kill("process")
+            machine.heal_disks()
+            machine.start_if_down()
+
+    def _counted(self, name: str, act: Callable[[Random], bool]) -> Callable[[Random], None]:
+        def happen(random: Random) -> None:
+            self.happened[name] += act(random)
+
+        return happen
+
+    def _after(self, delay_ms: float, act: Callable[[], None]) -> None:
+        self._world.after(delay_ms, act)
+
+    # -- processes and machines
+
+    def _may_end(self) -> bool:
+        """Whether another process may end: nobody depends on it for what a loss of power took."""
+        if any(machine.has_lost_power for machine in self._machines) and self._is_whole():
+            for machine in self._machines:
+                machine.has_lost_power = False
+        return self._is_flushed or not any(machine.has_lost_power for machine in self._machines)
+
+    def _kill(self, random: Random) -> bool:
+        machine = random.choice(self._machines)
+        if not machine.is_alive or not self._may_end():
+            return False
+        machine.kill("process")
+        return True
+
+    def _kill_all(self, random: Random) -> bool:
+        if not self._may_end():
+            return False
+        for machine in self._machines:
+            machine.kill("process")
+        return True
+
+    def _lose_power(self, random: Random) -> bool:
+        machine = random.choice(self._machines)
+        if not machine.is_up or not self._may_end() or not (self._is_flushed or self._is_whole()):
+            return False
+        for other in self._machines:
+            for disk in other.process_disks:
+                disk.plan = None
+        machine.kill("machine")
+        return True
+
+    def _stop(self, random: Random) -> bool:
+        machine = random.choice(self._machines)
+        if not machine.is_up or not self._may_end():
+            return False
+        machine.stop_soon()
+        return True
+
+    def _crash_inside_a_call(self, random: Random) -> bool:
+        machine = random.choice(self._machines)
+        if not machine.is_alive or not self._may_end():
+            return False
+        machine.plan_death(1 + random.randrange(40), random)
+        return True
+
+    def _pause(self, random: Random) -> bool:
+        machine = random.choice(self._machines)
+        process = machine.process
+        if process is None or not machine.is_alive:
+            return False
+        length_ms = random.choice((200, 1_500, 3_000, 12_000))
+        self._world.trace.tell(f"{machine.host} pauses for {length_ms} ms")
+        self._world.loop.pause(process)
+        self._after(length_ms, lambda: self._world.loop.resume(process))
+        return True
+
+    # -- disks
+
+    def _fill_disk(self, random: Random) -> bool:
+        machine, room_bytes = random.choice(self._machines), random.choice((0, 1_000, 20_000))
+        if not machine.is_up:
+            return False
+        machine.limit_disks(room_bytes)
+        self._world.trace.tell(f"the disk of {machine.host} has room for {room_bytes} bytes")
+        self._after(random.choice((200, 1_000, 4_000)), machine.give_room)
+        return True
+
+    def _break_disk(self, random: Random) -> bool:
+        """One operation fails; the log directory is offline until the process is started again."""
+        machine = random.choice(self._machines)
+        if not machine.is_up or machine.is_disk_troubled or not self._may_end():
+            return False
+        operation: Operation = random.choice(("append", "flush", "write", "read"))
+        path = random.choice(("", ".log", "events", "__"))
+        machine.fail_disk(Fault(operation, "io", path, times=1), random)
+        machine.is_disk_troubled = True
+        self._world.trace.tell(f"the next {operation} of *{path}* fails on {machine.host}")
+        self._after(random.choice((500, 2_000)), machine.replace_disk)
+        return True
+
+    def _slow_disk(self, random: Random) -> bool:
+        machine = random.choice(self._machines)
+        machine.worker_weather.delay_max = random.choice((0.1, 1.0))
+        self._world.trace.tell(f"the disk of {machine.host} is slow")
+
+        def recover() -> None:
+            machine.worker_weather.delay_max = 0.01
+
+        self._after(random.choice((500, 4_000)), recover)
+        return True
+
+    # -- clocks
+
+    def _step_clock(self, random: Random) -> bool:
+        machine, skew_ms = random.choice(self._machines), random.choice((-5_000, -100, 0, 100, 5_000))
+        machine.clock.set_off(skew_ms)
+        self._world.trace.tell(f"the wall clock of {machine.host} is set off by {skew_ms} ms")
+        return True
+
+    def _drift(self, random: Random) -> bool:
+        machine = random.choice(self._machines)
+        machine.clock.drift_ppm = random.choice((-50_000, -200, 200, 50_000))
+        self._world.trace.tell(f"the wall clock of {machine.host} drifts by {machine.clock.drift_ppm} ppm")
+        return True
+
+    # -- the network
+
+    def _others(self, machine: ClusterMachine) -> list[str]:
+        return [other.host for other in self._machines if other is not machine]
+
+    def _isolate(self, random: Random) -> bool:
+        """From everybody, or from the other nodes alone: its clients go on."""
+        machine = random.choice(self._machines)
+        others = self._others(machine)
+        if random.randrange(2):
+            others += self._client_names
+        self._hosts.cut_off(machine.host, others, random.choice(CUT_MS))
+        return True
+
+    def _split(self, random: Random) -> bool:
+        """Each side goes on by itself, with about half of the clients."""
+        hosts = [machine.host for machine in self._machines]
+        side = random.sample(hosts, len(hosts) // 2) + [name for name in self._client_names if random.randrange(2)]
+        rest = [host for host in (*hosts, *self._client_names) if host not in side]
+        length_ms = random.choice(CUT_MS)
+        for host in side:
+            self._hosts.cut_off(host, rest, length_ms)
+        return True
+
+    def _cut_one_way(self, random: Random) -> bool:
+        self._hosts.cut_one_way(random)
+        return True
+
+    def _slow_link(self, random: Random) -> bool:
+        self._hosts.slow_link(random)
+        return True
+
+    def _storm(self, random: Random) -> bool:
+        """Late and torn: resets at any byte, small windows, long delays."""
+        self._world.trace.tell("storm")
+        self._world.network.weather = NetworkWeather(
+            delay_max=random.choice((0.002, 0.05)),
+            spike_share=0.05,
+            cut_share=0.8,
+            reset_share=random.choice((0.0, 0.01, 0.05)),
+            window_bytes=random.choice((512, 4_096, 65_536)),
+        )
+
+        def calm_down() -> None:
+            self._world.network.weather = CALM_WEATHER
+
+        self._after(random.choice((500, 2_000)), calm_down)
+        return True
+
+    def _reset(self, random: Random) -> bool:
+        connections = list(self._world.network.connections.values())
+        for connection in random.sample(connections, random.randint(0, len(connections))):
+            self._world.network.reset(connection)
+        return True

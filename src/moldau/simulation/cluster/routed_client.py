@@ -1,0 +1,262 @@
+"""A client of several brokers: it knows who leads a partition and who coordinates a group, and asks those.
+
+It has at most one connection to each broker, opened when it is needed, and one more for its own questions. Where an
+answer says that it has asked the wrong broker it learns anew before the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from moldau.errors import ERROR_CODES
+from moldau.simulation.client import REQUEST_TIMEOUT_S, BrokerClient, Response, UnansweredError, Versions
+from moldau.simulation.network import SimulatedNetwork
+from moldau.simulation.workloads.client_loop import errors_of
+from moldau.types import Uuid
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.coordinators import FindCoordinatorRequest
+from moldau.wire.protocol.messages.fetch import FetchRequest
+from moldau.wire.protocol.messages.list_offsets import ListOffsetsRequest
+from moldau.wire.protocol.messages.metadata import MetadataRequest
+from moldau.wire.protocol.messages.offsets import OffsetFetchRequest
+from moldau.wire.protocol.messages.produce import ProduceRequest
+from moldau.wire.protocol.messages.producer_ids import InitProducerIdRequest
+from moldau.wire.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+)
+from moldau.wire.protocol.schema import Request
+
+GROUP, TRANSACTION = 0, 1
+"""The types of FindCoordinator's keys."""
+ASKED_ELSEWHERE = tuple(
+    ERROR_CODES[name]
+    for name in (
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_OR_FOLLOWER",
+        "REPLICA_NOT_AVAILABLE",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "KAFKA_STORAGE_ERROR",
+        "UNKNOWN_TOPIC_ID",
+    )
+)
+NOBODY = ""
+"""The host of who is not known."""
+OWN_PATIENCE_S = 2.0
+"""How long a broker may take for a question of this client's own."""
+LED = {
+    ProduceRequest: ("topic_data", "partition_data", "index"),
+    FetchRequest: ("topics", "partitions", "partition"),
+    ListOffsetsRequest: ("topics", "partitions", "partition_index"),
+}
+"""What leaders are asked: where its topics are, their partitions, and the number of each."""
+
+
+class RoutedClient:
+    """A Client. What several leaders are asked is sent in parts: `note` gets the answer of each."""
+
+    def __init__(self, network: SimulatedNetwork, hosts: Sequence[str], name: str, random: Random) -> None:
+        self.versions = Versions(random)
+        self.versions[ApiKey.METADATA] = max(10, self.versions[ApiKey.METADATA])
+        self.versions[ApiKey.FIND_COORDINATOR] = max(1, self.versions[ApiKey.FIND_COORDINATOR])
+        self.answering: object = None
+        self.is_open = True
+        self._network = network
+        self._hosts = hosts
+        self._name = name
+        self._random = random
+        self._connections: dict[str, BrokerClient] = {}
+        self._informant: BrokerClient | None = None
+        self._leaders: dict[tuple[str | Uuid, int], str] = {}
+        self._coordinators: dict[tuple[int, str], str] = {}
+        self._is_outdated = True
+        self._sending = asyncio.Lock()
+        """Requests are sent in the order in which they were asked for."""
+
+    def version_of(self, key: ApiKey) -> int:
+        return self.versions[key]
+
+    def send(
+        self, message: Request[Response], note: Callable[[Response], None] | None = None
+    ) -> asyncio.Future[Response]:
+        """Sent as soon as it is known to whom."""
+        return self._asking(message, note, REQUEST_TIMEOUT_S)
+
+    async def request(
+        self,
+        message: Request[Response],
+        *,
+        note: Callable[[Response], None] | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        """The answer, of several one."""
+        return await self._asking(message, note, REQUEST_TIMEOUT_S if timeout_s is None else timeout_s)
+
+    async def answer_in_time(self, answer: asyncio.Future[Response]) -> Response:
+        return await answer
+
+    def close(self) -> None:
+        self.is_open = False
+        for connection in [*self._connections.values(), *([self._informant] if self._informant else [])]:
+            connection.close()
+
+    # -- one request
+
+    def _asking(
+        self, message: Request[Response], note: Callable[[Response], None] | None, timeout_s: float
+    ) -> asyncio.Future[Response]:
+        asking = asyncio.ensure_future(self._ask(message, note, timeout_s))
+        asking.add_done_callback(_look)
+        return asking
+
+    async def _ask(
+        self, message: Request[Response], note: Callable[[Response], None] | None, timeout_s: float
+    ) -> Response:
+        """Raises UnansweredError: some part of it has no answer. This client is closed then: nothing that it asked
+        before is answered any more."""
+        try:
+            async with self._sending:
+                reached = await self._reached(message)
+                sent = [(each, each.send(part, partial(self._take, each, note))) for each, part in reached]
+            waiting = [connection.answer_in_time(answer, timeout_s) for connection, answer in sent]
+            return (await asyncio.gather(*waiting))[0]
+        except UnansweredError:
+            self.close()
+            raise
+
+    def _take(self, connection: BrokerClient, note: Callable[[Response], None] | None, answer: Response) -> None:
+        if any(code in ASKED_ELSEWHERE for code in errors_of(answer)):
+            self._is_outdated = True
+        self.answering = connection
+        if note is not None:
+            note(answer)
+
+    # -- who is asked
+
+    async def _reached(self, message: Request[Response]) -> list[tuple[BrokerClient, Request[Response]]]:
+        """What each broker is asked. Raises UnansweredError: one of them is not known, or not reached, for long."""
+        end_s = self._network.loop.time() + REQUEST_TIMEOUT_S
+        while True:
+            if self._is_outdated:
+                await self._learn()
+            parts = await self._known_parts(message)
+            try:
+                return [(await self._connected(host), part) for host, part in parts.items()]
+            except UnansweredError:
+                if not self.is_open or self._network.loop.time() > end_s:
+                    raise
+            self._doubt()
+            await asyncio.sleep(self._random.uniform(0.05, 0.3))
+
+    async def _connected(self, host: str) -> BrokerClient:
+        """Raises UnansweredError."""
+        if host == NOBODY or not self.is_open:
+            raise UnansweredError("nobody is known to lead or to coordinate")
+        connection = self._connections.get(host)
+        if connection is None or not connection.is_open:
+            connection = await BrokerClient.open(self._network, self._name, host, self._random, self.versions)
+            self._connections[host] = connection
+        return connection
+
+    async def _known_parts(self, message: Request[Any]) -> dict[str, Request[Any]]:
+        if type(message) in LED:
+            return self._parts_of_leaders(message)
+        key = coordinated_by(message)
+        if key is None:
+            return {self._random.choice(self._hosts): message}
+        return {self._coordinators.get(key) or await self._find(key): message}
+
+    def _parts_of_leaders(self, message: Request[Any]) -> dict[str, Request[Any]]:
+        topics_field, rows_field, index_field = LED[type(message)]
+        parts: dict[str, list[msgspec.Struct]] = {}
+        for topic in getattr(message, topics_field):
+            rows: dict[str, list[msgspec.Struct]] = {}
+            for row in getattr(topic, rows_field):
+                rows.setdefault(self._leader_of(topic, getattr(row, index_field)), []).append(row)
+            for host, its_rows in rows.items():
+                parts.setdefault(host, []).append(replace(topic, **{rows_field: tuple(its_rows)}))
+        return {host: replace(message, **{topics_field: tuple(topics)}) for host, topics in parts.items()}
+
+    def _leader_of(self, topic: Any, partition: int) -> str:
+        name = getattr(topic, "name", "") or getattr(topic, "topic", "") or topic.topic_id
+        return self._leaders.get((name, partition), NOBODY)
+
+    # -- its own questions
+
+    def _doubt(self) -> None:
+        """Who has told what is known may be cut off: another broker is asked next."""
+        self._is_outdated = True
+        if self._informant is not None:
+            self._informant.close()
+
+    async def _learn(self) -> None:
+        """Asks a broker for all leaders."""
+        answer = await self._own_answer(MetadataRequest(None))
+        if answer is None:
+            return
+        hosts = {broker.node_id: broker.host for broker in answer.brokers}
+        self._leaders.clear()
+        self._coordinators.clear()
+        for topic in answer.topics:
+            for row in topic.partitions:
+                if row.leader_id in hosts:
+                    for name in (topic.name or "", topic.topic_id):
+                        self._leaders[name, row.partition_index] = hosts[row.leader_id]
+        self._is_outdated = False
+
+    async def _find(self, key: tuple[int, str]) -> str:
+        key_type, name = key
+        if self.version_of(ApiKey.FIND_COORDINATOR) >= 4:
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=(name,))
+        else:
+            request = FindCoordinatorRequest(name, key_type)
+        answer = await self._own_answer(request)
+        if answer is None:
+            return NOBODY
+        found = answer.coordinators[0] if answer.coordinators else answer
+        if found.error_code:
+            return NOBODY
+        self._coordinators[key] = found.host
+        return found.host
+
+    async def _own_answer(self, request: Request[Response]) -> Response | None:
+        informant = self._informant
+        try:
+            if informant is None or not informant.is_open:
+                host = self._random.choice(self._hosts)
+                informant = await BrokerClient.open(self._network, self._name, host, self._random, self.versions)
+                self._informant = informant
+            return await informant.request(request, timeout_s=OWN_PATIENCE_S)
+        except UnansweredError:
+            return None
+
+
+def coordinated_by(message: Request[Any]) -> tuple[int, str] | None:
+    """The type and the name of what a coordinator is asked about; None: any broker may be asked."""
+    match message:
+        case InitProducerIdRequest():
+            return (TRANSACTION, message.transactional_id) if message.transactional_id else None
+        case AddPartitionsToTxnRequest():
+            return TRANSACTION, message.v3_and_below_transactional_id
+        case AddOffsetsToTxnRequest() | EndTxnRequest():
+            return TRANSACTION, message.transactional_id
+        case OffsetFetchRequest():
+            return GROUP, message.groups[0].group_id if message.groups else message.group_id
+    group = getattr(message, "group_id", None)
+    return None if group is None else (GROUP, group)
+
+
+def _look(asking: asyncio.Future[Any]) -> None:
+    """That nobody waits for an answer any more is no complaint."""
+    if not asking.cancelled():
+        asking.exception()

@@ -1,0 +1,52 @@
+"""Runs one seed in a world of its own; the outcome says how it went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from moldau.simulation.cluster.story import Story
+from moldau.simulation.cluster.world import ClusterWorld
+from moldau.simulation.loop import virtual_loop
+from moldau.simulation.run import violation_of, without_collections
+from moldau.simulation.seeds import SeedOutcome, how_it_ended
+
+DEFAULT_SECONDS = 60.0
+
+
+class Outcome(SeedOutcome, frozen=True, kw_only=True):
+    """Of a seed of a cluster: how often each fault and each event has come."""
+
+    nodes: int
+    boots: int
+    faults: dict[str, int]
+    events: dict[str, int]
+
+
+def run_seed(
+    seed: int, *, seconds: float = DEFAULT_SECONDS, write_line: Callable[[str], None] | None = None
+) -> Outcome:
+    """The whole story of `seed`. Deterministic: the same code and seed give the same digest."""
+    with without_collections():
+        return _run_world(seed, seconds, write_line)
+
+
+def _run_world(seed: int, seconds: float, write_line: Callable[[str], None] | None) -> Outcome:
+    began = time.perf_counter()
+    with virtual_loop() as loop:
+        world = ClusterWorld(seed, loop, write_line)
+        story = Story(world)
+        try:
+            violation = violation_of(world, story.run(seconds))
+        finally:
+            world.end_work()
+        return Outcome(
+            seed=seed,
+            **how_it_ended(world.trace, violation),
+            nodes=len(world.machines),
+            boots=sum(machine.boots for machine in world.machines),
+            faults=dict(story.faults.happened),
+            events=dict(world.watch.happened),
+            acknowledged=story.operations,
+            elapsed_s=time.perf_counter() - began,
+        )

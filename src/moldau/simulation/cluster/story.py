@@ -1,0 +1,189 @@
+"""From a seed to a story: clients write, read and copy while nodes fail; then all is healed, and must be whole.
+
+Producers with idempotence and acks=all, two members of a group, and two copiers of one transactional id that fence each
+other. The nodes have at least two replicas in sync of what they acknowledge, so every promise is kept over all trouble
+that `faults` allows. Once it has ended the clients finish what they owe, the group reads all there is, every replica is
+in sync again, and everything that was promised is read back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from moldau.simulation.audits import OffsetAuditor
+from moldau.simulation.checkers.copy_ledger import CopyLedger
+from moldau.simulation.checkers.group_ledger import GroupLedger
+from moldau.simulation.checkers.ledger import TopicRules
+from moldau.simulation.client import UnansweredError
+from moldau.simulation.client_world import SimulatedTopic
+from moldau.simulation.cluster.faults import Faults
+from moldau.simulation.cluster.settings import REPLICAS, is_flushed
+from moldau.simulation.cluster.world import ClusterWorld
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.workloads.client_loop import ClientLoop
+from moldau.simulation.workloads.committed_reader import CommittedReader, CopyAuditor
+from moldau.simulation.workloads.group_members import GroupMember
+from moldau.simulation.workloads.producers import IdempotentProducer
+from moldau.simulation.workloads.readers import Auditor
+from moldau.simulation.workloads.transactional_copier import TransactionalCopier
+from moldau.types import ZERO_UUID, TopicPartition
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+
+GROUP = "readers"
+COPIER = "copier"
+"""A transactional id, and the group of its positions."""
+PATIENCE_S = 60.0
+"""Virtual time in which a healed cluster must have done what it owes."""
+LOOK_EVERY_S = 0.05
+
+
+class Story:
+    """One seed."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self.world = world
+        self.group = GroupLedger(GROUP, is_flushed=True)
+        self.copies = CopyLedger(COPIER)
+        self.producers: list[ClusterProducer] = []
+        self.clients: list[asyncio.Task[None]] = []
+        self.events: SimulatedTopic
+        self.copied: SimulatedTopic
+        self.faults: Faults
+
+    @property
+    def operations(self) -> int:
+        """Acknowledged so far."""
+        partitions = self.world.ledger.partitions.values()
+        return sum(len(partition.values) for partition in partitions) + len(self.copies.outcomes)
+
+    async def run(self, seconds: float) -> None:
+        """Raises ViolationError."""
+        world = self.world
+        await asyncio.gather(*(machine.boot() for machine in world.machines))
+        self.events = await self.created("events", world.random_of("events").choice((1, 2, 3)))
+        self.copied = await self.created("copied", 2)
+        loops = self.new_clients()
+        self.faults = Faults(
+            world,
+            world.machines,
+            [loop.name for loop in loops],
+            world.is_whole,
+            is_flushed(world.machines[0].settings),
+        )
+        self.faults.begin()
+        self.clients = [asyncio.ensure_future(loop.run()) for loop in loops]
+        await asyncio.sleep(seconds)
+        world.trace.tell("the trouble ends")
+        self.faults.end()
+        await self.recover()
+        await self.audit()
+        world.check_nodes()
+
+    # -- the start
+
+    async def created(self, name: str, partitions: int) -> SimulatedTopic:
+        world = self.world
+        client = await world.connect("setup", world.random_of(f"creation of {name}"))
+        client.versions[ApiKey.CREATE_TOPICS] = max(4, client.versions[ApiKey.CREATE_TOPICS])
+        topic_id = ZERO_UUID
+        while topic_id == ZERO_UUID:
+            with suppress(UnansweredError):
+                await client.request(CreateTopicsRequest((CreatableTopic(name, partitions, REPLICAS),)))
+                answer = await client.request(MetadataRequest((MetadataRequestTopic(name=name),), False))
+                topic_id = answer.topics[0].topic_id
+            await asyncio.sleep(LOOK_EVERY_S)
+        client.close()
+        return world.new_topic(name, topic_id, partitions, TopicRules(is_flushed=True))
+
+    def new_clients(self) -> list[ClientLoop]:
+        world = self.world
+        world.groups[GROUP] = self.group
+        self.producers = [ClusterProducer(world, f"producer-{number}", self.events) for number in (1, 2)]
+        return [
+            *self.producers,
+            LastingMember(world, "member-1", self.events, self.group),
+            LastingMember(world, "member-2", self.events, self.group),
+            TransactionalCopier(world, "copier-1", self.copied, self.copies, last_transactions=3, writes_astray=False),
+            TransactionalCopier(world, "copier-2", self.copied, self.copies, rest_s=20.0, writes_astray=False),
+            CommittedReader(world, "read-copied", self.copied, self.copies),
+        ]
+
+    # -- the end
+
+    async def recover(self) -> None:
+        world = self.world
+        world.is_draining = True
+        await self.in_time("clients finish", asyncio.gather(*self.clients))
+        await self.in_time("every replica is in sync again", self.until(world.is_whole))
+        await self.in_time("every replica knows what is committed", self.until(self.is_quiet))
+        world.look()
+        world.watch.check_whole()
+
+    async def audit(self) -> None:
+        world = self.world
+        audits: Sequence[ClientLoop] = [
+            Auditor(world, "audit-events", self.events),
+            OffsetAuditor(world, "audit-offsets", self.events, self.group),
+            CopyAuditor(world, "audit-copied", self.copied, self.copies),
+        ]
+        await self.in_time("everything can be read", asyncio.gather(*(audit.run() for audit in audits)))
+
+    async def until(self, is_done: Callable[[], bool]) -> None:
+        while True:
+            if is_done():
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def in_time(self, rule: str, work: Awaitable[object]) -> None:
+        """A healed cluster makes progress."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await work
+        except TimeoutError as error:
+            raise ViolationError(rule, f"not within {PATIENCE_S} s: {self.standing()}") from error
+
+    def is_quiet(self) -> bool:
+        """Nobody writes, and every replica has everything and knows that it is committed."""
+        ends: dict[TopicPartition, int] = {}
+        for machine in self.world.machines:
+            node = machine.node
+            if node is None or node.broker.image.end_offset != node.quorum.log.log_end_offset:
+                return False
+            for partition in node.broker.partitions:
+                position = partition.position
+                end = ends.setdefault(partition.topic_partition, position.log_end_offset)
+                if not position.high_watermark == position.log_end_offset == end:
+                    return False
+        return True
+
+    def standing(self) -> str:
+        """For people: who lacks what."""
+        image = self.world.watch.newest
+        lines = [
+            f"{topic.name}-{index}: leader {one.leader}, isr {one.isr}, elr {one.eligible_leader_replicas}"
+            for topic in image.topics_by_id.values()
+            for index, one in topic.partitions.items()
+        ]
+        lines += [f"{machine.host}: {'up' if machine.is_up else 'down'}" for machine in self.world.machines]
+        lines += [f"waits: {task.get_name()}" for task in self.clients if not task.done()]
+        return "; ".join(lines)
+
+
+class ClusterProducer(IdempotentProducer):
+    """What it sends first may be refused by a broker that does not know yet that it leads."""
+
+    first_in_flight = 1
+
+
+class LastingMember(GroupMember):
+    """Ends when the group has committed everything that is there."""
+
+    def is_done(self) -> bool:
+        return super().is_done() and all(
+            self.group.offset(self.topic.name, partition).known >= self.topic.ledger(self.world, partition).end
+            for partition in range(self.topic.partitions)
+        )

@@ -1,0 +1,181 @@
+"""The rules that look inside of the nodes: replicas are equal below what is committed, and each epoch has one leader.
+
+The same ledgers as in the simulations of one partition and of the quorum, fed with what the nodes show of themselves
+after each request. They look often, and touch nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from moldau.core.metadata.image import MetadataImage, PartitionImage
+from moldau.core.raft.messages import SnapshotId
+from moldau.core.replication.partition import Partition
+from moldau.shell.node.assemble import Node
+from moldau.simulation.cluster.machine import ClusterMachine
+from moldau.simulation.raft.ledger import QuorumLedger
+from moldau.simulation.replication.ledger import Ledger
+from moldau.simulation.trace import Trace
+from moldau.simulation.violation import ViolationError
+from moldau.types import Uuid
+
+PartitionKey = tuple[Uuid, int]
+
+
+class ClusterWatch:
+    """`happened`: how often each of the events that replication is about has come."""
+
+    def __init__(self, machines: Sequence[ClusterMachine], trace: Trace) -> None:
+        self.happened: Counter[str] = Counter()
+        self.newest = MetadataImage()
+        """The newest image that any node has shown."""
+        self._machines = machines
+        self._trace = trace
+        self._quorum = QuorumLedger(trace)
+        self._partitions: dict[PartitionKey, Ledger] = {}
+        self._images: dict[tuple[PartitionKey, int], PartitionImage] = {}
+        """What a partition is, by its partition epoch."""
+        self._seen: dict[str, _NodeSeen] = {}
+
+    def look(self) -> None:
+        """After each request."""
+        for machine in self._machines:
+            node = machine.node
+            if node is None:
+                continue
+            seen = self._seen.get(machine.host)
+            if seen is None or seen.node is not node:
+                seen = self._seen[machine.host] = _NodeSeen(node)
+                self._quorum.opened(machine.host, node.quorum.log, node.quorum.log.log_start_offset)
+            if node.broker.image.end_offset != seen.image_end_offset:
+                self._image_changed(machine, seen, node.broker.image)
+            if node.quorum.is_offline:
+                continue  # its only directory failed: nothing can be read there
+            with machine.without_faults():
+                self._look_at_quorum(machine.host, seen)
+                for partition in node.broker.partitions:
+                    self._look_at_partition(machine.host, seen, partition)
+
+    # -- the metadata
+
+    def _look_at_quorum(self, host: str, seen: _NodeSeen) -> None:
+        quorum = seen.node.quorum
+        end_offset = quorum.high_watermark
+        replica = self._quorum.replicas[host]
+        if end_offset > replica.high_watermark:
+            log = quorum.log
+            if log.log_start_offset > replica.high_watermark:
+                self.happened["a snapshot takes the place of a log"] += 1
+                self._quorum.replaced(host, SnapshotId(log.log_start_offset, log.leader_epochs.latest_epoch))
+            if end_offset > self._quorum.replicas[host].high_watermark:
+                self._quorum.high_watermark_moved(host, log, end_offset)
+        if quorum.is_leader and quorum.leader_epoch != seen.quorum_epoch:
+            seen.quorum_epoch = quorum.leader_epoch
+            self.happened["a controller is elected"] += 1
+            self._quorum.leadership_began(host, quorum.leader_epoch, quorum.log)
+
+    def _image_changed(self, machine: ClusterMachine, seen: _NodeSeen, image: MetadataImage) -> None:
+        if image.end_offset < seen.image_end_offset:
+            raise ViolationError(
+                "the image never goes back", f"{machine.host}: {seen.image_end_offset} to {image.end_offset}"
+            )
+        seen.image_end_offset = image.end_offset
+        for topic in image.topics_by_id.values():
+            for index, partition in topic.partitions.items():
+                key = (topic.topic_id, index)
+                known = self._images.setdefault((key, partition.partition_epoch), partition)
+                if known != partition:
+                    raise ViolationError(
+                        "a partition epoch has one state", f"{topic.name}-{index}: {known} and {partition}"
+                    )
+        if image.end_offset > self.newest.end_offset:
+            older, self.newest = self.newest, image.copy()
+            self._decided(older)
+
+    def _decided(self, older: MetadataImage) -> None:
+        """Somebody knows more than anybody did before."""
+        for topic_id, topic in self.newest.topics_by_id.items():
+            if topic_id in older.topics_by_id:
+                for index, partition in topic.partitions.items():
+                    before = older.topics_by_id[topic_id].partitions.get(index)
+                    if before is not None and before is not partition:
+                        self._partition_changed((topic_id, index), before, partition)
+
+    def _partition_changed(self, key: PartitionKey, before: PartitionImage, now: PartitionImage) -> None:
+        if any(replica not in now.isr for replica in before.isr):
+            self.happened["in-sync replicas shrink"] += 1
+        if any(replica not in before.isr for replica in now.isr):
+            self.happened["in-sync replicas grow"] += 1
+        if now.leader != before.leader and now.leader >= 0:
+            self.happened["a leader is elected"] += 1
+            if now.leader_recovery_state and not before.leader_recovery_state:
+                self.happened["an unclean election"] += 1
+            elif now.leader in before.eligible_leader_replicas:
+                self.happened["an eligible leader replica is elected"] += 1
+        for machine in self._machines:
+            if machine.node_id in now.isr and machine.node_id not in before.isr:
+                self._joined(machine, key)
+
+    def _joined(self, machine: ClusterMachine, key: PartitionKey) -> None:
+        ledger, node = self._partitions.get(key), machine.node
+        if ledger is None or node is None or machine.node_id not in self.newest.brokers:
+            return
+        hosted = node.broker.partitions.by_id.get(key[0])
+        partition = hosted.partitions.get(key[1]) if hosted is not None else None
+        if partition is not None and node.broker.broker_epoch == self.newest.brokers[machine.node_id].epoch:
+            ledger.joined(machine.host, partition.log)
+
+    # -- replicas
+
+    def _look_at_partition(self, host: str, seen: _NodeSeen, partition: Partition) -> None:
+        position = partition.position
+        known = seen.positions.get(partition.number)
+        now = (position.high_watermark, position.log_end_offset, partition.leader_epoch)
+        if now == known or partition.is_offline or partition.topic_id is None:
+            return
+        seen.positions[partition.number] = now
+        log = partition.log
+        if not partition.are_offsets_in_order:
+            raise ViolationError("invariants hold", f"{host} {partition.topic_partition}: offsets out of order")
+        ledger = self._partitions.setdefault(
+            (partition.topic_id, partition.topic_partition.partition), Ledger(self._trace)
+        )
+        name = f"{host} {partition.topic_partition}"
+        if known is None:
+            ledger.opened(name, log, position.high_watermark)
+        else:
+            if position.log_end_offset < known[1]:
+                self.happened["a log is truncated"] += 1
+            if position.high_watermark != known[0]:
+                ledger.high_watermark_moved(name, log, position.high_watermark)
+        if partition.leader is not None and (known is None or partition.leader_epoch != known[2]):
+            ledger.leadership_began(name, partition.leader_epoch, log)
+
+    def check_whole(self) -> None:
+        """All is quiet: every replica is the same, byte by byte, and so is every metadata log."""
+        logs: dict[PartitionKey, list[tuple[str, Partition]]] = {}
+        for machine in self._machines:
+            if machine.node is not None:
+                for partition in machine.node.broker.partitions:
+                    if partition.topic_id is not None:
+                        key = (partition.topic_id, partition.topic_partition.partition)
+                        logs.setdefault(key, []).append((f"{machine.host} {partition.topic_partition}", partition))
+        for key, replicas in logs.items():
+            ledger = self._partitions[key]
+            ledger.check_equal(
+                {name: partition.log for name, partition in replicas},
+                {name: partition.position.high_watermark for name, partition in replicas},
+            )
+        self._quorum.check_logs({machine.host: machine.node.quorum.log for machine in self._machines if machine.node})
+
+
+class _NodeSeen:
+    """What was last seen of one life of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.image_end_offset = -1
+        self.quorum_epoch = -1
+        self.positions: dict[int, tuple[int, int, int]] = {}
+        """By the partition's number its high watermark, log end offset and leader epoch."""

@@ -1,0 +1,68 @@
+"""The world of a cluster: its machines, their network, what the clients were promised, and the rules over all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from moldau.simulation.client_world import ClientWorld
+from moldau.simulation.cluster.machine import ClusterMachine
+from moldau.simulation.cluster.routed_client import RoutedClient
+from moldau.simulation.cluster.settings import node_ids_of
+from moldau.simulation.cluster.watch import ClusterWatch
+from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.loop import VirtualLoop
+from moldau.simulation.violation import ViolationError
+from moldau.simulation.world import incomplete_frame_of
+
+RETRIABLE_IN_A_CLUSTER = (19, 20, 78)
+"""Too few replicas in sync, before and behind the append; a leader that does not know yet what is committed."""
+
+
+class ClusterWorld(ClientWorld):
+    """All draws come from `seed`."""
+
+    retriable = (*ClientWorld.retriable, *RETRIABLE_IN_A_CLUSTER)
+    pauses_s = (0.05, 0.2, 0.4)
+
+    def __init__(self, seed: int, loop: VirtualLoop, write_line: Callable[[str], None] | None = None) -> None:
+        super().__init__(seed, loop, write_line, SimulatedClock(loop))
+        self.machines = [ClusterMachine(self, node_id) for node_id in node_ids_of(seed)]
+        self.hosts = tuple(machine.host for machine in self.machines)
+        self.watch = ClusterWatch(self.machines, self.trace)
+        self.network.kept_buffer_of = incomplete_frame_of
+        self.network.after_request = self.look
+
+    async def connect(self, name: str, random: Random) -> RoutedClient:
+        return RoutedClient(self.network, self.hosts, name, random)
+
+    def end_work(self) -> None:
+        """The threads of all machines end with the world."""
+        for machine in self.machines:
+            machine.end_work()
+
+    def look(self) -> None:
+        """After every request: the rules that look inside of the nodes."""
+        if self.failed.done():
+            return
+        try:
+            self.watch.look()
+        except ViolationError as violation:
+            self.violate(violation)
+
+    def is_whole(self) -> bool:
+        """Every node is up, and every partition that any of them knows has all its replicas in sync."""
+        if not all(machine.is_up for machine in self.machines):
+            return False
+        image = self.watch.newest
+        topics = image.topics_by_id.values()
+        partitions = [partition for topic in topics for partition in topic.partitions.values()]
+        return all(broker.is_active for broker in image.brokers.values()) and all(
+            len(partition.isr) == len(partition.replicas) for partition in partitions
+        )
+
+    def check_nodes(self) -> None:
+        """The rules over each node as a whole."""
+        for machine in self.machines:
+            if machine.node is not None and machine.node.failure is not None:
+                raise ViolationError("invariants hold", f"{machine.host} stopped: {machine.node.failure}")
