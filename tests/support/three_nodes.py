@@ -1,0 +1,142 @@
+"""Three whole nodes of one cluster, brokers and controllers, in the simulator's network and time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.metadata.image import BrokerListener, PartitionImage
+from moldau.errors import MoldauError
+from moldau.shell.io.twins.memory_disk import MemoryDisk
+from moldau.shell.io.twins.random import SeededRandom
+from moldau.shell.io.twins.workers import InlineWorkers
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.doors import Doors
+from moldau.shell.node.metrics.collect import collect
+from moldau.shell.node.storage_format import format_directory
+from moldau.simulation.doors import SimulatedClock
+from moldau.simulation.loop import SimulatedProcess, VirtualLoop
+from moldau.simulation.network import HostNetwork, SimulatedNetwork
+from moldau.simulation.trace import Trace
+from moldau.types import BrokerId, TopicPartition
+from moldau.wire.protocol.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+
+NODE_IDS = (1, 2, 3)
+CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
+VOTERS = ",".join(f"{node_id}@node-{node_id}:9093" for node_id in NODE_IDS)
+PATIENCE_S = 60
+
+
+class Cluster:
+    """`nodes`: those that run, by id. `kill` ends one as kill -9 does; `start` begins another life on the same disk."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.network = SimulatedNetwork(loop, 1, Trace(loop.time))
+        self.clock = SimulatedClock(loop)
+        self.disks = {node_id: MemoryDisk() for node_id in NODE_IDS}
+        self.nodes: dict[int, Node] = {}
+        self._processes: dict[int, SimulatedProcess] = {}
+        self._lives = 0
+        for node_id, disk in self.disks.items():
+            format_directory(
+                disk,
+                SeededRandom(node_id),
+                now_ms=self.clock.now_ms(),
+                node_id=BrokerId(node_id),
+                controller_listener=BrokerListener("CONTROLLER", "", 0),
+                cluster_id=CLUSTER_ID,
+                initial_controllers=(),
+            )
+
+    async def start(self, *node_ids: int) -> None:
+        """Returns when they serve."""
+        await asyncio.gather(*(self._start(node_id) for node_id in node_ids))
+
+    async def _start(self, node_id: int) -> None:
+        self._lives += 1
+        host = f"node-{node_id}"
+        texts = {
+            "node.id": str(node_id),
+            "listeners": f"PLAINTEXT://{host}:9092,CONTROLLER://{host}:9093",
+            "controller.quorum.voters": VOTERS,
+            "moldau.http.listener": f"{host}:9644",
+        }
+        network = HostNetwork(self.network, host)
+        random = SeededRandom(1_000 * node_id + self._lives)
+        doors = Doors(self.clock, random, self.disks[node_id], InlineWorkers(), network)
+        node = self.nodes[node_id] = Node(parse_broker_settings(texts), doors)
+        process = self._processes[node_id] = SimulatedProcess(host)
+        await self.loop.run_in_process(process, node.start())
+
+    def kill(self, node_id: int) -> None:
+        process = self._processes[node_id]
+        self.loop.kill(process)
+        self.network.drop_process(process)
+        self.disks[node_id].crash_process()
+        del self.nodes[node_id]
+
+    async def metrics(self, node_id: int) -> dict[str, float]:
+        """What `/metrics` of the node has, by name and labels."""
+        operations = self.nodes[node_id].operations
+        assert operations is not None
+        page = (await collect(operations.status)).decode()
+        rows = (line.rpartition(" ") for line in page.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in rows}
+
+    async def stop(self, node_id: int) -> None:
+        await self.nodes.pop(node_id).stop()
+
+    async def create(self, name: str, *replicas: int, by: int) -> None:
+        """A topic of one partition, asked of a broker."""
+        topic = CreatableTopic(name, -1, -1, (CreatableReplicaAssignment(0, replicas),))
+        response = await self.nodes[by].broker.submit(CreateTopicsRequest((topic,), 10_000))
+        assert [result.error_code for result in response.topics] == [0]
+
+    async def leads_quorum(self, node_id: int) -> bool:
+        described = await self.nodes[node_id].broker.controller.describe_quorum()
+        return described.topics[0].partitions[0].leader_id == node_id
+
+    def partition(self, name: str, as_known_to: int) -> PartitionImage | None:
+        return self.nodes[as_known_to].broker.image.partition(TopicPartition(name, 0))
+
+    def epochs_led_by(self, node_id: int) -> list[int]:
+        """Of the partitions of a node that may still be starting, those that it leads."""
+        try:
+            partitions = self.nodes[node_id].broker.partitions
+        except MoldauError:
+            return []
+        return [partition.leader_epoch for partition in partitions if partition.leader is not None]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(PATIENCE_S * 50):
+            if condition():
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail("it took too long")
+
+    async def all_know(self, name: str, leader: int, *isr: int) -> None:
+        def is_known() -> bool:
+            seen = [self.partition(name, node_id) for node_id in self.nodes]
+            return all(one is not None and (one.leader, sorted(one.isr)) == (leader, sorted(isr)) for one in seen)
+
+        await self.until(is_known)
+
+
+def tell(story: Callable[[Cluster], Awaitable[None]]) -> None:
+    """Runs `story` with three nodes that serve."""
+    loop = VirtualLoop()
+
+    async def run() -> None:
+        cluster = Cluster(loop)
+        await cluster.start(*NODE_IDS)
+        await story(cluster)
+        assert [node.failure for node in cluster.nodes.values()] == [None] * len(cluster.nodes)
+
+    try:
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
