@@ -1,7 +1,7 @@
 """Moving replicas (KIP-455, 860): what is asked, what is under way, what is taken back.
 
 A reassignment begins with both sets of replicas; one that only takes replicas away is complete at once. New replicas
-join the in-sync set when they have caught up, which needs replication between brokers.
+join the in-sync set when they have caught up, and the last one ends the reassignment (elections.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from moldau.core.controller.assignments import check_assignment, default_directory
 from moldau.core.controller.elections import is_moving
 from moldau.core.metadata.batches import MAX_BATCH_RECORDS, batch_too_large
-from moldau.core.metadata.fold import MetadataRecord
+from moldau.core.metadata.fold import LEADER_UNCHANGED, MetadataRecord
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.errors import KafkaError, kafka_error
 from moldau.types import Pausing, each_of
@@ -133,11 +133,13 @@ def _written(
     if new == (old.replicas, old.isr, old.adding_replicas, old.removing_replicas, old.leader):
         return None
     known = dict(zip(old.replicas, old.directories, strict=False))
+    # naming the leader begins an epoch: a replica that was removed must not go on in the old one
+    is_new_epoch = leader != old.leader or any(replica not in replicas for replica in old.replicas)
     return PartitionChangeRecord(
         partition_id=partition_id,
         topic_id=topic.topic_id,
         isr=isr if isr != old.isr else None,
-        leader=leader if leader != old.leader else -2,
+        leader=leader if is_new_epoch else LEADER_UNCHANGED,
         replicas=replicas if replicas != old.replicas else None,
         removing_replicas=removing if removing != old.removing_replicas else None,
         adding_replicas=adding if adding != old.adding_replicas else None,

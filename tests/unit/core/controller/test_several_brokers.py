@@ -453,6 +453,17 @@ def test_where_more_are_removed_than_added_all_that_stay_must_be_in_sync() -> No
     assert (cluster.partition.removing_replicas, cluster.partition.replicas) == ((), (2, 4))
 
 
+def test_where_replicas_are_only_taken_away_they_are_gone_at_once_and_a_new_epoch_begins() -> None:
+    cluster = Controller()
+    cluster.start(1, 2, 3)
+    topic_id = cluster.create(2, 3, 1)
+    reassign(cluster, 2, 3)
+    directories = (directory(2), directory(3))
+    gone = PartitionChangeRecord(0, topic_id, isr=(2, 3), leader=2, replicas=(2, 3), directories=directories)
+    assert cluster.last == (gone,)
+    assert cluster.partition.leader_epoch == 1
+
+
 # leaders
 
 
