@@ -111,6 +111,10 @@ class Cluster:
             return []
         return [partition.leader_epoch for partition in partitions if partition.leader is not None]
 
+    async def pass_time(self, duration_s: float) -> None:
+        """On the virtual clock."""
+        await asyncio.sleep(duration_s)
+
     async def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(PATIENCE_S * 50):
             if condition():

@@ -93,7 +93,7 @@ def test_a_broker_that_comes_back_at_once_does_not_lead_what_it_led_before_its_d
         cluster.kill(1)
         starting = asyncio.ensure_future(cluster.start(1))
         while not starting.done():
-            await asyncio.sleep(0.001)
+            await cluster.pass_time(0.001)
             epochs += cluster.epochs_led_by(1)
         assert min(epochs, default=1) > 0
         await cluster.all_know("t", 2, 1, 2, 3)
