@@ -278,12 +278,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
     ("alter.log.dirs.replication.quota.window.num", "int", "11", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("alter.log.dirs.replication.quota.window.size.seconds", "int", "1", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     ("client.quota.callback.class", "class", None, "", READ_ONLY, REFUSED, ""),
-    ("follower.replication.throttled.rate", "long", "9223372036854775807", "[0,...]", PER_BROKER,
-     IGNORED, "one node replicates to nobody"),
-    ("leader.replication.throttled.rate", "long", "9223372036854775807", "[0,...]", PER_BROKER,
-     IGNORED, "one node replicates to nobody"),
-    ("replication.quota.window.num", "int", "11", "[1,...]", READ_ONLY, NOT_SERVED, ""),
-    ("replication.quota.window.size.seconds", "int", "1", "[1,...]", READ_ONLY, NOT_SERVED, ""),
     # remote
     ("follower.fetch.last.tiered.offset.enable", "boolean", "false", "", CLUSTER_WIDE, IGNORED, REMOTE),
     ("log.local.retention.bytes", "long", "-2", "[-2,...]", CLUSTER_WIDE, IGNORED, REMOTE),

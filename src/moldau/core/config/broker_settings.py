@@ -212,6 +212,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     controller_quota_window_size_seconds: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
     quota_window_num: Annotated[int, Row("int", "11", "[1,...]", READ_ONLY)]
     quota_window_size_seconds: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
+    follower_replication_throttled_rate: Annotated[int, Row("long", "9223372036854775807", "[0,...]", PER_BROKER)]
+    leader_replication_throttled_rate: Annotated[int, Row("long", "9223372036854775807", "[0,...]", PER_BROKER)]
+    replication_quota_window_num: Annotated[int, Row("int", "11", "[1,...]", READ_ONLY)]
+    replication_quota_window_size_seconds: Annotated[int, Row("int", "1", "[1,...]", READ_ONLY)]
     replica_alter_log_dirs_io_max_bytes_per_second: Annotated[int, Row("long",
         "9223372036854775807", "[0,...]", PER_BROKER)]
     # our own

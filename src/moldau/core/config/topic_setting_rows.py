@@ -8,7 +8,6 @@ from __future__ import annotations
 from moldau.core.config.setting import HONOURED, IGNORED, TopicSettingRow
 
 _REMOTE = "no remote storage: as in Apache Kafka without remote.log.storage.system.enable"
-_ONE_NODE = "one node replicates to nobody"
 
 # fmt: off
 TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
@@ -25,11 +24,11 @@ TOPIC_SETTING_ROWS: tuple[TopicSettingRow, ...] = (
     ("flush.ms", "long", "9223372036854775807", "[0,...]", ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
      HONOURED, ""),
     ("follower.replication.throttled.replicas", "list", "", "[partitionId]:[brokerId],[partitionId]:[brokerId],...", (),
-     IGNORED, _ONE_NODE),
+     HONOURED, ""),
     ("index.interval.bytes", "int", "4096", "[0,...]", ("log.index.interval.bytes",), HONOURED, ""),
     ("internal.segment.bytes", "int", None, "", (), HONOURED, "hidden; overrides segment.bytes in tests"),
     ("leader.replication.throttled.replicas", "list", "", "[partitionId]:[brokerId],[partitionId]:[brokerId],...", (),
-     IGNORED, _ONE_NODE),
+     HONOURED, ""),
     ("local.retention.bytes", "long", "-2", "[-2,...]", ("log.local.retention.bytes",), IGNORED, _REMOTE),
     ("local.retention.ms", "long", "-2", "[-2,...]", ("log.local.retention.ms",), IGNORED, _REMOTE),
     ("max.compaction.lag.ms", "long", "9223372036854775807", "[1,...]", ("log.cleaner.max.compaction.lag.ms",),

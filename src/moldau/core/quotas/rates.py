@@ -63,11 +63,12 @@ class SampledRate:
                 sample.reset(now_ms)
             total += sample.total
             oldest_ms = min(oldest_ms, sample.start_ms)
-        elapsed_ms = now_ms - oldest_ms
-        missing = windows.count - 1 - elapsed_ms // windows.size_ms
-        if missing > 0:
-            elapsed_ms += missing * windows.size_ms
+        elapsed_ms = self._spread(now_ms - oldest_ms)
         return (total * 1_000 / elapsed_ms if elapsed_ms else 0.0), elapsed_ms
+
+    def _spread(self, elapsed_ms: int) -> int:
+        missing = self._windows.count - 1 - elapsed_ms // self._windows.size_ms
+        return elapsed_ms + max(0, missing) * self._windows.size_ms
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """How long until the rate is back at `limit` if nothing more is used; 0 if it is not above it."""
@@ -75,6 +76,15 @@ class SampledRate:
         if rate <= limit:
             return 0
         return round_half_up((rate - limit) / limit * elapsed_ms)
+
+
+class PromptRate(SampledRate):
+    """A young rate is measured over the time that it has, at least one sample: Kafka's SimpleRate."""
+
+    __slots__ = ()
+
+    def _spread(self, elapsed_ms: int) -> int:
+        return max(elapsed_ms, self._windows.size_ms)
 
 
 class TokenBucket:

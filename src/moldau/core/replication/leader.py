@@ -195,6 +195,10 @@ class Leader:
         )
         return min((log_start_offset, *of_followers))
 
+    def is_held_back(self, replica_id: int, index: int) -> bool:
+        """Whether a throttle of the leader holds back what is sent to this replica of the partition with this index."""
+        return index in self.settings.throttled_at_leader and replica_id not in self.partition.isr
+
     def in_sync_holders(self, offset: int) -> list[tuple[int, int, int]]:
         """The other in-sync replicas that hold what begins at `offset`: each with its log end, and when it last had all
         that the log then held."""

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from moldau.core.metadata.image import PartitionImage
+from moldau.core.replication.throttles import NO_REPLICAS, ThrottledReplicas
 from moldau.types import BrokerId, Buffer, LeaderEpoch, Offset
 
 # --- events ---
@@ -224,3 +225,5 @@ class ReplicationSettings(msgspec.Struct, frozen=True):
     replica_lag_time_max_ms: int = 30_000
     replica_fetch_backoff_ms: int = 1_000
     waits_for_flush: bool = False
+    throttled_at_leader: ThrottledReplicas = NO_REPLICAS
+    throttled_at_follower: ThrottledReplicas = NO_REPLICAS

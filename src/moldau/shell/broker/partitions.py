@@ -19,6 +19,7 @@ from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionIm
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import ReplicationSettings
+from moldau.core.replication.throttles import FOLLOWER_THROTTLED, LEADER_THROTTLED, throttled_replicas
 from moldau.errors import KafkaError, MoldauError, StorageFailedError, StorageFullError, kafka_error
 from moldau.shell.broker.checkpoints import Checkpoints
 from moldau.shell.broker.directory_reports import DirectoryReports
@@ -450,10 +451,12 @@ class Partitions:
 
     def _replication_settings(self, name: str, settings: LogSettings) -> ReplicationSettings:
         """What the replicas of topic `name` go by; `settings`: those of its logs."""
-        view = self._node.settings.view
+        view, node_id, configs = self._node.settings.view, self._node.node_id, self.image.topic_configs(name)
         return ReplicationSettings(
             min_insync_replicas=min_insync_replicas(self.image, name, view),
             replica_lag_time_max_ms=view.replica_lag_time_max_ms,
             replica_fetch_backoff_ms=view.replica_fetch_backoff_ms,
             waits_for_flush=settings.flush_messages == 1,
+            throttled_at_leader=throttled_replicas(configs.get(LEADER_THROTTLED, ""), node_id),
+            throttled_at_follower=throttled_replicas(configs.get(FOLLOWER_THROTTLED, ""), node_id),
         )

@@ -19,6 +19,7 @@ from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import Event, FetchAnswered, FetchFailed, FetchFrom, FetchOutOfRange
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.own_node import OwnNode
+from moldau.shell.broker.replication_throttles import ReplicationThrottles
 from moldau.shell.peers.peer import NoAnswerError, Peer
 from moldau.types import ZERO_UUID
 from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
@@ -29,16 +30,27 @@ EARLIEST = -4
 """Of the log itself, without what is tiered."""
 LATEST = -1
 
+THROTTLE_PAUSE_S = 0.1
+"""Until a fetcher whose replicas are all held back looks again."""
+
 Wanted = tuple[Partition, FetchFrom]
 
 
 class ReplicaFetcher:
     """Used from the broker's loop only. `step` gives an event to a replica."""
 
-    def __init__(self, node: OwnNode, peer: Peer, broker_epoch: int, step: Callable[[Partition, Event], None]) -> None:
+    def __init__(
+        self,
+        node: OwnNode,
+        peer: Peer,
+        broker_epoch: int,
+        throttles: ReplicationThrottles,
+        step: Callable[[Partition, Event], None],
+    ) -> None:
         self._node = node
         self._peer = peer
         self._broker_epoch = broker_epoch
+        self._throttles = throttles
         self._step = step
         self._requests = FetchRequests()
         self._wanted: dict[PartitionKey, Wanted] = {}
@@ -87,8 +99,10 @@ class ReplicaFetcher:
         for key, (partition, wanted) in list(self._wanted.items()):
             if not partition.is_following(wanted.leader_epoch):
                 del self._wanted[key]
-        asked = dict(self._wanted)
+        asked = {key: each for key, each in self._wanted.items() if not self._throttles.holds_back(each[0])}
         if not asked:
+            if self._wanted:
+                await asyncio.sleep(THROTTLE_PAUSE_S)
             return
         is_full = self._requests.is_full
         try:

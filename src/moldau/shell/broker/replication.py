@@ -32,6 +32,7 @@ from moldau.shell.broker.other_brokers import OtherBrokers
 from moldau.shell.broker.own_node import OwnNode
 from moldau.shell.broker.replica_deadlines import ReplicaDeadlines
 from moldau.shell.broker.replica_fetcher import ReplicaFetcher
+from moldau.shell.broker.replication_throttles import ReplicationThrottles
 from moldau.shell.broker.traffic import REASSIGNMENT_BYTES_IN, REPLICATION_BYTES_IN
 from moldau.types import Buffer
 
@@ -58,6 +59,7 @@ class Replication:
         self._others = others
         self._moved = moved
         self._was_cut = was_cut
+        self.throttles = ReplicationThrottles(node)
         self._deadlines = ReplicaDeadlines(node, self.step)
         self._proposals = IsrProposals(node, submit, self.step)
         self._fetchers: dict[int, ReplicaFetcher] = {}
@@ -122,7 +124,7 @@ class Replication:
                 # it is not registered yet, or has no listener for brokers
                 self._node.loop.call_soon(partial(self.step, partition, FetchFailed(output.leader_epoch)))
                 return
-            fetcher = ReplicaFetcher(self._node, peer, self._broker_epoch, self.step)
+            fetcher = ReplicaFetcher(self._node, peer, self._broker_epoch, self.throttles, self.step)
             self._fetchers[output.leader_id] = fetcher
         fetcher.fetch(partition, output)
 
@@ -138,6 +140,7 @@ class Replication:
             return
         log, telemetry = partition.log, self._node.telemetry
         telemetry.count(REPLICATION_BYTES_IN, amount=len(records))
+        self.throttles.copied(partition, len(records))
         if partition.replica.is_being_added(self._node.node_id):
             telemetry.count(REASSIGNMENT_BYTES_IN, amount=len(records))
         if log.log_end_offset == end_offset:

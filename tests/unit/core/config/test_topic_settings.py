@@ -23,9 +23,10 @@ DEFAULTS = parse_broker_settings({})
 READ_ELSEWHERE = (
     *("compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
     *("internal.segment.bytes", "min.insync.replicas", "unclean.leader.election.enable"),
+    *("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"),
 )
 """Acting settings that are no field of the view: the first five become others, replicas and controller ask for the last
-two."""
+four."""
 
 REFUSALS = [
     ("foo.bar", "1", "Unknown topic config name: foo.bar"),

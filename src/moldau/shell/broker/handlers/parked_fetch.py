@@ -324,6 +324,8 @@ class ParkedFetch:
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 raise kafka_error("OFFSET_OUT_OF_RANGE")
             return partition, None
+        if self.is_follower and self.broker.replication.throttles.holds_back_from(self.replica_id, partition):
+            return partition, None
         is_first = self.size == 0 and is_oversize_allowed
         if budget <= 0 and not is_first:
             return partition, None
@@ -420,6 +422,7 @@ class ParkedFetch:
             if not self.is_follower:
                 partition.fetched_bytes += len(records)
                 continue
+            self.broker.replication.throttles.sent(partition, len(records))
             self.broker.telemetry.count(REPLICATION_BYTES_OUT, amount=len(records))
             if partition.replica.is_being_added(self.replica_id):
                 self.broker.telemetry.count(REASSIGNMENT_BYTES_OUT, amount=len(records))
