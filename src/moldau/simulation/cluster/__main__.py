@@ -10,7 +10,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 from moldau.simulation.cluster.run import Outcome, run_seed
+from moldau.simulation.cluster.watch import ClusterEvent
 from moldau.simulation.seeds import run_seeds
+from moldau.simulation.transaction_events import TransactionEvent
+
+SEEN_BY_CLIENTS = (
+    TransactionEvent.COMMITTED_V1,
+    TransactionEvent.COMMITTED_V2,
+    TransactionEvent.FENCED,
+    TransactionEvent.LATE_END_REFUSED,
+    TransactionEvent.END_REPEATED,
+    TransactionEvent.ABORTED_SKIPPED,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,13 +37,18 @@ def _went_well(outcome: Outcome) -> str:
 
 
 def _totals(seen: Sequence[Outcome]) -> str:
-    faults, events = Counter[str](), Counter[str]()
+    faults: Counter[str] = Counter()
+    events: Counter[ClusterEvent] = Counter()
+    transaction_events: Counter[TransactionEvent] = Counter()
     for outcome in seen:
         faults.update(outcome.faults)
         events.update(outcome.events)
-    told = [f"{count} {name}" for name, count in sorted((faults + events).items())]
+        transaction_events.update(outcome.transaction_events)
     least = min((outcome.acknowledged for outcome in seen), default=0)
-    return f"at least {least} operations acknowledged in each, {', '.join(told)}"
+    rows = [f"{count:9,}  {name}" for name, count in sorted(faults.items())]
+    rows += [f"{events[event]:9,}  {event.value}" for event in ClusterEvent]
+    rows += [f"{transaction_events[event]:9,}  {event.value}" for event in SEEN_BY_CLIENTS]
+    return "\n".join([f"at least {least} operations acknowledged in each", *rows, "in all"])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A client of several brokers: it knows who leads a partition and who coordinates a group, and asks those.
 
 It has at most one connection to each broker, opened when it is needed, and one more for its own questions. Where an
-answer says that it has asked the wrong broker it learns anew before the next request.
+answer says that it has asked the wrong broker it learns anew, once nothing is under way: what is asked behind a request
+goes where that one went.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ ASKED_ELSEWHERE = tuple(
         "COORDINATOR_NOT_AVAILABLE",
         "NOT_COORDINATOR",
         "KAFKA_STORAGE_ERROR",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
         "UNKNOWN_TOPIC_ID",
     )
 )
@@ -77,9 +80,12 @@ class RoutedClient:
         self._random = random
         self._connections: dict[str, BrokerClient] = {}
         self._informant: BrokerClient | None = None
-        self._leaders: dict[tuple[str | Uuid, int], str] = {}
+        self._leaders: dict[tuple[str | Uuid, int], tuple[str, int]] = {}
+        """By partition, its topic by name or id, the host of its leader and the leader epoch."""
         self._coordinators: dict[tuple[int, str], str] = {}
         self._is_outdated = True
+        self._under_way = 0
+        """Requests that were sent and have no answer yet."""
         self._sending = asyncio.Lock()
         """Requests are sent in the order in which they were asked for."""
 
@@ -128,11 +134,14 @@ class RoutedClient:
             async with self._sending:
                 reached = await self._reached(message)
                 sent = [(each, each.send(part, partial(self._take, each, note))) for each, part in reached]
+                self._under_way += 1
             waiting = [connection.answer_in_time(answer, timeout_s) for connection, answer in sent]
-            return (await asyncio.gather(*waiting))[0]
+            answers = await asyncio.gather(*waiting)
         except UnansweredError:
             self.close()
             raise
+        self._under_way -= 1
+        return answers[0]
 
     def _take(self, connection: BrokerClient, note: Callable[[Response], None] | None, answer: Response) -> None:
         if any(code in ASKED_ELSEWHERE for code in errors_of(answer)):
@@ -147,7 +156,7 @@ class RoutedClient:
         """What each broker is asked. Raises UnansweredError: one of them is not known, or not reached, for long."""
         end_s = self._network.loop.time() + REQUEST_TIMEOUT_S
         while True:
-            if self._is_outdated:
+            if self._is_outdated and not self._under_way:
                 await self._learn()
             parts = await self._known_parts(message)
             try:
@@ -181,15 +190,16 @@ class RoutedClient:
         parts: dict[str, list[msgspec.Struct]] = {}
         for topic in getattr(message, topics_field):
             rows: dict[str, list[msgspec.Struct]] = {}
+            name = getattr(topic, "name", "") or getattr(topic, "topic", "") or topic.topic_id
             for row in getattr(topic, rows_field):
-                rows.setdefault(self._leader_of(topic, getattr(row, index_field)), []).append(row)
+                host, epoch = self._leaders.get((name, getattr(row, index_field)), (NOBODY, -1))
+                if hasattr(row, "current_leader_epoch"):
+                    # else a replica that follows by now would say what it knows in place of the leader
+                    row = replace(row, current_leader_epoch=epoch)
+                rows.setdefault(host, []).append(row)
             for host, its_rows in rows.items():
                 parts.setdefault(host, []).append(replace(topic, **{rows_field: tuple(its_rows)}))
         return {host: replace(message, **{topics_field: tuple(topics)}) for host, topics in parts.items()}
-
-    def _leader_of(self, topic: Any, partition: int) -> str:
-        name = getattr(topic, "name", "") or getattr(topic, "topic", "") or topic.topic_id
-        return self._leaders.get((name, partition), NOBODY)
 
     # -- its own questions
 
@@ -211,7 +221,7 @@ class RoutedClient:
             for row in topic.partitions:
                 if row.leader_id in hosts:
                     for name in (topic.name or "", topic.topic_id):
-                        self._leaders[name, row.partition_index] = hosts[row.leader_id]
+                        self._leaders[name, row.partition_index] = hosts[row.leader_id], row.leader_epoch
         self._is_outdated = False
 
     async def _find(self, key: tuple[int, str]) -> str:

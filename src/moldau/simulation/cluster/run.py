@@ -6,21 +6,24 @@ import time
 from collections.abc import Callable
 
 from moldau.simulation.cluster.story import Story
+from moldau.simulation.cluster.watch import ClusterEvent
 from moldau.simulation.cluster.world import ClusterWorld
 from moldau.simulation.loop import virtual_loop
 from moldau.simulation.run import violation_of, without_collections
 from moldau.simulation.seeds import SeedOutcome, how_it_ended
+from moldau.simulation.transaction_events import TransactionEvent
 
 DEFAULT_SECONDS = 60.0
 
 
 class Outcome(SeedOutcome, frozen=True, kw_only=True):
-    """Of a seed of a cluster: how often each fault and each event has come."""
+    """Of a seed of a cluster: how often each trouble and each event has come."""
 
     nodes: int
     boots: int
     faults: dict[str, int]
-    events: dict[str, int]
+    events: dict[ClusterEvent, int]
+    transaction_events: dict[TransactionEvent, int]
 
 
 def run_seed(
@@ -47,6 +50,7 @@ def _run_world(seed: int, seconds: float, write_line: Callable[[str], None] | No
             boots=sum(machine.boots for machine in world.machines),
             faults=dict(story.faults.happened),
             events=dict(world.watch.happened),
+            transaction_events=world.transaction_events,
             acknowledged=story.operations,
             elapsed_s=time.perf_counter() - began,
         )

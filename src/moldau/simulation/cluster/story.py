@@ -18,6 +18,7 @@ from moldau.simulation.checkers.group_ledger import GroupLedger
 from moldau.simulation.checkers.ledger import TopicRules
 from moldau.simulation.client import UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
+from moldau.simulation.cluster.administrator import Administrator
 from moldau.simulation.cluster.faults import Faults
 from moldau.simulation.cluster.settings import REPLICAS, is_flushed
 from moldau.simulation.cluster.world import ClusterWorld
@@ -25,7 +26,7 @@ from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
 from moldau.simulation.workloads.committed_reader import CommittedReader, CopyAuditor
 from moldau.simulation.workloads.group_members import GroupMember
-from moldau.simulation.workloads.producers import IdempotentProducer
+from moldau.simulation.workloads.producers import IdempotentProducer, Lane
 from moldau.simulation.workloads.readers import Auditor
 from moldau.simulation.workloads.transactional_copier import TransactionalCopier
 from moldau.types import ZERO_UUID, TopicPartition
@@ -52,6 +53,7 @@ class Story:
         self.clients: list[asyncio.Task[None]] = []
         self.events: SimulatedTopic
         self.copied: SimulatedTopic
+        self.administrator: Administrator
         self.faults: Faults
 
     @property
@@ -102,6 +104,8 @@ class Story:
     def new_clients(self) -> list[ClientLoop]:
         world = self.world
         world.groups[GROUP] = self.group
+        node_ids = tuple(machine.node_id for machine in world.machines)
+        self.administrator = Administrator(world, "administrator", (self.events, self.copied), node_ids)
         self.producers = [ClusterProducer(world, f"producer-{number}", self.events) for number in (1, 2)]
         return [
             *self.producers,
@@ -110,6 +114,7 @@ class Story:
             TransactionalCopier(world, "copier-1", self.copied, self.copies, last_transactions=3, writes_astray=False),
             TransactionalCopier(world, "copier-2", self.copied, self.copies, rest_s=20.0, writes_astray=False),
             CommittedReader(world, "read-copied", self.copied, self.copies),
+            self.administrator,
         ]
 
     # -- the end
@@ -174,9 +179,14 @@ class Story:
 
 
 class ClusterProducer(IdempotentProducer):
-    """What it sends first may be refused by a broker that does not know yet that it leads."""
+    """Careful where leaders change: one batch alone until one was taken, for a log that knows none of a producer takes
+    any of them first, and none behind those that are sent again, for a log remembers only the last five."""
 
-    first_in_flight = 1
+    def most_in_flight(self, lane: Lane) -> int:
+        if lane.unacknowledged:
+            return 0
+        is_known = self.producer_id in lane.ledger.last_sequences
+        return super().most_in_flight(lane) if is_known else 1
 
 
 class LastingMember(GroupMember):

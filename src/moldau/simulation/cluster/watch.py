@@ -6,10 +6,13 @@ after each request. They look often, and touch nothing.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Sequence
 
-from moldau.core.metadata.image import MetadataImage, PartitionImage
+from moldau.core.config.topic_settings import INTERNAL_TOPICS
+from moldau.core.controller.elections import is_moving
+from moldau.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from moldau.core.raft.messages import SnapshotId
 from moldau.core.replication.partition import Partition
 from moldau.shell.node.assemble import Node
@@ -23,11 +26,26 @@ from moldau.types import Uuid
 PartitionKey = tuple[Uuid, int]
 
 
+class ClusterEvent(enum.Enum):
+    """What replication is about, by the words that the report prints: what never comes proves nothing."""
+
+    ISR_SHRINKS = "in-sync replicas shrink"
+    ISR_GROWS = "in-sync replicas grow"
+    TRUNCATION = "a log is truncated"
+    ELECTION = "a leader is elected"
+    ELIGIBLE_ELECTION = "an eligible leader replica is elected"
+    UNCLEAN_ELECTION = "the last known leader is elected uncleanly"
+    COORDINATOR_MOVES = "a coordinator moves to another broker"
+    CONTROLLER_ELECTION = "a controller is elected"
+    SNAPSHOT_LOAD = "a snapshot takes the place of a metadata log"
+    MOVE = "a reassignment ends"
+
+
 class ClusterWatch:
     """`happened`: how often each of the events that replication is about has come."""
 
     def __init__(self, machines: Sequence[ClusterMachine], trace: Trace) -> None:
-        self.happened: Counter[str] = Counter()
+        self.happened: Counter[ClusterEvent] = Counter()
         self.newest = MetadataImage()
         """The newest image that any node has shown."""
         self._machines = machines
@@ -66,13 +84,13 @@ class ClusterWatch:
         if end_offset > replica.high_watermark:
             log = quorum.log
             if log.log_start_offset > replica.high_watermark:
-                self.happened["a snapshot takes the place of a log"] += 1
+                self.happened[ClusterEvent.SNAPSHOT_LOAD] += 1
                 self._quorum.replaced(host, SnapshotId(log.log_start_offset, log.leader_epochs.latest_epoch))
             if end_offset > self._quorum.replicas[host].high_watermark:
                 self._quorum.high_watermark_moved(host, log, end_offset)
         if quorum.is_leader and quorum.leader_epoch != seen.quorum_epoch:
             seen.quorum_epoch = quorum.leader_epoch
-            self.happened["a controller is elected"] += 1
+            self.happened[ClusterEvent.CONTROLLER_ELECTION] += 1
             self._quorum.leadership_began(host, quorum.leader_epoch, quorum.log)
 
     def _image_changed(self, machine: ClusterMachine, seen: _NodeSeen, image: MetadataImage) -> None:
@@ -101,18 +119,22 @@ class ClusterWatch:
                     before = older.topics_by_id[topic_id].partitions.get(index)
                     if before is not None and before is not partition:
                         self._partition_changed((topic_id, index), before, partition)
+                        if topic.name in INTERNAL_TOPICS and partition.leader not in (NO_LEADER, before.leader):
+                            self.happened[ClusterEvent.COORDINATOR_MOVES] += 1
 
     def _partition_changed(self, key: PartitionKey, before: PartitionImage, now: PartitionImage) -> None:
         if any(replica not in now.isr for replica in before.isr):
-            self.happened["in-sync replicas shrink"] += 1
+            self.happened[ClusterEvent.ISR_SHRINKS] += 1
         if any(replica not in before.isr for replica in now.isr):
-            self.happened["in-sync replicas grow"] += 1
+            self.happened[ClusterEvent.ISR_GROWS] += 1
         if now.leader != before.leader and now.leader >= 0:
-            self.happened["a leader is elected"] += 1
+            self.happened[ClusterEvent.ELECTION] += 1
             if now.leader_recovery_state and not before.leader_recovery_state:
-                self.happened["an unclean election"] += 1
+                self.happened[ClusterEvent.UNCLEAN_ELECTION] += 1
             elif now.leader in before.eligible_leader_replicas:
-                self.happened["an eligible leader replica is elected"] += 1
+                self.happened[ClusterEvent.ELIGIBLE_ELECTION] += 1
+        if is_moving(before) and not is_moving(now):
+            self.happened[ClusterEvent.MOVE] += 1
         for machine in self._machines:
             if machine.node_id in now.isr and machine.node_id not in before.isr:
                 self._joined(machine, key)
@@ -146,7 +168,7 @@ class ClusterWatch:
             ledger.opened(name, log, position.high_watermark)
         else:
             if position.log_end_offset < known[1]:
-                self.happened["a log is truncated"] += 1
+                self.happened[ClusterEvent.TRUNCATION] += 1
             if position.high_watermark != known[0]:
                 ledger.high_watermark_moved(name, log, position.high_watermark)
         if partition.leader is not None and (known is None or partition.leader_epoch != known[2]):

@@ -15,8 +15,9 @@ from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import incomplete_frame_of
 
-RETRIABLE_IN_A_CLUSTER = (19, 20, 78)
-"""Too few replicas in sync, before and behind the append; a leader that does not know yet what is committed."""
+RETRIABLE_IN_A_CLUSTER = (19, 20, 74, 75, 78)
+"""Too few replicas in sync, before and behind the append; another leader epoch; a leader that does not know yet what is
+committed."""
 
 
 class ClusterWorld(ClientWorld):

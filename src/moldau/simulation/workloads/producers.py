@@ -151,9 +151,6 @@ class IdempotentProducer(Producer):
     begins anew with another producer id, and what was in flight stays in doubt.
     """
 
-    first_in_flight = MAX_IN_FLIGHT
-    """Of batches of which none was taken so far: a log that knows no batch of a producer takes any of them first."""
-
     def __init__(self, world: ClientWorld, name: str, topic: SimulatedTopic) -> None:
         super().__init__(world, name, topic)
         self.producer_id = -1
@@ -202,13 +199,15 @@ class IdempotentProducer(Producer):
             lane.unacknowledged.clear()
             lane.legal_losses_seen = lane.ledger.legal_losses
 
+    def most_in_flight(self, lane: Lane) -> int:
+        """How many batches may be on their way to one partition."""
+        return MAX_IN_FLIGHT
+
     def fill_lanes(self) -> None:
         if self.world.is_draining:
             return
         for lane in self.lanes.values():
-            wanted = self.random.choice((0, 1, 1, 1, 2, MAX_IN_FLIGHT))
-            if self.producer_id not in lane.ledger.last_sequences:
-                wanted = min(wanted, self.first_in_flight)
+            wanted = min(self.random.choice((0, 1, 1, 1, 2, MAX_IN_FLIGHT)), self.most_in_flight(lane))
             while len(lane.unacknowledged) < wanted:
                 count = self.random.choice((1, 1, 3, 20))
                 values = [Value(self.name, lane.next_number + index, True) for index in range(count)]
