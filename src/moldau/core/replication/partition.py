@@ -187,6 +187,11 @@ class Partition:
         return Offset(self.position.high_watermark)
 
     @property
+    def is_high_watermark_behind(self) -> bool:
+        """A new leader does not know yet how far the high watermark was that the last one gave to readers (KIP-207)."""
+        return self.leader is not None and self.position.high_watermark < self.leader.epoch_start_offset
+
+    @property
     def last_stable_offset(self) -> int:
         """Everything below is decided: the high watermark, or the begin of the oldest transaction that is open."""
         high_watermark = self.position.high_watermark
@@ -362,9 +367,9 @@ class Partition:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
     def check_reader(self, current_leader_epoch: int, *, is_leader_needed: bool) -> None:
-        """As `check_leader`; a follower serves those who need not read from the leader (KIP-392)."""
+        """As `check_leader`; every replica serves those who need not read from the leader (KIP-392)."""
         check_leader_epoch(current_leader_epoch, self.leader_epoch)
-        if self.leader is None and (is_leader_needed or not isinstance(self.replica.role, Follower)):
+        if self.leader is None and is_leader_needed:
             raise kafka_error("NOT_LEADER_OR_FOLLOWER")
 
     def check_follower(self, replica_id: int, broker_epoch: int, current_leader_epoch: int) -> None:

@@ -1,7 +1,6 @@
 """Partitions with replicas on other brokers: who answers, what acks=all waits for, which offsets are seen.
 
-Apache Kafka 4.3.1, asked on a directory whose metadata log says the same, answers with the same codes, with one
-exception: from Fetch v11 on it serves consumers from a follower, and from a partition without a leader (KIP-392).
+Apache Kafka 4.3.1, asked on a directory whose metadata log says the same, answers with the same codes.
 """
 
 from __future__ import annotations
@@ -82,10 +81,34 @@ async def test_a_partition_of_other_brokers_is_told_from_one_that_nobody_has(sta
 
 async def test_a_replica_that_follows_serves_fetches_only(start_node: Any) -> None:
     node = await with_two_replicas(start_node)
-    change(node, leader=BrokerId(OTHER), leader_epoch=LeaderEpoch(9))
-    assert await codes_of_each(node.connect(), 0) == [NOT_LEADER, 0, NOT_LEADER, NOT_LEADER, NOT_LEADER]
-    change(node, leader=BrokerId(-1), leader_epoch=LeaderEpoch(10))
-    assert await codes_of_each(node.connect(), 0) == [NOT_LEADER] * 5
+    for epoch, leader in ((9, OTHER), (10, -1)):
+        change(node, leader=BrokerId(leader), leader_epoch=LeaderEpoch(epoch))
+        assert await codes_of_each(node.connect(), 0) == [NOT_LEADER, 0, NOT_LEADER, NOT_LEADER, NOT_LEADER]
+
+
+async def test_a_new_leader_that_knows_an_older_high_watermark_tells_no_consumer_where_the_log_ends(
+    start_node: Any,
+) -> None:
+    node = await with_two_replicas(start_node)
+    client = node.connect()
+    await client.ask(ApiKey.PRODUCE, 9, produce(b"a", acks=1))
+    change(node, leader_epoch=LeaderEpoch(9))
+
+    async def ask(version: int = 5, timestamp: int = -1, replica_id: int = -1) -> tuple[int, int]:
+        asked = ListOffsetsTopic("t", (ListOffsetsPartition(0, timestamp=timestamp),))
+        answer = await client.ask(ApiKey.LIST_OFFSETS, version, ListOffsetsRequest(replica_id, 0, (asked,)))
+        row = answer.topics[0].partitions[0]
+        return row.error_code, row.offset
+
+    not_available = ERROR_CODES["OFFSET_NOT_AVAILABLE"], -1
+    assert await ask() == not_available
+    assert await ask(timestamp=0) == not_available
+    assert await ask(version=4) == (ERROR_CODES["LEADER_NOT_AVAILABLE"], -1)
+    assert await ask(timestamp=-2) == (0, 0)
+    assert await ask(replica_id=-2) == (0, 1)
+    change(node, isr=(node.node.node_id,))
+    assert await ask() == (0, 1)
+    assert await ask(timestamp=0) == (0, 0)
 
 
 async def test_a_replica_that_is_taken_away_leaves_its_directory(start_node: Any) -> None:

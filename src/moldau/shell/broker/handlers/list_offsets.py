@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from moldau.core.log.damage import DamagedBatchError
-from moldau.core.replication.partition import Partition
+from moldau.core.replication.partition import CONSUMER_REPLICA_ID, Partition
 from moldau.errors import ERROR_CODES, KafkaError, StorageFailedError, kafka_error
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.wire.protocol.messages.list_offsets import (
@@ -40,6 +40,7 @@ SPECIAL_FROM = {
 }
 READ_COMMITTED = 1
 LEADER_EPOCH_FROM = 4
+OFFSET_NOT_AVAILABLE_FROM = 5
 KAFKA_STORAGE_ERROR = ERROR_CODES["KAFKA_STORAGE_ERROR"]
 
 Found = tuple[int, int, int, int]
@@ -77,8 +78,9 @@ class Search(msgspec.Struct, frozen=True):
 
 
 async def act_list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Versions 1-11. v2 isolation level (KIP-98), v4 leader epoch (KIP-320), v7 largest timestamp (KIP-734), v8 and v9
-    local and tiered ends (KIP-405, KIP-1005), v10 timeout (KIP-1075), v11 earliest pending upload (KIP-1023).
+    """Versions 1-11. v2 isolation level (KIP-98), v4 leader epoch (KIP-320), v5 OFFSET_NOT_AVAILABLE (KIP-207), v7
+    largest timestamp (KIP-734), v8 and v9 local and tiered ends (KIP-405, KIP-1005), v10 timeout (KIP-1075), v11
+    earliest pending upload (KIP-1023).
 
     A partition that stands twice is answered once, with 42. Ignored on purpose: the timeout and the tiered ends
     (nothing is tiered: they find nothing, as in Kafka without remote storage). A follower is told the log end.
@@ -132,12 +134,24 @@ async def _search(broker: Broker, context: RequestContext, request: ListOffsetsR
     except KafkaError as error:
         return error.code, -1, -1, -1
     if record is None or record.offset >= _read_bound(search.partition, request):
+        if _is_end_unknown(search.partition, request):
+            return _end_unknown(context).code, -1, -1, -1
         return 0, -1, -1, -1
     return 0, record.timestamp_ms, record.offset, record.leader_epoch
 
 
 def _read_bound(partition: Partition, request: ListOffsetsRequest) -> int:
     return partition.read_bound(request.replica_id, request.isolation_level == READ_COMMITTED)
+
+
+def _is_end_unknown(partition: Partition, request: ListOffsetsRequest) -> bool:
+    """Whether a consumer that was told where the log ends might be told that it went back."""
+    return request.replica_id == CONSUMER_REPLICA_ID and partition.is_high_watermark_behind
+
+
+def _end_unknown(context: RequestContext) -> KafkaError:
+    is_named = context.api_version >= OFFSET_NOT_AVAILABLE_FROM
+    return kafka_error("OFFSET_NOT_AVAILABLE" if is_named else "LEADER_NOT_AVAILABLE")
 
 
 def _row(context: RequestContext, asked: ListOffsetsPartition, found: Found) -> ListOffsetsPartitionResponse:
@@ -164,6 +178,8 @@ def _look_up(
         raise kafka_error("KAFKA_STORAGE_ERROR")
     log = partition.log
     if timestamp == LATEST:
+        if _is_end_unknown(partition, request):
+            raise _end_unknown(context)
         return 0, -1, _read_bound(partition, request), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return 0, -1, log.log_start_offset, log.leader_epochs.epoch_of_offset(log.log_start_offset)
