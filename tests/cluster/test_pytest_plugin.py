@@ -148,12 +148,12 @@ from moldau.errors import InvariantError
 from helpers import write
 
 def test_breaks_a_rule(moldau_cluster):
-    node = moldau_cluster._runtime.node
+    node = moldau_cluster._members[1].runtime.node
 
     async def break_a_rule():
         raise InvariantError("offsets out of order")
 
-    moldau_cluster._runtime.call(lambda: node.broker.spawn(break_a_rule()))
+    moldau_cluster._members[1].runtime.call(lambda: node.broker.spawn(break_a_rule()))
     moldau_cluster.wait_for(lambda: not moldau_cluster.is_running)
 
 def test_is_the_next(moldau_cluster, moldau_topic):

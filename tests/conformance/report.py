@@ -66,7 +66,7 @@ class Report:
         self._observer: Observer | None = None
 
     def observe(self, cluster: Cluster) -> None:
-        node = cluster._runtime.node
+        node = cluster._members[1].runtime.node
         self._observer = Observer(node.connections.dispatcher)
         node.connections.hand_frames_to(self._observer)
 

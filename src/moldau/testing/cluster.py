@@ -1,4 +1,4 @@
-"""A cluster of one broker in this process, in a thread and an event loop of its own.
+"""A cluster in this process: one broker or several, each in a thread and an event loop of its own.
 
 It touches nothing of its host: no event loop policy, no signal handler, no gc setting. A forked child gives up its
 copies of the sockets, so that the parent's broker stays the only one.
@@ -12,36 +12,27 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Literal, get_args, overload
 
-import msgspec
-
-from moldau.core.config.broker_settings import nearest_setting, parse_broker_settings
+from moldau.core.config.broker_settings import nearest_setting
 from moldau.errors import MoldauError
-from moldau.shell.io.twins.full_disk import FillableDisk
-from moldau.shell.io.twins.time_travel import TimeTravel
-from moldau.shell.node.assemble import Node
-from moldau.shell.node.main import open_disk
-from moldau.testing.ports import HeldPorts
-from moldau.testing.runtime import Runtime
+from moldau.testing.contents import Contents
+from moldau.testing.member import POLL_S
+from moldau.testing.members import Members, settings_of_several
 from moldau.testing.tracebacks import hides, without_inner_frames
 
 if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
+    from moldau.shell.node.assemble import Node
     from moldau.testing.faults import Faults
     from moldau.testing.inside import GroupView, Record
     from moldau.types import TopicPartition
 
 __tracebackhide__ = hides
 
-T = TypeVar("T")
 Isolation = Literal["read_committed", "read_uncommitted"]
 DEFAULT_WAIT_S = 10.0
-POLL_S = 0.005
-SETTLE_LOOKS = 2_000
-"""How often `advance` looks at its end (10 s in all) for work that neither the loop nor a worker shows: a child's."""
 
 # Where a test wants another answer than production does. `Cluster(settings=...)` wins over these.
 TEST_SETTINGS: Mapping[str, str] = {
@@ -63,129 +54,137 @@ TEST_SETTINGS: Mapping[str, str] = {
 
 
 class Cluster:
-    """One broker on 127.0.0.1, on a port of its own; as many as you like in one process.
+    """Brokers on 127.0.0.1, on ports of their own; as many clusters as you like in one process.
 
-    `data_dir`: where it keeps its files; None keeps everything in memory. A directory can be opened again later.
+    `brokers`: how many; their ids are 1, 2, ... Several are one cluster, each broker a controller too: topics have
+    three replicas where there are three brokers, and what one broker acknowledges outlives it.
+    `data_dir`: where the files are, of several brokers in a directory for each; None keeps everything in memory. A
+    directory can be opened again later, by as many brokers.
     `settings`: Kafka's broker settings by name; `TEST_SETTINGS` are those in which a test differs from `moldau up`.
-    Raises INVALID_CONFIG for a value that is wrong and for a name that is nearly a setting's; settings that have no
-    effect are warned of.
+    Raises INVALID_CONFIG for a value that is wrong and for a name that is nearly a setting's, ValueError for a setting
+    that several brokers choose by themselves; settings that have no effect are warned of.
 
     Use it as a context manager (also `async with`), or call `start` and `stop`. Everything may be called from any
     thread, and takes milliseconds; in a coroutine of yours, wait with `wait_for_async`.
     """
 
     def __init__(
-        self, *, data_dir: str | os.PathLike[str] | None = None, settings: Mapping[str, object] | None = None
+        self,
+        *,
+        brokers: int = 1,
+        data_dir: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
-        self._data_dir = None if data_dir is None else os.fspath(data_dir)
+        data_path = None if data_dir is None else os.fspath(data_dir)
         given = {name: _setting_text(value) for name, value in (settings or {}).items()}
         _check_names(given)
+        texts = {**TEST_SETTINGS, **settings_of_several(brokers, given), **given}
         try:
-            self._settings = parse_broker_settings({**TEST_SETTINGS, **given})
+            self._members = Members(texts, data_path, brokers)
         except MoldauError as error:
             raise without_inner_frames(error) from None
-        for notice in self._settings.notices():
+        for notice in self._members.settings.notices():
             warnings.warn(notice, stacklevel=2)
         self._life = threading.RLock()
-        self._ports = HeldPorts()
-        self._travel = TimeTravel()
-        self._disk: FillableDisk | None = None
-        self._runtime: Runtime | None = None
+        self._contents = Contents(self._members)
         self._is_started = False
-        self._address = ""
+        self._addresses = ""
         self._faults: Faults | None = None
         self._topics_made = 0
         self._owner_pid = 0
 
     def __repr__(self) -> str:
-        return f"<Cluster {self._address}>" if self._is_started else "<Cluster, not started>"
+        return f"<Cluster {self._addresses}>" if self._is_started else "<Cluster, not started>"
 
     # -- life
 
     @property
     def bootstrap_servers(self) -> str:
-        """`127.0.0.1:PORT`, the same from `start` to `stop`, also while it is killed, and in a forked child.
+        """`127.0.0.1:PORT` of each broker, with commas: the same from `start` to `stop`, also while brokers are killed,
+        and in a forked child.
 
         Raises MoldauError before `start` and after `stop`.
         """
         if not self._is_started:
             raise MoldauError("the cluster is not running: use it as a context manager, or call start()")
-        return self._address
+        return self._addresses
 
     @property
     def is_running(self) -> bool:
-        """False before `start`, after `stop` and `kill`, and once the broker has stopped by itself."""
-        runtime = self._runtime
-        return runtime is not None and runtime.is_alive
+        """Whether every broker runs. False before `start`, after `stop` and `kill`, and once a broker has stopped by
+        itself."""
+        return self._is_started and all(member.is_running for member in self._members)
 
     @property
     def node(self) -> Node:
-        """The broker itself, for tests of Moldau: its insides change from release to release. Raises MoldauError."""
-        node = self._alive().node
-        if node is None:
-            raise MoldauError("the cluster is not running")
-        return node
+        """The (first) broker itself, for tests of Moldau: its insides change from release to release. Raises
+        MoldauError."""
+        self._check_started()
+        return self._members[1 if self._members.count > 1 else self._only_id()].node
+
+    def _only_id(self) -> int:
+        return next(iter(self._members)).node_id
 
     def start(self) -> Cluster:
         """Returns once it serves. Raises what the start failed with, say a data directory that is in use."""
         with self._life:
             if self._is_started:
                 raise MoldauError("the cluster is running already")
-            listeners = self._ports.choose(self._settings.listeners)
-            self._running_settings = msgspec.structs.replace(self._settings, listeners=listeners)
-            try:
-                self._boot()
-            except BaseException:
-                self._ports.release()
-                self._disk = None
-                raise
+            self._members.open()
+            self._apply_faults()
+            self._addresses = ",".join(member.address for member in self._members)
             self._is_started = True
             self._owner_pid = os.getpid()
             _started.add(self)
         return self
 
     def stop(self) -> None:
-        """Stops cleanly; silent if it does not run. Raises what the broker itself stopped with, if it did."""
+        """Stops cleanly; silent if it does not run. Raises what a broker itself stopped with, if one did."""
         with self._life:
             if not self._is_started or self._owner_pid != os.getpid():
                 return
             self._is_started = False
             _started.discard(self)
             try:
-                self._end(is_clean=True)
+                self._members.end_all()
             finally:
-                self._ports.release()
-                self._disk = None
-                self._travel = TimeTravel()
+                self._members.close()
 
-    def kill(self) -> None:
-        """As kill -9: connections break, nothing more is written, and what the system was given to write is there.
+    def kill(self, broker: int | None = None) -> None:
+        """As kill -9 of one broker, or of all: connections break, nothing more is written, and what the system was
+        given to write is there.
 
         The port stays the cluster's own, and refuses. Silent if it does not run. `restart` brings it back.
         """
         with self._life:
             self._check_started()
-            self._end(is_clean=False)
+            self._members.end(*self._ids(broker), is_clean=False)
 
-    def restart(self, *, clean: bool = True) -> None:
-        """The broker again, with its data and on its port: after `kill`, or after a clean stop of what runs.
+    def restart(self, broker: int | None = None, *, clean: bool = True) -> None:
+        """One broker again, or all, with their data and on their ports: after `kill`, or after a clean stop of what
+        runs.
 
         `clean=False` kills what runs. Faults, topics, offsets and the cluster's time go on.
         """
         with self._life:
             self._check_started()
-            self._end(is_clean=clean)
-            self._boot()
+            self._members.end(*self._ids(broker), is_clean=clean)
+            self._members.boot(*self._ids(broker))
 
-    def pause(self) -> None:
-        """The broker stands still, as by SIGSTOP: sockets stay open, nothing is answered, until `resume`."""
-        self._alive().pause()
+    def pause(self, broker: int | None = None) -> None:
+        """One broker, or all, stands still, as by SIGSTOP: sockets stay open, nothing is answered, until `resume`."""
+        self._check_started()
+        for member in self._members.chosen(broker):
+            member.alive().pause()
 
-    def resume(self) -> None:
-        """The broker goes on. Silent if it was not paused."""
-        runtime = self._runtime
-        if runtime is not None:
-            runtime.resume()
+    def resume(self, broker: int | None = None) -> None:
+        """One broker, or all, goes on. Silent if it was not paused."""
+        for member in self._members.chosen(broker):
+            if member.runtime is not None:
+                member.runtime.resume()
+
+    def _ids(self, broker: int | None) -> list[int]:
+        return [member.node_id for member in self._members.chosen(broker)]
 
     def __enter__(self) -> Cluster:
         return self.start()
@@ -203,87 +202,63 @@ class Cluster:
     ) -> None:
         self.stop()
 
-    def _boot(self) -> None:
-        if self._disk is None or self._data_dir is not None:
-            self._disk = FillableDisk(open_disk(self._data_dir, self._running_settings))
-        runtime = Runtime(self._running_settings, self._disk, self._travel)
-        self._apply_disk_fault()
-        runtime.start(self._ready)
-        self._runtime = runtime
-
-    def _ready(self, node: Node) -> None:
-        self._address = node.bootstrap_servers
-        if self._faults is not None and self._faults.are_any:
-            self._install(node)
-
-    def _end(self, *, is_clean: bool) -> None:
-        """Raises what the broker has stopped with by itself, once."""
-        runtime, self._runtime = self._runtime, None
-        if runtime is None:
-            return
-        if is_clean:
-            if self._disk is not None:
-                self._disk.fill(None)  # a clean stop needs room for its checkpoints
-            runtime.stop()
-        else:
-            runtime.kill()
-            self._crash_disk()
-        if runtime.failure is not None:
-            raise runtime.failure
-
-    def _crash_disk(self) -> None:
-        """Files of the dead process are cut off from the disk in memory, whose page cache stays."""
-        from moldau.shell.io.twins.memory_disk import MemoryDisk
-
-        if self._disk is not None and isinstance(self._disk.disk, MemoryDisk):
-            self._disk.disk.crash_process()
-
     def _check_started(self) -> None:
         if self._owner_pid and self._owner_pid != os.getpid():
             raise MoldauError("the cluster runs in the parent process: a child process can use only its address")
         if not self._is_started:
             raise MoldauError("the cluster is not running: use it as a context manager, or call start()")
 
-    def _alive(self) -> Runtime:
-        self._check_started()
-        runtime = self._runtime
-        if runtime is None:
-            raise MoldauError("the cluster was killed: call restart() first")
-        if runtime.failure is not None:
-            raise runtime.failure
-        return runtime
-
-    def _ask(self, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
-        """Runs `work` on the broker's loop."""
-        runtime, broker = self._alive(), self.node.broker
-        try:
-            return runtime.wait(lambda: work(broker))
-        except MoldauError as error:
-            raise without_inner_frames(error) from error.__cause__
-
     def check(self) -> None:
-        """Raises what the broker has stopped with by itself, if it has, and what it finds broken if asked now."""
-        runtime = self._runtime
-        if runtime is None:
-            return
-        if runtime.failure is not None:
-            raise runtime.failure
-        if runtime.is_alive and not runtime.is_paused:
-
-            async def look(broker: Broker) -> None:
-                broker.check()
-
-            self._ask(look)
+        """Raises what a broker has stopped with by itself, if one has, and what it finds broken if asked now."""
+        for member in self._members:
+            member.check()
 
     def revive(self) -> None:
-        """Starts the broker again after it was killed, or has stopped by itself."""
+        """Starts again each broker that was killed, or has stopped by itself."""
         with self._life:
             self._check_started()
-            runtime, self._runtime = self._runtime, None
-            if runtime is not None:
-                runtime.kill()
-                self._crash_disk()
-            self._boot()
+            for member in self._members:
+                if not member.is_running:
+                    member.revive()
+
+    # -- several brokers
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of the broker that leads the partition; -1: none does. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        self._check_started()
+        return self._members.partition(topic, partition).leader
+
+    def isr(self, topic: str, partition: int = 0) -> frozenset[int]:
+        """The ids of the partition's in-sync replicas. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        self._check_started()
+        return frozenset(self._members.partition(topic, partition).isr)
+
+    def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]:
+        """As `isr`, of all partitions. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        self._check_started()
+        return {index: self.isr(topic, index) for index in self._contents.partitions(topic)}
+
+    @property
+    def controller(self) -> int:
+        """The id of the broker whose controller is active; -1: none is."""
+        self._check_started()
+        return self._members.controller()
+
+    def partition(self, *sides: Iterable[int]) -> None:
+        """`partition([1], [2, 3])`: brokers of different sides reach each other no more, until `heal`; those that are
+        not named are a side of their own. Clients reach all of them. Nothing is lost on a cut link: it stands still."""
+        self._check_started()
+        self._members.links.cut(sides, self._ids(None))
+
+    def slow(self, broker: int, ms: float) -> None:
+        """What travels between the broker and the others takes `ms` longer in each direction, until `heal`."""
+        self._check_started()
+        self._members.links.slow(self._members[broker].node_id, ms)
+
+    def heal(self) -> None:
+        """Brokers reach each other again, at once and quickly."""
+        self._check_started()
+        self._members.links.heal()
 
     # -- faults
 
@@ -298,78 +273,42 @@ class Cluster:
         if self._faults is None:
             from moldau.testing.faults import Faults
 
-            self._faults = Faults(self.now_ms, self._faults_changed)
+            self._faults = Faults(self.now_ms, self._apply_faults)
         return self._faults
 
-    def _faults_changed(self) -> None:
-        self._apply_disk_fault()
-        runtime = self._runtime
-        if self.faults.are_any and runtime is not None and runtime.node is not None and runtime.is_alive:
-            self._install(runtime.node)
-
-    def _install(self, node: Node) -> None:
-        """Puts the injector in front of the dispatcher: the next bytes that arrive are for it."""
-        from moldau.testing.injector import FaultInjector
-
-        if isinstance(node.connections.dispatcher, FaultInjector):
-            return
-
-        def topic_name(topic_id: bytes) -> str | None:
-            hosted = node.broker.partitions.by_id.get(topic_id)
-            return None if hosted is None else hosted.name
-
-        group = node.connections
-        group.hand_frames_to(FaultInjector(node.dispatcher, self.faults, topic_name, group.connections))
-
-    def _apply_disk_fault(self) -> None:
-        if self._disk is not None and self._faults is not None:
-            fault = self._faults.disk_refused if self._faults.is_disk_full else None
-            self._disk.fill(fault)
+    def _apply_faults(self) -> None:
+        if self._faults is not None:
+            for member in self._members:
+                member.apply_faults(self._faults)
 
     # -- time
 
     def now_ms(self) -> int:
         """The cluster's clock, in ms since the epoch."""
-        return time.time_ns() // 1_000_000 + self._travel.ahead_ms
+        return time.time_ns() // 1_000_000 + max((member.ahead_ms for member in self._members), default=0)
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
         """Moves the cluster's time ahead, and returns when everything that this leads to has happened: records too old
         are gone, silent members are out of their groups, offsets have expired.
 
-        Only the broker travels; clients go on living in real time. A member that lives is silent meanwhile: one whose
-        session is over gets UNKNOWN_MEMBER_ID and joins again.
+        Only the brokers travel; clients go on living in real time. A member that lives is silent meanwhile: one whose
+        session is over gets UNKNOWN_MEMBER_ID and joins again. For several brokers it is as if all their machines had
+        been suspended: they may elect anew, and this returns when they are in sync again.
         """
         duration_ms = round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
         if duration_ms < 0:
             raise ValueError("the cluster's time cannot go back")
         self._check_started()
         with self._life:
-            if self._runtime is None:
-                self._travel.skip(duration_ms)
-                return
-            runtime, travel = self._runtime, self._travel
-
-            async def travel_on(broker: Broker) -> None:
-                loop = asyncio.get_running_loop()
-                arrived: asyncio.Future[None] = loop.create_future()
-                travel.begin(duration_ms, lambda: arrived.set_result(None))
-                await arrived
-                await runtime.apply_retention()
-                for _ in range(SETTLE_LOOKS):
-                    if not broker.has_work:
-                        break
-                    await asyncio.sleep(POLL_S)
-
-            self._ask(travel_on)
+            self._members.travel(duration_ms)
 
     # -- topics and records
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
         """Creates a topic and gives its name. `config`: Kafka's topic settings. Raises KafkaError."""
-        from moldau.testing.inside import create_topic
-
         texts = {key: _setting_text(value) for key, value in (config or {}).items()}
-        self._ask(lambda broker: create_topic(broker, name, partitions, texts))
+        self._check_started()
+        self._contents.create_topic(name, partitions, texts)
         return name
 
     def topic(self, prefix: str = "topic", partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
@@ -379,9 +318,8 @@ class Cluster:
 
     def delete_topic(self, name: str) -> None:
         """Raises KafkaError."""
-        from moldau.testing.inside import delete_topic
-
-        self._ask(lambda broker: delete_topic(broker, name))
+        self._check_started()
+        self._contents.delete_topic(name)
 
     def produce(
         self,
@@ -397,22 +335,19 @@ class Cluster:
         All get the same key, headers and timestamp (ms since the epoch; None: the cluster's now). `partition` None:
         where the key leads to, as with Kafka's own producers; without a key one after the other.
         """
-        from moldau.testing.writing import encoded, encoded_headers, write_values
+        from moldau.testing.writing import encoded, encoded_headers, plan_values
 
         at_ms = self.now_ms() if timestamp is None else timestamp
         all_headers, key_bytes = encoded_headers(headers), encoded(key)
         all_values = [encoded(value) for value in values]
-        return self._ask(
-            lambda broker: write_values(
-                broker,
-                topic,
-                all_values,
-                key=key_bytes,
-                headers=all_headers,
-                partition=partition,
-                timestamp_ms=at_ms,
-            )
+        self._check_started()
+        partitions = self._contents.partitions(topic, is_made=True)
+        if partition is not None:
+            partitions = self._contents.partitions(topic, partition)
+        planned = plan_values(
+            all_values, partitions, key=key_bytes, headers=all_headers, partition=partition, timestamp_ms=at_ms
         )
+        return self._contents.write(topic, planned)
 
     def records(
         self, topic: str, *, partition: int | None = None, isolation: Isolation = "read_committed"
@@ -424,33 +359,22 @@ class Cluster:
         them too. Markers are no records. Raises UNKNOWN_TOPIC_OR_PARTITION, and ValueError for another isolation, at
         the call.
         """
-        from moldau.testing.inside import iterate_records, topic_sizes
-
         if isolation not in get_args(Isolation):
             raise ValueError(f"isolation={isolation!r}: the values are 'read_committed' and 'read_uncommitted'")
-        is_stable = isolation == "read_committed"
-        sizes = self._ask(lambda broker: topic_sizes(broker, topic, is_stable=is_stable))
-        if partition is not None and partition not in sizes:
-            from moldau.errors import kafka_error
-
-            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"topic {topic!r} has no partition {partition}")
-        chosen = {index: sizes[index] for index in sizes if partition in (None, index)}
-        return iterate_records(self._ask, topic, chosen, is_stable=is_stable)
+        self._check_started()
+        return self._contents.records(topic, partition, is_stable=isolation == "read_committed")
 
     def record_counts(self, topic: str) -> dict[int, int]:
         """By partition: how many offsets the log spans (on a compacted topic some of them have no record)."""
-        from moldau.testing.inside import topic_sizes
-
-        sizes = self._ask(lambda broker: topic_sizes(broker, topic))
-        return {index: end - start for index, (start, end) in sizes.items()}
+        self._check_started()
+        return {index: end - start for index, (start, end) in self._contents.sizes(topic).items()}
 
     # -- groups
 
     def group(self, group_id: str) -> GroupView:
         """State, members and lag of a consumer group. Raises GROUP_ID_NOT_FOUND where there was none, or it expired."""
-        from moldau.testing.inside import view_group
-
-        return self._ask(lambda broker: view_group(broker, group_id))
+        self._check_started()
+        return self._contents.group(group_id)
 
     @overload
     def lag(self, group_id: str, *, by_partition: Literal[False] = False) -> int: ...
@@ -482,19 +406,21 @@ class Cluster:
         *,
         topic: str | None = None,
         records: int | None = None,
+        isr: int | Iterable[int] | None = None,
         group: str | None = None,
         lag: int | None = None,
         members: int | None = None,
         timeout: float = DEFAULT_WAIT_S,
     ) -> None:
         """Waits until the predicate is true (a failing `assert` in it is not yet), until `topic` has at least `records`
-        records, or until `group` is at most `lag` behind, or stable with exactly `members` members.
+        records, or in each partition the in-sync replicas `isr` (how many, or the ids of these and no others), or until
+        `group` is at most `lag` behind, or stable with exactly `members` members.
 
         `timeout` in seconds. Raises NotReachedError, a TimeoutError that says what was seen last.
         """
         if _is_in_coroutine():
             raise MoldauError("wait_for would block your event loop: `await cluster.wait_for_async(...)` instead")
-        wait = self._waiting(predicate, timeout, topic, records, group, lag, members)
+        wait = self._waiting(predicate, timeout, topic, records, isr, group, lag, members)
         while next(wait):
             time.sleep(POLL_S)
 
@@ -504,13 +430,14 @@ class Cluster:
         *,
         topic: str | None = None,
         records: int | None = None,
+        isr: int | Iterable[int] | None = None,
         group: str | None = None,
         lag: int | None = None,
         members: int | None = None,
         timeout: float = DEFAULT_WAIT_S,
     ) -> None:
         """As `wait_for`, for coroutines: what runs beside it on your loop goes on."""
-        wait = self._waiting(predicate, timeout, topic, records, group, lag, members)
+        wait = self._waiting(predicate, timeout, topic, records, isr, group, lag, members)
         while next(wait):
             await _sleep(POLL_S)
 
@@ -520,6 +447,7 @@ class Cluster:
         timeout: float,
         topic: str | None,
         records: int | None,
+        isr: int | Iterable[int] | None,
         group: str | None,
         lag: int | None,
         members: int | None,
@@ -527,7 +455,9 @@ class Cluster:
         """Gives True as long as it is to be waited."""
         from moldau.testing.waiting import NotReachedError, make_check
 
-        check = make_check(self, predicate, topic=topic, records=records, group=group, lag=lag, members=members)
+        check = make_check(
+            self, predicate, topic=topic, records=records, isr=isr, group=group, lag=lag, members=members
+        )
         deadline = time.monotonic() + timeout
         while True:
             holds, seen = check()
@@ -541,12 +471,8 @@ class Cluster:
     # -- fork
 
     def _abandon_in_child(self) -> None:
-        """In a forked child: the thread is not here, its sockets are; they belong to the parent."""
-        runtime = self._runtime
-        if runtime is not None and runtime.node is not None:
-            runtime.node.close_sockets_in_child()
-        self._ports.release()
-        self._runtime = None
+        """In a forked child: the threads are not here, their sockets are; they belong to the parent."""
+        self._members.abandon_in_child()
         self._life = threading.RLock()
 
 

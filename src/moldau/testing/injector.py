@@ -15,6 +15,7 @@ from moldau.shell.network.context import RequestContext
 from moldau.shell.network.dispatch import Dispatcher
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.shell.network.reply import Reply
+from moldau.shell.peers.peer import CLIENT_ID as PEER_CLIENT_ID
 from moldau.testing.error_responses import error_response, names_of, with_errors
 from moldau.testing.faults import Action, Faults, RequestFacts
 from moldau.types import Buffer, Uuid
@@ -57,6 +58,8 @@ class FaultInjector:
             return self._dispatcher.handle(connection, frame)
         copy = bytes(frame)
         header, position = decode_request_header(copy)
+        if header.client_id == PEER_CLIENT_ID:  # another broker of the cluster: faults are for clients
+            return self._dispatcher.handle(connection, frame)
         facts = RequestFacts(ApiKey(api_key), header.client_id or "", lambda: self._names(copy, api_key, position))
         action = self._faults.take(facts)
         if action is None or action.kind == "pass":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,10 +18,10 @@ from moldau.wire.records.record import RecordHeader, read_records
 
 if TYPE_CHECKING:
     from moldau.core.groups.classic.group import Group
-    from moldau.core.replication.partition import Partition
     from moldau.shell.broker.role import Broker
 
-Ask = Callable[[Callable[["Broker"], Coroutine[Any, Any, Any]]], Any]
+AskLeader = Callable[[str, int, Callable[["Broker"], Coroutine[Any, Any, Any]]], Any]
+"""Runs a coroutine on the loop of the broker that leads (topic, partition)."""
 SLICE_BYTES = 1 << 20
 CREATE_TIMEOUT_MS = 30_000
 MAX_COLD_READS = 8
@@ -59,13 +60,30 @@ class GroupView(msgspec.Struct, frozen=True):
     assignments: dict[str, tuple[TopicPartition, ...]]
 
 
-def hosted_partitions(broker: Broker, topic: str) -> list[Partition]:
+async def partition_indexes(broker: Broker, topic: str) -> list[int]:
     """In their order. Raises UNKNOWN_TOPIC_OR_PARTITION, naming the topics that there are."""
-    hosted = broker.partitions.by_name.get(topic.encode())
-    if hosted is None:
+    found = broker.image.topics_by_name.get(topic)
+    if found is None:
         names = ", ".join(sorted(broker.image.topics_by_name)) or "none"
         raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no topic {topic!r} (there are: {names})")
-    return [hosted.partitions[index] for index in sorted(hosted.partitions)]
+    return sorted(found.partitions)
+
+
+async def made_indexes(broker: Broker, topic: str) -> list[int]:
+    """As `partition_indexes`; a topic that is not there is made, if the broker makes topics by itself."""
+    if topic not in broker.image.topics_by_name and broker.settings.auto_create_topics_enable:
+        await broker.topic_creation.create(topic)
+    return await partition_indexes(broker, topic)
+
+
+class GroupFacts(msgspec.Struct, frozen=True):
+    """What the coordinator knows of a group. `topics`: that it has committed offsets of, or is subscribed to."""
+
+    state: str
+    members: tuple[str, ...]
+    assignments: dict[str, tuple[TopicPartition, ...]]
+    committed: dict[TopicPartition, int]
+    topics: tuple[str, ...]
 
 
 async def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, str]) -> None:
@@ -89,45 +107,36 @@ async def delete_topic(broker: Broker, name: str) -> None:
     for result in response.responses:
         if result.error_code:
             if result.error_code == ERROR_CODES["UNKNOWN_TOPIC_OR_PARTITION"]:
-                hosted_partitions(broker, name)
+                await partition_indexes(broker, name)
             raise kafka_error(result.error_code, result.error_message or f"topic {name!r}")
 
 
-async def append_records(
-    broker: Broker, topic: str, batches: Sequence[tuple[int, Sequence[RecordTuple]]]
-) -> list[Record]:
-    """Appends one batch to each of these partitions, as a producer would; a topic that is not there is made, if the
-    broker makes topics by itself. Returns what was written, when it is committed. Raises KafkaError."""
-    if topic.encode() not in broker.partitions.by_name and broker.settings.auto_create_topics_enable:
-        await broker.topic_creation.create(topic)
-    partitions = {partition.topic_partition.partition: partition for partition in hosted_partitions(broker, topic)}
+async def append_records(broker: Broker, topic: str, index: int, records: Sequence[RecordTuple]) -> list[Record]:
+    """Appends one batch, as a producer would, on the broker that leads the partition. Returns what was written, when it
+    is committed. Raises KafkaError."""
+    partition = broker.partitions.find(topic, index)
+    appended = partition.append(bytearray(build_batch(records)), broker.clock.now_ms())
+    broker.partition_appended(partition)
+    if partition.waits_for_flush:
+        broker.flusher.request(partition)
+    await broker.waits.wait_acknowledged(partition, appended.last_offset + 1, partition.leader_epoch)
     written: list[Record] = []
-    for index, records in batches:
-        partition = partitions.get(index)
-        if partition is None:
-            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"topic {topic!r} has no partition {index}")
-        batch = bytearray(build_batch(records))
-        appended = partition.append(batch, broker.clock.now_ms())
-        broker.partition_appended(partition)
-        if partition.waits_for_flush:
-            broker.flusher.request(partition)
-        await broker.waits.wait_acknowledged(partition, appended.last_offset + 1, partition.leader_epoch)
-        for number, (key, value, timestamp, headers) in enumerate(records):
-            key_bytes = None if key is None else bytes(key)
-            value_bytes = None if value is None else bytes(value)
-            at_ms = timestamp if appended.log_append_time_ms < 0 else appended.log_append_time_ms
-            offset = appended.base_offset + number
-            written.append(Record(topic, index, offset, at_ms, key_bytes, value_bytes, list(headers)))
+    for number, (key, value, timestamp, headers) in enumerate(records):
+        key_bytes = None if key is None else bytes(key)
+        value_bytes = None if value is None else bytes(value)
+        at_ms = timestamp if appended.log_append_time_ms < 0 else appended.log_append_time_ms
+        offset = appended.base_offset + number
+        written.append(Record(topic, index, offset, at_ms, key_bytes, value_bytes, list(headers)))
     return written
 
 
-async def read_slice(broker: Broker, topic: str, index: int, offset: int, end_offset: int) -> bytes:
+async def read_slice(broker: Broker, topic: str, index: int, offset: int, end: int) -> bytes:
     """Whole batches from `offset` on; nothing where the log holds no more."""
     partition = broker.partitions.find(topic, index)
     log = partition.log
     offset = max(offset, log.log_start_offset)
     for attempt in range(MAX_COLD_READS + 1):
-        read = log.read(offset, max_bytes=SLICE_BYTES, end_offset=end_offset, may_wait=attempt == MAX_COLD_READS)
+        read = log.read(offset, max_bytes=SLICE_BYTES, end_offset=end, may_wait=attempt == MAX_COLD_READS)
         if read.cold is None:
             break
         await broker.workers.run(read.cold.run)
@@ -135,11 +144,11 @@ async def read_slice(broker: Broker, topic: str, index: int, offset: int, end_of
 
 
 async def aborted_ranges(
-    broker: Broker, topic: str, index: int, offset: int, end_offset: int
+    broker: Broker, topic: str, index: int, start: int, end: int
 ) -> dict[int, list[tuple[int, int]]]:
     """By producer id the (first, last) offsets of its aborted transactions, the last one that of the marker."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for aborted in broker.partitions.find(topic, index).aborted_transactions(offset, end_offset):
+    for aborted in broker.partitions.find(topic, index).aborted_transactions(start, end):
         found.setdefault(aborted.producer_id, []).append((aborted.first_offset, aborted.last_offset))
     return found
 
@@ -170,34 +179,35 @@ def decode_slice(
     return records, next_offset
 
 
-def iterate_records(ask: Ask, topic: str, sizes: Mapping[int, tuple[int, int]], *, is_stable: bool) -> Iterator[Record]:
-    """The records within `sizes`, which `topic_sizes` gave. `ask` runs a coroutine on the broker's loop."""
+def iterate_records(
+    ask_leader: AskLeader, topic: str, sizes: Mapping[int, tuple[int, int]], *, is_stable: bool
+) -> Iterator[Record]:
+    """The records within `sizes`: by partition, the first offset and the end. They are read at each leader."""
     for index, (offset, end) in sizes.items():
         aborted: dict[int, list[tuple[int, int]]] = {}
         if is_stable:
-            aborted = ask(lambda broker: aborted_ranges(broker, topic, index, offset, end))  # noqa: B023
+            aborted = ask_leader(topic, index, partial(aborted_ranges, topic=topic, index=index, start=offset, end=end))
         while offset < end:
-            start = offset
-            data = ask(lambda broker: read_slice(broker, topic, index, start, end))  # noqa: B023
+            data = ask_leader(topic, index, partial(read_slice, topic=topic, index=index, offset=offset, end=end))
             if not data:
                 break
             records, offset = decode_slice(topic, index, data, offset, aborted)
             yield from records
 
 
-async def topic_sizes(broker: Broker, topic: str, *, is_stable: bool = False) -> dict[int, tuple[int, int]]:
-    """By partition: the first offset, and the high watermark, or with `is_stable` the last stable offset."""
-    return {
-        partition.topic_partition.partition: (
-            partition.log.log_start_offset,
-            int(partition.last_stable_offset if is_stable else partition.high_watermark),
-        )
-        for partition in hosted_partitions(broker, topic)
-    }
+async def partition_size(broker: Broker, topic: str, index: int, *, is_stable: bool = False) -> tuple[int, int]:
+    """At the leader: the first offset, and the high watermark, or with `is_stable` the last stable offset.
+
+    Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet what was committed before it."""
+    partition = broker.partitions.find(topic, index)
+    if partition.is_high_watermark_behind:
+        raise kafka_error("OFFSET_NOT_AVAILABLE")
+    end = partition.last_stable_offset if is_stable else partition.high_watermark
+    return partition.log.log_start_offset, int(end)
 
 
-async def view_group(broker: Broker, group_id: str) -> GroupView:
-    """Raises GROUP_ID_NOT_FOUND for a group that the broker does not know."""
+async def group_facts(broker: Broker, group_id: str) -> GroupFacts:
+    """At the group's coordinator. Raises GROUP_ID_NOT_FOUND for a group that it does not know, NOT_COORDINATOR."""
     if OFFSETS_TOPIC not in broker.image.topics_by_name:
         raise _no_such_group(group_id)
     shard = broker.coordinators.shard_for(group_id)
@@ -213,17 +223,21 @@ async def view_group(broker: Broker, group_id: str) -> GroupView:
     if not committed and group is None:
         raise _no_such_group(group_id)
     topics = dict.fromkeys([*(one.topic for one in committed), *(() if group is None else _subscribed_topics(group))])
-    lag: dict[TopicPartition, int] = {}
-    for topic in topics:
-        if topic.encode() not in broker.partitions.by_name:
-            continue
-        for index, (start, end) in (await topic_sizes(broker, topic)).items():
-            one = TopicPartition(topic, index)
-            lag[one] = max(0, end - max(start, committed.get(one, start)))
+    known = tuple(topic for topic in topics if topic in broker.image.topics_by_name)
     if group is None:
-        return GroupView("Empty", (), lag, {})
+        return GroupFacts("Empty", (), {}, committed, known)
     members = tuple(member.client_id for member in group.members.values())
-    return GroupView(group.state.value, members, lag, _assignments(group))
+    return GroupFacts(group.state.value, members, _assignments(group), committed, known)
+
+
+def view_of(facts: GroupFacts, sizes: Mapping[str, Mapping[int, tuple[int, int]]]) -> GroupView:
+    """`sizes`: of the topics of `facts`, as `partition_size` gives them."""
+    lag: dict[TopicPartition, int] = {}
+    for topic, by_partition in sizes.items():
+        for index, (start, end) in by_partition.items():
+            one = TopicPartition(topic, index)
+            lag[one] = max(0, end - max(start, facts.committed.get(one, start)))
+    return GroupView(facts.state, facts.members, lag, facts.assignments)
 
 
 def _no_such_group(group_id: str) -> KafkaError:

@@ -17,7 +17,7 @@ from moldau.ports import Disk
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.io.twins.time_travel import CountingWorkers, TimeTravel, TravellingClock, TravellingLoop
 from moldau.shell.io.workers import ThreadWorkers
-from moldau.shell.network.listener import TcpNetwork
+from moldau.shell.network.listener import Network
 from moldau.shell.node.assemble import Node
 from moldau.shell.node.doors import Doors
 from moldau.testing.tracebacks import hides, without_inner_frames
@@ -38,10 +38,11 @@ logging.getLogger("moldau").addHandler(logging.NullHandler())
 class Runtime:
     """One incarnation of the broker, from `start` to `stop` or `kill`. All methods are for other threads."""
 
-    def __init__(self, settings: BrokerSettings, disk: Disk, travel: TimeTravel) -> None:
+    def __init__(self, settings: BrokerSettings, disk: Disk, travel: TimeTravel, network: Network) -> None:
         self._settings = settings
         self._disk = disk
         self._travel = travel
+        self._network = network
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
         self._is_killed = False
@@ -61,19 +62,29 @@ class Runtime:
     # -- life
 
     def start(self, on_ready: Callable[[Node], None]) -> None:
-        """Returns once it serves. `on_ready` is called on the loop just before. Raises what the start failed with."""
+        """Begins. `on_ready` is called on the loop just before `wait_ready` returns."""
         self._on_ready = on_ready
         self._thread.start()
+
+    def wait_ready(self) -> None:
+        """Returns once it serves. Raises what the start failed with."""
         try:
             self._ready.result(START_TIMEOUT_S)
         except BaseException as error:
             self._thread.join(STOP_TIMEOUT_S)
             raise without_inner_frames(error) from error.__cause__
 
-    def stop(self) -> None:
-        """Stops cleanly. The failure, if the node stopped by itself, is left in `failure`."""
+    def begin_stop(self) -> None:
+        """The clean stop begins, also of what is paused; `wait_stopped` returns at its end."""
         self.resume()
-        self._end()
+        if self._ending is not None:
+            self.post(self._ending.set)
+
+    def wait_stopped(self) -> None:
+        """The failure, if the node stopped by itself, is left in `failure`."""
+        self._thread.join(STOP_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise MoldauError(f"the cluster did not stop within {STOP_TIMEOUT_S:.0f} s")
 
     def kill(self) -> None:
         """Ends the broker where it stands, also if it is paused: nothing of it runs on, nothing more is written."""
@@ -82,20 +93,14 @@ class Runtime:
             self._before_going_on = self._abort
             self._go_on.set()
         else:
-            self._post(self._abort)
-        self._end()
+            self.post(self._abort)
+        if self._ending is not None:
+            self.post(self._ending.set)
+        self.wait_stopped()
 
     def _abort(self) -> None:
         if self.node is not None:
             self.node.abort()
-
-    def _end(self) -> None:
-        ending = self._ending
-        if ending is not None:
-            self._post(ending.set)
-        self._thread.join(STOP_TIMEOUT_S)
-        if self._thread.is_alive():
-            raise MoldauError(f"the cluster did not stop within {STOP_TIMEOUT_S:.0f} s")
 
     async def apply_retention(self) -> None:
         """On the node's loop: takes away what is too old now, whenever the next check would be."""
@@ -126,7 +131,7 @@ class Runtime:
             before, self._before_going_on = self._before_going_on, lambda: None
             before()
 
-        self._post(stand)
+        self.post(stand)
         standing.wait(CALL_TIMEOUT_S)
 
     def resume(self) -> None:
@@ -153,7 +158,7 @@ class Runtime:
             if self._is_over or self._loop is None:
                 raise MoldauError("the cluster is not running")
             self._calls[result] = None
-        self._post(lambda: self._begin(work, result))
+        self.post(lambda: self._begin(work, result))
         try:
             return result.result(timeout_s)
         finally:
@@ -179,7 +184,8 @@ class Runtime:
             if result in self._calls:  # else its caller has given up
                 self._calls[result] = asyncio.get_running_loop().create_task(run())
 
-    def _post(self, callback: Callable[[], object]) -> None:
+    def post(self, callback: Callable[[], object]) -> None:
+        """Calls `callback` on the loop soon, if the loop still runs."""
         # the loop is closed where the broker has stopped by itself
         with contextlib.suppress(RuntimeError):
             if self._loop is not None:
@@ -216,7 +222,7 @@ class Runtime:
                 random=SystemRandom(),
                 disk=self._disk,
                 workers=workers,
-                network=TcpNetwork(self._settings.socket_listen_backlog_size),
+                network=self._network,
             )
             node = Node(self._settings, doors)
             self._ending = asyncio.Event()

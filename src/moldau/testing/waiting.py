@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from moldau.errors import MoldauError
@@ -24,6 +24,8 @@ class Observed(Protocol):
 
     def record_counts(self, topic: str) -> dict[int, int]: ...
 
+    def isr_by_partition(self, topic: str) -> dict[int, frozenset[int]]: ...
+
     def group(self, group_id: str) -> GroupView: ...
 
 
@@ -37,13 +39,14 @@ def make_check(
     *,
     topic: str | None,
     records: int | None,
+    isr: int | Iterable[int] | None,
     group: str | None,
     lag: int | None,
     members: int | None,
 ) -> Check:
     """All that is asked for must hold at once. Raises ValueError where nothing, or half of something, is asked."""
-    if (topic is None) != (records is None):
-        raise ValueError("a topic's records: give both topic= and records=")
+    if (topic is None) != (records is None and isr is None):
+        raise ValueError("a topic: give topic= with records= or isr=, or both")
     if (group is None) != (lag is None and members is None):
         raise ValueError("a group: give group= with lag= or members=, or both")
     checks: list[Check] = []
@@ -51,10 +54,15 @@ def make_check(
         checks.append(lambda: _check_predicate(predicate))
     if topic is not None and records is not None:
         checks.append(lambda: _check_topic(cluster, topic, records))
+    if topic is not None and isr is not None:
+        wanted = isr if isinstance(isr, int) else frozenset(isr)
+        checks.append(lambda: _check_isr(cluster, topic, wanted))
     if group is not None:
         checks.append(lambda: _check_group(cluster, group, lag, members))
     if not checks:
-        raise ValueError("wait for what? Give a predicate, topic= and records=, or group= and lag= or members=")
+        raise ValueError(
+            "wait for what? Give a predicate, topic= with records= or isr=, or group= and lag= or members="
+        )
 
     def check_all() -> tuple[bool, str]:
         seen = [check() for check in checks]
@@ -82,6 +90,22 @@ def _check_topic(cluster: Observed, topic: str, records: int) -> tuple[bool, str
     total = sum(counts.values())
     parts = "" if len(counts) == 1 else f" ({', '.join(f'{index}: {count}' for index, count in counts.items())})"
     return total >= records, f"topic {topic!r} has {total} of {records} records{parts}"
+
+
+def _check_isr(cluster: Observed, topic: str, wanted: int | frozenset[int]) -> tuple[bool, str]:
+    try:
+        found = cluster.isr_by_partition(topic)
+    except MoldauError as error:
+        if not is_unknown(error):
+            raise
+        return False, str(error)
+    other = [
+        f"{index}: {sorted(isr)}"
+        for index, isr in found.items()
+        if (len(isr) if isinstance(wanted, int) else isr) != wanted
+    ]
+    goal = wanted if isinstance(wanted, int) else sorted(wanted)
+    return not other, f"in-sync replicas of {topic!r} are not {goal} in {', '.join(other[:8]) or 'no partition'}"
 
 
 def _check_group(cluster: Observed, group: str, lag: int | None, members: int | None) -> tuple[bool, str]:

@@ -3,46 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from moldau.testing.inside import Record, append_records, topic_sizes
+import msgspec
+
+from moldau.testing.inside import Record
 from moldau.testing.partitioning import partition_for_key
 from moldau.testing.tracebacks import hides
-
-if TYPE_CHECKING:
-    from moldau.shell.broker.role import Broker
-    from moldau.wire.records.builder import RecordTuple
-    from moldau.wire.records.record import RecordHeader
+from moldau.wire.records.builder import RecordTuple
+from moldau.wire.records.record import RecordHeader
 
 __tracebackhide__ = hides
 
 
-async def write_values(
-    broker: Broker,
-    topic: str,
+class Planned(msgspec.Struct, frozen=True):
+    """Which partition takes which values: `batches` by partition, `indexes` by value, in the order of the values."""
+
+    batches: dict[int, list[RecordTuple]]
+    indexes: list[int]
+
+    def in_order(self, written: Mapping[int, Sequence[Record]]) -> list[Record]:
+        """What was written, by partition, in the order of the values."""
+        rest = {index: iter(records) for index, records in written.items()}
+        return [next(rest[index]) for index in self.indexes]
+
+
+def plan_values(
     values: Sequence[bytes | None],
+    partitions: Sequence[int],
     *,
     key: bytes | None,
     headers: tuple[RecordHeader, ...],
     partition: int | None,
     timestamp_ms: int,
-) -> list[Record]:
-    """One record for each value, in their order; on the broker's loop. A topic that is not there is made, if the broker
-    makes topics by itself. `partition` None: the key's, without a key one after the other. Raises KafkaError."""
-    if topic.encode() not in broker.partitions.by_name and broker.settings.auto_create_topics_enable:
-        await broker.topic_creation.create(topic)
-    count = len(await topic_sizes(broker, topic))
-    by_partition: dict[int, list[RecordTuple]] = {}
+) -> Planned:
+    """One record for each value. `partition` None: the key's, without a key one after the other."""
+    count = len(partitions)
+    batches: dict[int, list[RecordTuple]] = {}
     indexes: list[int] = []
     for number, value in enumerate(values):
         index = partition
         if index is None:
             index = number % count if key is None else partition_for_key(key, count)
         indexes.append(index)
-        by_partition.setdefault(index, []).append((key, value, timestamp_ms, headers))
-    written = await append_records(broker, topic, list(by_partition.items()))
-    of_partition = {index: iter([one for one in written if one.partition == index]) for index in by_partition}
-    return [next(of_partition[index]) for index in indexes]
+        batches.setdefault(index, []).append((key, value, timestamp_ms, headers))
+    return Planned(batches, indexes)
 
 
 def encoded(value: object) -> bytes | None:

@@ -60,7 +60,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
 
 def test_a_broker_that_breaks_a_rule_of_its_own_fails_whoever_stops_it() -> None:
     cluster = Cluster().start()
-    runtime = cluster._runtime
+    runtime = cluster._members[1].runtime
 
     async def break_a_rule() -> None:
         raise InvariantError("offsets out of order")

@@ -197,7 +197,7 @@ def test_a_coroutine_waits_without_holding_its_loop() -> None:
 def test_a_broker_that_ends_answers_who_waits() -> None:
     with Cluster() as cluster:
         cluster.produce("t", "1")
-        runtime = cluster._runtime
+        runtime = cluster._members[1].runtime
         seen: list[BaseException] = []
 
         def ask() -> None:

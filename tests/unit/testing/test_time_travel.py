@@ -61,7 +61,7 @@ def test_old_records_stay_in_a_cluster_that_runs_for_long() -> None:
     with Cluster() as cluster:
         cluster.produce("last-year", "old", timestamp=1_700_000_000_000)
         # only the timers of the loop, as in a suite that takes an hour: nobody asked for time to pass
-        cluster._travel.loop_ahead_s += 3_600
+        cluster._members[1]._travel.loop_ahead_s += 3_600
         for number in range(5):
             cluster.create_topic(f"turn-{number}")
         assert [record.value for record in cluster.records("last-year")] == [b"old"]

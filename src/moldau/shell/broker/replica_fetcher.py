@@ -76,7 +76,7 @@ class ReplicaFetcher:
     def _begin(self) -> None:
         if self._wanted and not self._is_running and self._broker_epoch >= 0:
             self._is_running = True
-            self._node.spawn(self._run())
+            self._node.spawn_lasting(self._run())
 
     async def _run(self) -> None:
         try:

@@ -113,10 +113,11 @@ class Broker:
             telemetry,
         )
         self._tasks = BackgroundTasks(loop, log, on_invariant_broken)
+        self._lasting_tasks = BackgroundTasks(loop, log, on_invariant_broken)
         self.dynamic_settings = in_force = DynamicSettings(settings, log)
-        spawn, failed = self._tasks.spawn, self.directory_failed
+        spawn, spawn_lasting, failed = self._tasks.spawn, self.spawn_lasting, self.directory_failed
         node = self.own_node = OwnNode(
-            node_id, in_force, loop, clock, random, workers, pauses, telemetry, log, spawn, failed
+            node_id, in_force, loop, clock, random, workers, pauses, telemetry, log, spawn, spawn_lasting, failed
         )
         self.touched: dict[int, Partition] = {}
         """Partitions appended to since housekeeping last found nothing left to do for them."""
@@ -327,6 +328,10 @@ class Broker:
         """Runs `work` on the loop; a broken invariant stops the node, any other error is logged."""
         self._tasks.spawn(work)
 
+    def spawn_lasting(self, work: Coroutine[Any, Any, None]) -> None:
+        """As `spawn`, for work that goes on as long as it is needed."""
+        self._lasting_tasks.spawn(work)
+
     @property
     def has_work(self) -> bool:
         """Whether anything that was spawned still runs: for tests."""
@@ -336,6 +341,7 @@ class Broker:
         """Nothing of this broker runs any more after this turn of the loop."""
         self._is_stopping = True
         self._tasks.cancel()
+        self._lasting_tasks.cancel()
         self.replication.stop()
         self.others.close()
         if self._first_group_check is not None:
@@ -348,6 +354,7 @@ class Broker:
     async def wait_ended(self) -> None:
         """After `stop`: until nothing that was begun still runs, on the loop or in a thread, and writes files."""
         await self._tasks.wait()
+        await self._lasting_tasks.wait()
         await self.workers.drain()
 
     def check(self) -> None:

@@ -109,7 +109,7 @@ class Node:
 
     @property
     def quorum(self) -> QuorumRole:
-        """For the simulator. Raises MoldauError before `start`."""
+        """For the test kit and the simulator. Raises MoldauError before `start`."""
         if self._quorum is None:
             raise MoldauError("the node is not running")
         return self._quorum
@@ -390,7 +390,7 @@ class Node:
             return
         heartbeats = self._heartbeats = self._new_heartbeats(quorum, broker, logs, registration)
         await heartbeats.start()
-        broker.spawn(heartbeats.go_on())
+        broker.spawn_lasting(heartbeats.go_on())
 
     def _new_heartbeats(
         self, quorum: QuorumRole, broker: Broker, logs: LogDirectories, registration: BrokerRegistrationRequest

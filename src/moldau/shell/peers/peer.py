@@ -30,6 +30,9 @@ MAX_BACKOFF_MS = 500
 """Between two tries to connect, doubling from the first to the longest; as in Kafka's quorum."""
 
 HANDSHAKE_TIMEOUT_S = 10.0
+CLIENT_ID = "moldau-node"
+"""As which nodes introduce themselves to each other."""
+
 _VERSIONS_VERSION = 3
 """Of ApiVersions: every node that can be a peer knows it."""
 
@@ -118,7 +121,7 @@ class Peer:
 
     async def _connect(self) -> _PeerConnection:
         is_open, address, loop = False, self._address, asyncio.get_running_loop()
-        connection = _PeerConnection(ClientProtocol(self._name()), self._lost)
+        connection = _PeerConnection(ClientProtocol(self._name(), client_id=CLIENT_ID), self._lost)
         try:
             await self._network.connect(address.host, address.port, connection)
             await connection.request(ApiVersionsRequest(client_software_name="moldau", client_software_version="1"))

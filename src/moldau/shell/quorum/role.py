@@ -204,9 +204,14 @@ class QuorumRole:
         return len(voters.voters) == 1 and voters.has_node(self.identity.node_id)
 
     @property
+    def leader_id(self) -> int:
+        """Who leads the quorum, as this node knows it; NOBODY (-1): nobody, or not known."""
+        return NOBODY if self._raft is None else self._raft.quorum.leader_id
+
+    @property
     def leader_address(self) -> BrokerListener | None:
         """Where the leader's controller is reached; None: it is this node's own, or nobody is known to lead."""
-        leader_id = NOBODY if self._raft is None else self._raft.quorum.leader_id
+        leader_id = self.leader_id
         return None if leader_id in (NOBODY, self.identity.node_id) else self.listener_of(leader_id)
 
     @property

@@ -1,0 +1,68 @@
+"""Topics, records and groups of a cluster, without a client: each asked of the broker that can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from moldau.errors import kafka_error
+from moldau.testing import inside
+from moldau.testing.inside import GroupView, Record
+from moldau.testing.members import Members
+from moldau.testing.tracebacks import hides
+from moldau.testing.writing import Planned
+
+__tracebackhide__ = hides
+
+
+class Contents:
+    """What lies in the brokers of `members`."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Raises KafkaError."""
+        self._members.ask(lambda broker: inside.create_topic(broker, name, partitions, config))
+        self._members.wait_known(name, is_there=True)
+
+    def delete_topic(self, name: str) -> None:
+        """Raises KafkaError."""
+        self._members.ask(lambda broker: inside.delete_topic(broker, name))
+        self._members.wait_known(name, is_there=False)
+
+    def partitions(self, topic: str, wanted: int | None = None, *, is_made: bool = False) -> list[int]:
+        """All partitions, or the one that is `wanted`. `is_made`: a topic that is not there is made, if the broker
+        makes topics by itself. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        find = inside.made_indexes if is_made else inside.partition_indexes
+        found = self._members.ask(lambda broker: find(broker, topic))
+        if wanted is not None and wanted not in found:
+            raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"topic {topic!r} has no partition {wanted}")
+        return found if wanted is None else [wanted]
+
+    def write(self, topic: str, planned: Planned) -> list[Record]:
+        """Appends one batch to each partition, one after the other; gives the records in the order of the values."""
+        written: dict[int, Sequence[Record]] = {}
+        for index, records in planned.batches.items():
+            append = partial(inside.append_records, topic=topic, index=index, records=records)
+            written[index] = self._members.ask_leader(topic, index, append)
+        return planned.in_order(written)
+
+    def sizes(self, topic: str, partition: int | None = None, *, is_stable: bool = False) -> dict[int, tuple[int, int]]:
+        """By partition: the first offset, and the high watermark, or with `is_stable` the last stable offset."""
+        return {
+            index: self._members.ask_leader(
+                topic, index, partial(inside.partition_size, topic=topic, index=index, is_stable=is_stable)
+            )
+            for index in self.partitions(topic, partition)
+        }
+
+    def records(self, topic: str, partition: int | None, *, is_stable: bool) -> Iterator[Record]:
+        """What is there now. Raises UNKNOWN_TOPIC_OR_PARTITION at the call."""
+        sizes = self.sizes(topic, partition, is_stable=is_stable)
+        return inside.iterate_records(self._members.ask_leader, topic, sizes, is_stable=is_stable)
+
+    def group(self, group_id: str) -> GroupView:
+        """Raises GROUP_ID_NOT_FOUND."""
+        facts = self._members.ask_coordinator(lambda broker: inside.group_facts(broker, group_id))
+        return inside.view_of(facts, {topic: self.sizes(topic) for topic in facts.topics})

@@ -1,0 +1,238 @@
+"""The network between the brokers of a cluster, which a test may cut and slow. Clients are not on it.
+
+A cut link loses nothing: as between two machines, what was sent stands still, on both sides, until the link is healed
+or somebody gives up. New connections wait likewise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, cast
+
+from moldau.errors import MoldauError
+from moldau.shell.network.listener import Network, TcpNetwork
+
+Post = Callable[[Callable[[], object]], None]
+"""Calls something soon on the loop of one broker, from any thread."""
+
+
+class Links:
+    """Of one cluster. `cut`, `slow` and `heal` are for any thread; the connections look at what they set."""
+
+    def __init__(self) -> None:
+        self._node_of_port: dict[int, int] = {}
+        self._sides: dict[int, int] = {}
+        """By node id; nodes of different sides do not reach each other. Replaced as a whole."""
+        self._delays_s: dict[int, float] = {}
+        self._posts: dict[int, Post] = {}
+        self._held: dict[int, set[_Link]] = {}
+        """The connections that each broker has opened; each set is used on its broker's loop only."""
+
+    def name_port(self, port: int, node_id: int) -> None:
+        """The broker `node_id` listens there."""
+        self._node_of_port[port] = node_id
+
+    def lives(self, node_id: int, post: Post) -> None:
+        """A life of the broker has begun."""
+        self._posts[node_id] = post
+
+    def ends(self, node_id: int) -> None:
+        """The life of the broker is about to end as by kill -9."""
+        post, opened = self._posts.pop(node_id, None), self._held.get(node_id, set())
+        if post is not None:
+
+            def drop_all() -> None:
+                for link in list(opened):
+                    link.drop()
+
+            post(drop_all)
+
+    def network_of(self, node_id: int, backlog: int) -> Callable[[], Network]:
+        """What makes the network door of each life of the broker."""
+
+        def new_network() -> Network:
+            opened = self._held[node_id] = set()
+            return _MemberNetwork(self, node_id, backlog, opened)
+
+        return new_network
+
+    # -- what a test does
+
+    def cut(self, sides: Iterable[Iterable[int]], known: Iterable[int]) -> None:
+        """Brokers of different sides reach each other no more; those that no side names are a side of their own.
+
+        Raises MoldauError for a broker that is not `known`, or is named twice.
+        """
+        placed: dict[int, int] = {}
+        ids = set(known)
+        for number, side in enumerate(sides, 1):
+            for node_id in side:
+                if node_id not in ids:
+                    raise MoldauError(f"there is no broker {node_id!r}; the brokers are {sorted(ids)}")
+                if node_id in placed:
+                    raise MoldauError(f"broker {node_id} is named on two sides")
+                placed[node_id] = number
+        self._sides = placed
+        self._changed()
+
+    def slow(self, node_id: int, delay_ms: float) -> None:
+        """What travels between the broker and the others takes so much longer, in each direction."""
+        if delay_ms < 0:
+            raise ValueError(f"ms={delay_ms}: the least delay is 0 ms")
+        self._delays_s = {**self._delays_s, node_id: delay_ms / 1000}
+
+    def heal(self) -> None:
+        """Every link is whole and quick again, and what stood still goes on."""
+        self._sides, self._delays_s = {}, {}
+        self._changed()
+
+    def _changed(self) -> None:
+        for node_id, post in self._posts.items():
+            post(partial(_look_again, self._held.get(node_id, set())))
+
+    # -- what connections ask
+
+    def node_at(self, port: int) -> int | None:
+        return self._node_of_port.get(port)
+
+    def are_apart(self, one: int, other: int) -> bool:
+        sides = self._sides
+        return sides.get(one, 0) != sides.get(other, 0)
+
+    def delay_s(self, one: int, other: int) -> float:
+        delays = self._delays_s
+        return delays.get(one, 0.0) + delays.get(other, 0.0)
+
+
+def _look_again(opened: set[_Link]) -> None:
+    for link in list(opened):
+        link.look()
+
+
+class _MemberNetwork:
+    """The network door of one life of one broker."""
+
+    def __init__(self, links: Links, node_id: int, backlog: int, opened: set[_Link]) -> None:
+        self._links = links
+        self._node_id = node_id
+        self._tcp = TcpNetwork(backlog)
+        self._opened = opened
+
+    async def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Any:
+        return await self._tcp.listen(host, port, protocol_factory)
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
+        other = self._links.node_at(port)
+        if other is None:
+            return await self._tcp.connect(host, port, protocol)
+        link = _Link(self._links, (self._node_id, other), protocol, self._opened.discard)
+        self._opened.add(link)
+        try:
+            await link.until_whole()
+            await self._tcp.connect(host, port, link)
+        except BaseException:
+            self._opened.discard(link)
+            raise
+        return link
+
+
+class _Link(asyncio.Transport, asyncio.Protocol):
+    """One connection between two brokers: to its owner the transport, to the real transport the protocol.
+
+    Everything that passes, in either direction and at the end, stands in one of two queues until it may go on.
+    """
+
+    def __init__(self, links: Links, between: tuple[int, int], owner: Any, ended: Callable[[_Link], None]) -> None:
+        super().__init__()
+        self._links = links
+        self._between = between
+        self._owner = owner
+        self._ended = ended
+        self._loop = asyncio.get_running_loop()
+        self._real: asyncio.Transport | None = None
+        self._is_left = False
+        """The owner has closed it. Where the link is cut, the other side does not learn that yet."""
+        self._whole: asyncio.Future[None] | None = None
+        self._queues: tuple[deque[Callable[[], object]], ...] = (deque(), deque())
+        """Outward and inward."""
+
+    async def until_whole(self) -> None:
+        while self._links.are_apart(*self._between):
+            self._whole = self._loop.create_future()
+            await self._whole
+
+    def look(self) -> None:
+        """The links have changed."""
+        if self._links.are_apart(*self._between):
+            return
+        if self._whole is not None and not self._whole.done():
+            self._whole.set_result(None)
+        for queue in self._queues:
+            self._pass_on(queue)
+
+    def _send(self, direction: int, act: Callable[[], object]) -> None:
+        queue = self._queues[direction]
+        queue.append(act)
+        delay_s = self._links.delay_s(*self._between)
+        if delay_s:
+            self._loop.call_later(delay_s, self._pass_on, queue, 1)
+        elif len(queue) == 1:
+            self._pass_on(queue)
+
+    def _pass_on(self, queue: deque[Callable[[], object]], most: int | None = None) -> None:
+        while queue and most != 0 and not self._links.are_apart(*self._between):
+            queue.popleft()()
+            most = None if most is None else most - 1
+
+    def drop(self) -> None:
+        """The owner's process ends."""
+        if self._real is not None:
+            self._real.abort()
+
+    # -- the owner's transport
+
+    def write(self, data: Any) -> None:
+        self._send(0, partial(self._write, data))
+
+    def _write(self, data: Any) -> None:
+        if self._real is not None:
+            self._real.write(data)
+
+    def is_closing(self) -> bool:
+        return self._is_left or self._real is None or self._real.is_closing()
+
+    def abort(self) -> None:
+        if not self._is_left:
+            self._is_left = True
+            self._loop.call_soon(self._owner.connection_lost, None)
+            self._send(0, self.drop)
+
+    def close(self) -> None:
+        self.abort()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default if self._real is None else self._real.get_extra_info(name, default)
+
+    # -- the real transport's protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._real = cast(asyncio.Transport, transport)
+        self._owner.connection_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._send(1, lambda: self._is_left or self._owner.data_received(data))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._send(1, lambda: self._lost(exc))
+
+    def _lost(self, exc: Exception | None) -> None:
+        self._ended(self)
+        if not self._is_left:
+            self._is_left = True
+            self._owner.connection_lost(exc)

@@ -1,0 +1,239 @@
+"""One broker of a cluster in this process: its disk, its ports, its life. All methods are for other threads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from moldau.core.config.broker_settings import BrokerSettings
+from moldau.errors import MoldauError
+from moldau.shell.io.twins.full_disk import FillableDisk
+from moldau.shell.io.twins.time_travel import TimeTravel
+from moldau.shell.network.listener import Network
+from moldau.shell.node.assemble import Node
+from moldau.shell.node.main import open_disk
+from moldau.testing.runtime import Runtime
+from moldau.testing.tracebacks import hides, without_inner_frames
+
+if TYPE_CHECKING:
+    from moldau.ports import Disk
+    from moldau.shell.broker.role import Broker
+    from moldau.testing.faults import Faults
+
+__tracebackhide__ = hides
+
+T = TypeVar("T")
+POLL_S = 0.005
+SETTLE_LOOKS = 2_000
+"""How often `advance` looks at its end (10 s in all) for work that neither the loop nor a worker shows: a child's."""
+
+
+class Member:
+    """`settings` with the ports that it is to have. `data_dir` None keeps everything in memory, from `boot` to
+    `forget`. `network`: made anew for each life."""
+
+    def __init__(self, settings: BrokerSettings, data_dir: str | None, network: Callable[[], Network]) -> None:
+        self.node_id = settings.node_id
+        self.settings = settings
+        self.address = ""
+        """`HOST:PORT` of its first listener, since it has served first."""
+        self.runtime: Runtime | None = None
+        """Of its life, until `end`; also while it is paused, and once it has stopped by itself."""
+        self._data_dir = data_dir
+        self._network = network
+        self._travel = TimeTravel()
+        self._disk: FillableDisk | None = None
+        self._faults: Faults | None = None
+
+    # -- life
+
+    @property
+    def is_running(self) -> bool:
+        return self.runtime is not None and self.runtime.is_alive
+
+    @property
+    def is_answering(self) -> bool:
+        """Runs, and is not paused."""
+        return self.runtime is not None and self.runtime.is_alive and not self.runtime.is_paused
+
+    @property
+    def disk(self) -> Disk:
+        """The disk that its next life finds."""
+        if self._disk is None or self._data_dir is not None:
+            self._disk = FillableDisk(open_disk(self._data_dir, self.settings))
+        return self._disk
+
+    def boot(self) -> Runtime:
+        """Begins a life, which serves once its `wait_ready` returns."""
+        disk = self.disk
+        self._apply_disk_fault()
+        self.runtime = Runtime(self.settings, disk, self._travel, self._network())
+        self.runtime.start(self._ready)
+        return self.runtime
+
+    def wait_ready(self) -> None:
+        """Returns once it serves. Raises what the start failed with; then it does not run."""
+        runtime = self.alive()
+        try:
+            runtime.wait_ready()
+        except BaseException:
+            self.runtime = None
+            raise
+
+    def begin_stop(self) -> None:
+        """The clean stop, which `end` waits for."""
+        if self._disk is not None:
+            self._disk.fill(None)  # a clean stop needs room for its checkpoints
+        if self.runtime is not None:
+            self.runtime.begin_stop()
+
+    def end(self, *, is_clean: bool) -> None:
+        """Stops or kills what runs. Raises what the broker has stopped with by itself, once."""
+        if is_clean:
+            self.begin_stop()
+        runtime, self.runtime = self.runtime, None
+        if runtime is None:
+            return
+        if is_clean:
+            runtime.wait_stopped()
+        else:
+            runtime.kill()
+            self._crash_disk()
+        if runtime.failure is not None:
+            raise runtime.failure
+
+    def revive(self) -> None:
+        """Begins another life after whatever end; returns once it serves."""
+        runtime, self.runtime = self.runtime, None
+        if runtime is not None:
+            runtime.kill()
+            self._crash_disk()
+        self.boot()
+        self.wait_ready()
+
+    def forget(self) -> None:
+        """What was kept in memory is gone, and its time is the machine's again."""
+        self._disk = None
+        self._travel = TimeTravel()
+
+    def abandon_in_child(self) -> None:
+        """In a forked child: the thread is not here, its sockets are; they belong to the parent."""
+        if self.runtime is not None and self.runtime.node is not None:
+            self.runtime.node.close_sockets_in_child()
+        self.runtime = None
+
+    def _crash_disk(self) -> None:
+        """Files of the dead process are cut off from the disk in memory, whose page cache stays."""
+        from moldau.shell.io.twins.memory_disk import MemoryDisk
+
+        if self._disk is not None and isinstance(self._disk.disk, MemoryDisk):
+            self._disk.disk.crash_process()
+
+    def _ready(self, node: Node) -> None:
+        self.address = node.bootstrap_servers
+        if self._faults is not None and self._faults.are_any:
+            self._install(node, self._faults)
+
+    # -- the way in
+
+    def alive(self) -> Runtime:
+        """Raises MoldauError where it does not run, and what it has stopped with by itself."""
+        if self.runtime is None:
+            raise MoldauError("the cluster was killed: call restart() first")
+        if self.runtime.failure is not None:
+            raise self.runtime.failure
+        return self.runtime
+
+    @property
+    def node(self) -> Node:
+        """Raises MoldauError where it does not run."""
+        node = self.alive().node
+        if node is None:
+            raise MoldauError("the cluster is not running")
+        return node
+
+    def ask(self, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work` on the broker's loop."""
+        runtime, broker = self.alive(), self.node.broker
+        try:
+            return runtime.wait(lambda: work(broker))
+        except MoldauError as error:
+            raise without_inner_frames(error) from error.__cause__
+
+    def check(self) -> None:
+        """Raises what the broker has stopped with by itself, if it has, and what it finds broken if asked now."""
+        if self.runtime is None:
+            return
+        if self.runtime.failure is not None:
+            raise self.runtime.failure
+        if self.is_answering:
+
+            async def look(broker: Broker) -> None:
+                broker.check()
+
+            self.ask(look)
+
+    # -- faults
+
+    def apply_faults(self, faults: Faults) -> None:
+        """They have changed; lives to come take them too."""
+        self._faults = faults
+        self._apply_disk_fault()
+        runtime = self.runtime
+        if faults.are_any and runtime is not None and runtime.node is not None and runtime.is_alive:
+            self._install(runtime.node, faults)
+
+    def _install(self, node: Node, faults: Faults) -> None:
+        """Puts the injector in front of the dispatcher: the next bytes that arrive are for it."""
+        from moldau.testing.injector import FaultInjector
+
+        if isinstance(node.connections.dispatcher, FaultInjector):
+            return
+
+        def topic_name(topic_id: bytes) -> str | None:
+            hosted = node.broker.partitions.by_id.get(topic_id)
+            return None if hosted is None else hosted.name
+
+        group = node.connections
+        group.hand_frames_to(FaultInjector(node.dispatcher, faults, topic_name, group.connections))
+
+    def _apply_disk_fault(self) -> None:
+        if self._disk is not None and self._faults is not None:
+            self._disk.fill(self._faults.disk_refused if self._faults.is_disk_full else None)
+
+    # -- time
+
+    @property
+    def ahead_ms(self) -> int:
+        """Of its clock, before that of the machine."""
+        return self._travel.ahead_ms
+
+    def skip(self, duration_ms: int) -> None:
+        """Moves its time, from any thread: what was due meanwhile is due now. It need not run."""
+        self._travel.skip(duration_ms)
+        if self.runtime is not None:
+            self.runtime.post(lambda: None)  # its loop looks at its timers
+
+    async def travel(self, broker: Broker, duration_ms: int) -> None:
+        """On its loop: goes from timer to timer, and returns when everything that this leads to has happened."""
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._travel.begin(duration_ms, lambda: arrived.set_result(None))
+        await arrived
+        await self.settle(broker)
+
+    async def settle(self, broker: Broker) -> None:
+        """On its loop: takes away what is too old now, and returns when no work is left."""
+        await self.alive().apply_retention()
+        for _ in range(SETTLE_LOOKS):
+            if not broker.has_work:
+                break
+            await asyncio.sleep(POLL_S)
+
+
+def data_directory_of(data_dir: str | None, node_id: int, brokers: int) -> str | None:
+    """Where a member of a cluster of so many keeps its files: `data_dir` itself, or a directory in it for each."""
+    if data_dir is None or brokers == 1:
+        return data_dir
+    return os.path.join(data_dir, f"node-{node_id}")

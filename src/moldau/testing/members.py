@@ -1,0 +1,347 @@
+"""The brokers of a cluster together: how they are made, who leads what, and the way to whoever can answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
+from moldau.core.config.listeners import Endpoint
+from moldau.errors import ERROR_CODES, KafkaError, MoldauError, kafka_error
+from moldau.testing.links import Links
+from moldau.testing.member import POLL_S, Member, data_directory_of
+from moldau.testing.ports import HeldPorts
+from moldau.testing.tracebacks import hides
+from moldau.types import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.core.metadata.image import MetadataImage, PartitionImage
+    from moldau.shell.broker.role import Broker
+
+__tracebackhide__ = hides
+
+T = TypeVar("T")
+FAILOVER_S = 30.0
+"""How long what a test asks waits for a partition, or a group, that has no leader yet."""
+LAST_LOOK_MS = 1_001
+HOST = "127.0.0.1"
+_UNKNOWN_PORTS = (1, 2)
+CHOSEN_BY_CLUSTER = ("broker.id", "controller.quorum.voters", "listeners", "node.id", "process.roles")
+"""Settings of a cluster of several brokers that are its own."""
+_PASSING = (
+    "NOT_LEADER_OR_FOLLOWER",
+    "NOT_COORDINATOR",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "LEADER_NOT_AVAILABLE",
+    "OFFSET_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC_OR_PARTITION",  # of what another broker knows already
+)
+_PASSING_CODES = frozenset(ERROR_CODES[name] for name in _PASSING)
+
+# Where several brokers want another answer than one: replicas as Kafka has them of its internal topics, a first
+# election and first fetches of replicas that a test need not wait for.
+_SETTINGS_OF_SEVERAL: Mapping[str, str] = {
+    "controller.quorum.election.timeout.ms": "100",
+    "replica.fetch.backoff.ms": "50",
+}
+_REPLICAS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+MAX_REPLICAS = 3
+
+
+def settings_of_several(brokers: int, given: Container[str]) -> dict[str, str]:
+    """What a cluster of so many brokers sets for a test. Raises ValueError for a number of brokers that cannot be, and
+    for a setting of `given` that is the cluster's own."""
+    if brokers < 1:
+        raise ValueError(f"brokers={brokers}: a cluster has at least one")
+    if brokers == 1:
+        return {}
+    for name in CHOSEN_BY_CLUSTER:
+        if name in given:
+            raise ValueError(f"{name} cannot be set: a cluster of several brokers chooses it for each")
+    replicas = min(brokers, MAX_REPLICAS)
+    in_sync = str(replicas // 2 + 1)
+    return {
+        **_SETTINGS_OF_SEVERAL,
+        **dict.fromkeys(_REPLICAS, str(replicas)),
+        "min.insync.replicas": in_sync,
+        "transaction.state.log.min.isr": in_sync,
+    }
+
+
+class Members:
+    """From `open` to `close`; by node id, 1 and up."""
+
+    def __init__(self, texts: Mapping[str, str], data_dir: str | None, brokers: int) -> None:
+        """Raises INVALID_CONFIG for settings that no broker takes."""
+        self.count = brokers
+        self.links = Links()
+        self._texts = dict(texts)
+        self._data_dir = data_dir
+        self._ports = HeldPorts()
+        self._members: dict[int, Member] = {}
+        self.settings = self._settings_of_member(1, dict.fromkeys(range(1, brokers + 1), _UNKNOWN_PORTS))
+        """What a broker runs with, but for its ports."""
+
+    # -- life
+
+    def open(self) -> None:
+        """Chooses the ports, makes the members and begins their lives. Raises what a start failed with."""
+        try:
+            for settings in self._all_settings():
+                directory = data_directory_of(self._data_dir, settings.node_id, self.count)
+                network = self.links.network_of(settings.node_id, settings.socket_listen_backlog_size)
+                self._members[settings.node_id] = Member(settings, directory, network)
+            if self.count > 1:
+                from moldau.testing.formatting import format_members
+
+                format_members(self._members.values())
+            self.boot(*self._members)
+        except BaseException:
+            for member in self._members.values():
+                if member.is_running:
+                    member.end(is_clean=False)
+            self.close()
+            raise
+
+    def boot(self, *node_ids: int) -> None:
+        """Begins the lives of these; returns once all of them serve."""
+        for node_id in node_ids:
+            runtime = self._members[node_id].boot()
+            self.links.lives(node_id, runtime.post)
+        for node_id in node_ids:
+            self._members[node_id].wait_ready()
+
+    def close(self) -> None:
+        """After the ends of all lives: ports and what was in memory are gone."""
+        self._ports.release()
+        self.links.heal()
+        for member in self._members.values():
+            member.forget()
+        self._members = {}
+
+    def end_all(self) -> None:
+        """Ends all lives, cleanly where there are files to be closed. Raises as `end`."""
+        self.links.heal()
+        # what several brokers keep in memory is gone with them: nobody need take over from anybody
+        self.end(*self._members, is_clean=self.count == 1 or self._data_dir is not None)
+
+    def end(self, *node_ids: int, is_clean: bool) -> None:
+        """Ends these lives, all at once. Raises the first failure with which a broker had stopped by itself."""
+        failures: list[BaseException] = []
+        if is_clean:
+            for node_id in node_ids:
+                self._members[node_id].begin_stop()
+        for node_id in node_ids:
+            if not is_clean:
+                self.links.ends(node_id)
+            try:
+                self._members[node_id].end(is_clean=is_clean)
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def abandon_in_child(self) -> None:
+        """In a forked child: gives up its copies of the parent's sockets."""
+        for member in self._members.values():
+            member.abandon_in_child()
+        self._ports.release()
+
+    def _all_settings(self) -> Iterator[BrokerSettings]:
+        if self.count == 1:
+            yield msgspec.structs.replace(self.settings, listeners=self._ports.choose(self.settings.listeners))
+            return
+        ports: dict[int, tuple[int, int]] = {}
+        for node_id in range(1, self.count + 1):
+            clients, controller = self._ports.choose((Endpoint("", HOST, 0), Endpoint("", HOST, 0)))
+            ports[node_id] = clients.port, controller.port
+            for port in ports[node_id]:
+                self.links.name_port(port, node_id)
+        for node_id in ports:
+            yield self._settings_of_member(node_id, ports)
+
+    def _settings_of_member(self, node_id: int, ports: Mapping[int, tuple[int, int]]) -> BrokerSettings:
+        """`ports`: by node id those for clients and for controllers."""
+        if self.count == 1:
+            return parse_broker_settings(self._texts)
+        port, controller_port = ports[node_id]
+        own = {
+            "node.id": str(node_id),
+            "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+            "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{each}" for voter, (_, each) in ports.items()),
+        }
+        return parse_broker_settings({**self._texts, **own})
+
+    # -- who is there
+
+    def __getitem__(self, node_id: int) -> Member:
+        """Raises MoldauError for a broker that there is not."""
+        member = self._members.get(node_id)
+        if member is None:
+            raise MoldauError(f"there is no broker {node_id!r}; the brokers are {', '.join(map(str, self._members))}")
+        return member
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members.values())
+
+    def chosen(self, broker: int | None) -> list[Member]:
+        """That one, or all."""
+        return list(self._members.values()) if broker is None else [self[broker]]
+
+    def answering(self) -> Member:
+        """One that can be asked. Raises MoldauError, and what the only broker has stopped with by itself."""
+        if self.count == 1:
+            return self[1] if 1 in self._members else next(iter(self._members.values()))
+        answering = [member for member in self._members.values() if member.is_answering]
+        if answering:
+            return max(answering, key=lambda member: self._standing(member, answering))
+        for member in self._members.values():
+            member.check()
+        raise MoldauError("no broker of the cluster runs: call restart() or resume() first")
+
+    def _standing(self, member: Member, answering: Sequence[Member]) -> tuple[int, bool]:
+        """How many follow the same leader of the quorum as `member`, and whether it leads: who was cut off from the
+        others, and leads in its own eyes only, stands behind them."""
+        leader = member.node.quorum.leader_id
+        followed_by = sum(each.node.quorum.leader_id == leader for each in answering) if leader >= 0 else 0
+        return followed_by, leader == member.node_id
+
+    # -- the way to whoever can answer
+
+    def ask(self, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work` on the loop of a broker that answers."""
+        return self.answering().ask(work)
+
+    def ask_leader(self, topic: str, index: int, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work` on the loop of the broker that leads the partition, which exists: while none does, waits."""
+        if self.count == 1:
+            return self.ask(work)
+        return self._until_led(lambda: self._leader_of(topic, index).ask(work))
+
+    def ask_coordinator(self, work: Callable[[Broker], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work` on one broker after the other, until one does not refuse it with NOT_COORDINATOR."""
+        if self.count == 1:
+            return self.ask(work)
+
+        def try_all() -> T:
+            refusal: KafkaError | None = None
+            for member in self._members.values():
+                if not member.is_answering:
+                    continue
+                try:
+                    return member.ask(work)
+                except KafkaError as error:
+                    if error.code != ERROR_CODES["NOT_COORDINATOR"]:
+                        raise
+                    refusal = error
+            raise refusal or kafka_error("NOT_COORDINATOR", "no broker of the cluster answers")
+
+        return self._until_led(try_all)
+
+    def _until_led(self, asked: Callable[[], T]) -> T:
+        deadline = time.monotonic() + FAILOVER_S
+        while True:
+            try:
+                return asked()
+            except KafkaError as error:
+                if error.code not in _PASSING_CODES or time.monotonic() >= deadline:
+                    raise
+            time.sleep(POLL_S)
+
+    def _leader_of(self, topic: str, index: int) -> Member:
+        member = self._members.get(_partition_of(self.image(), topic, index).leader)
+        if member is None or not member.is_answering:
+            raise kafka_error("LEADER_NOT_AVAILABLE", f"partition {topic}-{index} has no leader that answers")
+        return member
+
+    # -- time
+
+    def travel(self, duration_ms: int) -> None:
+        """Moves the time of all at once; returns when everything that this leads to has happened.
+
+        One broker goes from timer to timer. Several wake as from a suspension of all their machines: their sessions are
+        over, and begin again; at the end a moment more passes, for what looks once a second.
+        """
+        if self.count == 1:
+            only = self.answering()
+            if only.runtime is None:
+                only.skip(duration_ms)
+            else:
+                only.ask(lambda broker: only.travel(broker, duration_ms))
+            return
+        for stride_ms in (duration_ms, LAST_LOOK_MS):
+            for member in self._members.values():
+                member.skip(stride_ms)
+            self.wait_settled()
+            for member in self._members.values():
+                if member.is_answering:
+                    member.ask(member.settle)
+
+    def wait_known(self, topic: str, *, is_there: bool) -> None:
+        """Returns once every broker that is not cut off knows of the topic, or that it is gone."""
+        deadline = time.monotonic() + FAILOVER_S
+        while self.count > 1 and time.monotonic() < deadline:
+            if all((topic in image.topics_by_name) == is_there for image in self._images_in_touch()):
+                break
+            time.sleep(POLL_S)
+
+    def _images_in_touch(self) -> list[MetadataImage]:
+        """Of the brokers that reach the one which is asked first."""
+        asked = self.answering().node_id
+        return [
+            member.node.broker.image
+            for member in self._members.values()
+            if member.is_answering and not self.links.are_apart(asked, member.node_id)
+        ]
+
+    # -- what the metadata says
+
+    def image(self) -> MetadataImage:
+        """The metadata as the broker knows it that is asked first."""
+        return self.answering().node.broker.image
+
+    def partition(self, topic: str, index: int) -> PartitionImage:
+        """As its leader knows it, if that answers. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        newest = _partition_of(self.image(), topic, index)
+        leader = self._members.get(newest.leader)
+        if leader is None or not leader.is_answering:
+            return newest
+        return _partition_of(leader.node.broker.image, topic, index)
+
+    def controller(self) -> int:
+        """The node id of the active controller, as a broker that answers knows it; -1: nobody."""
+        return self.answering().node.quorum.leader_id
+
+    def is_settled(self) -> bool:
+        """Whether one controller is active, every broker that answers serves, and its replicas are in sync."""
+        serving = {member.node_id for member in self._members.values() if member.is_answering}
+        if self.controller() not in serving:
+            return False
+        image = self.image()
+        if any(image.brokers[each].is_fenced for each in serving if each in image.brokers):
+            return False
+        return all(
+            serving.intersection(partition.replicas) <= set(partition.isr)
+            for topic in image.topics_by_name.values()
+            for partition in topic.partitions.values()
+        )
+
+    def wait_settled(self) -> None:
+        """Returns once `is_settled`, or after a while all the same."""
+        deadline = time.monotonic() + FAILOVER_S
+        while self.count > 1 and not self.is_settled() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+
+def _partition_of(image: MetadataImage, topic: str, index: int) -> PartitionImage:
+    found = image.topics_by_name.get(topic)
+    if found is None or index not in found.partitions:
+        raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION", f"there is no partition {TopicPartition(topic, index)}")
+    return found.partitions[index]
