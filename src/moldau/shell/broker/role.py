@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.core.config.broker_settings import BrokerSettings
@@ -52,6 +52,8 @@ from moldau.wire.protocol.messages.producer_ids import AllocateProducerIdsRespon
 
 MAX_REWRITES = 2
 """A batch may expand to 128 MiB: this many at once bound the memory, however many connections send such batches."""
+MAX_PLACES = 64
+"""Listeners, and own addresses there, for which it is remembered where the brokers are; clients see one or two."""
 
 
 class Controller(Protocol):
@@ -89,6 +91,8 @@ class Broker:
         on_invariant_broken: Callable[[InvariantError], None],
     ) -> None:
         self.node_id = node_id
+        self._serving: dict[tuple[str, tuple[str, int]], dict[int, tuple[str, int]]] = {}
+        """By listener, and this broker's own address there: what `serving_brokers` gave."""
         self.loop = loop
         self.clock = clock
         self.random = random
@@ -213,6 +217,8 @@ class Broker:
     def metadata_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The quorum committed `delta`, which `image` holds already."""
         self.image = image
+        if delta.brokers:
+            self._serving.clear()
         self.quotas.metadata_changed(image, delta)
         self.dynamic_settings.apply(image, delta)
         self.others.metadata_changed(image, delta)
@@ -258,12 +264,19 @@ class Broker:
             ((point.host, point.port) for point in registered.listeners if point.name == context.listener_name), None
         )
 
-    def serving_brokers(self, context: RequestContext) -> dict[int, tuple[str, int]]:
+    def serving_brokers(self, context: RequestContext) -> Mapping[int, tuple[str, int]]:
         """The address of each broker that is not fenced and that the client reaches, by id, in order; this one always
         is: it answers."""
-        serving = {*(one.broker_id for one in self.image.brokers.values() if not one.is_fenced), self.node_id}
-        addresses = ((broker_id, self.address_of(broker_id, context)) for broker_id in sorted(serving))
-        return {broker_id: address for broker_id, address in addresses if address is not None}
+        place = context.listener_name, self.address_for(context)
+        found = self._serving.get(place)
+        if found is None:
+            if len(self._serving) >= MAX_PLACES:
+                self._serving.clear()
+            serving = {*(one.broker_id for one in self.image.brokers.values() if not one.is_fenced), self.node_id}
+            addresses = ((broker_id, self.address_of(broker_id, context)) for broker_id in sorted(serving))
+            found = {broker_id: address for broker_id, address in addresses if address is not None}
+            self._serving[place] = found
+        return found
 
     # -- what the handlers report
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
@@ -77,7 +78,7 @@ def _response(
     context: RequestContext,
     request: MetadataRequest,
     topics: list[MetadataResponseTopic],
-    serving: dict[int, tuple[str, int]],
+    serving: Mapping[int, tuple[str, int]],
 ) -> MetadataResponse:
     cluster_operations = NO_OPERATIONS
     if request.include_cluster_authorized_operations:
@@ -85,8 +86,10 @@ def _response(
     return MetadataResponse(
         throttle_time_ms=context.throttle(),
         brokers=tuple(
-            MetadataResponseBroker(broker_id, *address, broker.image.brokers[broker_id].rack)
-            for broker_id, address in serving.items()
+            [
+                MetadataResponseBroker(broker_id, host, port, broker.image.brokers[broker_id].rack)
+                for broker_id, (host, port) in serving.items()
+            ]
         ),
         cluster_id=broker.image.cluster_id,
         controller_id=broker.node_id,
@@ -138,7 +141,7 @@ async def _described(
     context: RequestContext,
     request: MetadataRequest,
     topic: TopicImage,
-    serving: dict[int, tuple[str, int]],
+    serving: Mapping[int, tuple[str, int]],
 ) -> MetadataResponseTopic:
     operations = NO_OPERATIONS
     if request.include_topic_authorized_operations:
@@ -162,7 +165,7 @@ def _row(
     context: RequestContext,
     index: int,
     partition: PartitionImage,
-    serving: dict[int, tuple[str, int]],
+    serving: Mapping[int, tuple[str, int]],
 ) -> MetadataResponsePartition:
     leader, epoch, replicas = partition.leader, partition.leader_epoch, partition.replicas
     if leader in serving and len(replicas) == 1:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.core.log.reading import HOLD_ANY, TOO_LARGE
+from moldau.core.log.reading import HOLD_ANY, TOO_LARGE, Read
 from moldau.core.replication.fetch_session import NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
@@ -39,7 +39,7 @@ from moldau.wire.protocol.fast_fetch import (
 from moldau.wire.records.batch import iterate_batches
 
 if TYPE_CHECKING:
-    from moldau.core.log.reading import ColdRead, Read
+    from moldau.core.log.reading import ColdRead
     from moldau.shell.broker.role import Broker
 
 TOPIC_IDS_FROM = 13
@@ -67,7 +67,7 @@ def _aborted(
     partition: Partition, offset: int, read: Read | tuple[int, int] | PreferredReadReplica
 ) -> AbortedTransactions:
     """The aborted transactions with records among those that were read from `offset`. Raises 56."""
-    if isinstance(read, (tuple, PreferredReadReplica)) or not (read.records or read.later):
+    if not isinstance(read, Read) or not (read.records or read.later):
         return ()
     end_offset = offset if read.later is None else read.later.next_offset
     with suppress(ProtocolError):  # damaged bytes: what lies behind them is of no use to the reader
@@ -94,6 +94,7 @@ class ParkedFetch:
         "broker_epoch",
         "context",
         "entries",
+        "is_follower",
         "is_read_committed",
         "is_urgent",
         "max_bytes",
@@ -119,6 +120,8 @@ class ParkedFetch:
         self.broker = broker
         self.context = context
         self.replica_id, self.broker_epoch = reader
+        self.is_follower = self.replica_id >= 0
+        """A broker asks, which holds replicas of what it fetches."""
         self.rack = rack
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
@@ -138,11 +141,6 @@ class ParkedFetch:
         self._is_answering = False
         self._is_next = False
         """Queued for a later turn while it is parked."""
-
-    @property
-    def is_follower(self) -> bool:
-        """A broker asks, which holds replicas of what it fetches."""
-        return self.replica_id >= 0
 
     @property
     def is_cold(self) -> bool:
@@ -247,7 +245,7 @@ class ParkedFetch:
                 # as in Kafka, what never came to a log stands behind the rest
                 (unknown if error.code in REFUSED_BEFORE_THE_LOG else results).append(refused(entry, error.code))
                 continue
-            if isinstance(read, (tuple, PreferredReadReplica)):
+            if read is not None and not isinstance(read, Read):
                 self.is_urgent = True
                 results.append(self._found(entry, partition, None, read, none_aborted))
                 continue
@@ -340,22 +338,20 @@ class ParkedFetch:
     def _readable_partition(self, entry: FetchEntry) -> Partition:
         """Raises 100, 29, 3, 6."""
         topic = entry[0]
+        # a follower was asked for ClusterAction instead
         if self.context.api_version >= TOPIC_IDS_FROM:
             hosted = self.broker.partitions.by_id.get(topic)
             if hosted is None:
                 raise kafka_error("UNKNOWN_TOPIC_ID")
-            self._check_readable(hosted.name)
+            if not self.is_follower and not self.context.authorize(Operation.READ, Resource.TOPIC, hosted.name):
+                raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
         else:
-            self._check_readable(topic)
+            if not self.is_follower and not self.context.authorize(Operation.READ, Resource.TOPIC, topic):
+                raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
             hosted = self.broker.partitions.by_name.get(topic)
             if hosted is None:
                 raise kafka_error("UNKNOWN_TOPIC_OR_PARTITION")
         return hosted.partitions.get(entry[1]) or hosted.find(entry[1])
-
-    def _check_readable(self, topic: str | bytes) -> None:
-        """A follower was asked for ClusterAction instead."""
-        if not self.is_follower and not self.context.authorize(Operation.READ, Resource.TOPIC, topic):
-            raise kafka_error("TOPIC_AUTHORIZATION_FAILED")
 
     def _found(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -168,7 +168,7 @@ async def _page(
 
 
 def _described(
-    topic: TopicImage, index: int, serving: dict[int, tuple[str, int]]
+    topic: TopicImage, index: int, serving: Mapping[int, tuple[str, int]]
 ) -> DescribeTopicPartitionsResponsePartition:
     partition: PartitionImage = topic.partitions[index]
     has_leader = partition.leader in serving
