@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,38 @@ def test_a_killed_node_is_started_again_and_the_next_start_continues_the_cluster
     cluster = RunningBroker("--data-dir", directory, "--listen", "127.0.0.1:0").wait_until_ready()
     write(cluster.address, ["after"])
     assert read(cluster.address, 3) == ["before", "without", "after"]
+    assert cluster.stop() == 0
+
+
+def voters_of(address: str) -> list[list[str]]:
+    """Id, directory, and the rest of the row of each node that votes."""
+    words = ["kafka-metadata-quorum", "--bootstrap-server", address, "describe", "--replication"]
+    done = subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], capture_output=True, text=True, timeout=60)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return [row for row in rows if row[-1] in ("Leader", "Follower")]
+
+
+def test_a_node_that_lost_its_directory_and_a_new_one_become_voters(tmp_path: Path) -> None:
+    arguments = "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-page"
+    cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()
+    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+    admin.create_topics([NewTopic("events", 1)])["events"].result(WAIT_S)
+    write(cluster.address, ["before"])
+    first = voters_of(cluster.address)
+    assert sorted(row[0] for row in first) == ["1", "2", "3"]
+    assert cluster.stop() == 0
+
+    shutil.rmtree(tmp_path / "node-2")
+    cluster = RunningBroker("--brokers", "4", *arguments).wait_until_ready()
+    voters: list[list[str]] = []
+    for _ in range(WAIT_S):
+        voters = voters_of(cluster.address)
+        if sorted(row[0] for row in voters) == ["1", "2", "3", "4"]:
+            break
+    assert sorted(row[0] for row in voters) == ["1", "2", "3", "4"]
+    assert len({row[1] for row in voters} & {row[1] for row in first}) == 2  # node 2 has another directory
+    write(cluster.address, ["after"])
+    assert read(cluster.address, 2) == ["before", "after"]
     assert cluster.stop() == 0
 
 

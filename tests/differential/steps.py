@@ -32,6 +32,7 @@ from moldau.wire.protocol.messages import (
     partitions,
     produce,
     producer_ids,
+    raft_voters,
     topics,
 )
 from moldau.wire.protocol.schema import Array, Nested, fields_of
@@ -85,6 +86,10 @@ def subscription(*names: str) -> bytes:
     texts = [name.encode() for name in names]
     body = b"".join(struct.pack(">h", len(text)) + text for text in texts)
     return struct.pack(">hi", 0, len(texts)) + body + struct.pack(">i", -1)
+
+
+_OF_VOTERS = (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
+"""Refused in every round, and so at its end."""
 
 
 class Sequence(TransactionSteps):
@@ -149,7 +154,8 @@ class Sequence(TransactionSteps):
     def covering_steps(self, round_number: int) -> list[Step]:
         """One step of each API; the versions that all rounds of ROUNDS take are all that there are."""
         steps = self.opening()
-        for key in self.random.sample(list(API_VERSIONS), len(API_VERSIONS)):
+        drawn = [key for key in API_VERSIONS if key not in _OF_VOTERS]
+        for key in (*self.random.sample(drawn, len(drawn)), *_OF_VOTERS):
             row = API_VERSIONS[key]
             steps.append(self.step(key, row.min_version + round_number % (row.max_version - row.min_version + 1)))
         return steps + self.transactional_steps(MORE_OF_TRANSACTIONS)
@@ -542,6 +548,14 @@ class Sequence(TransactionSteps):
 
     def _unregister_broker(self, key: ApiKey, version: int) -> Step:
         request = cluster.UnregisterBrokerRequest(broker_id=9)
+        return Step(key, version, lambda _: request)
+
+    def _add_raft_voter(self, key: ApiKey, version: int) -> Step:
+        request = raft_voters.AddRaftVoterRequest(cluster_id=None, timeout_ms=1_000, voter_id=9)
+        return Step(key, version, lambda _: request)
+
+    def _remove_raft_voter(self, key: ApiKey, version: int) -> Step:
+        request = raft_voters.RemoveRaftVoterRequest(cluster_id=None, voter_id=9)
         return Step(key, version, lambda _: request)
 
     def _alter_replica_log_dirs(self, key: ApiKey, version: int) -> Step:

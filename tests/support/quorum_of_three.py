@@ -33,7 +33,7 @@ from moldau.wire.protocol.messages.client_quotas import (
     AlterQuotaEntry,
     AlterQuotaOperation,
 )
-from moldau.wire.protocol.messages.raft_records import Endpoint
+from moldau.wire.protocol.messages.raft_records import Endpoint, VotersRecordVoter
 
 NODE_IDS = (1, 2, 3)
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
@@ -41,9 +41,18 @@ LISTENER = "CONTROLLER"
 
 
 class QuorumNode:
-    """One of them. `start` begins a new life on the same disk; `die` ends it as kill -9 does."""
+    """One of them. `start` begins a new life on the same disk; `die` ends it as kill -9 does. `disk_seed`: another one
+    is another disk, with another directory id."""
 
-    def __init__(self, node_id: int, clock: Clock, network: Network, settings: BrokerSettings) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        network: Network,
+        settings: BrokerSettings,
+        initial_controllers: tuple[VotersRecordVoter, ...] = (),
+        disk_seed: int = 0,
+    ) -> None:
         self.node_id = BrokerId(node_id)
         self.clock = clock
         self.disk = MemoryDisk()
@@ -57,12 +66,12 @@ class QuorumNode:
         self._listener: ControllerListener
         format_directory(
             self.disk,
-            SeededRandom(node_id),
+            SeededRandom(100 * disk_seed + node_id),
             now_ms=clock.now_ms(),
             node_id=self.node_id,
             controller_listener=BrokerListener(LISTENER, "", 0),
             cluster_id=CLUSTER_ID,
-            initial_controllers=(),
+            initial_controllers=initial_controllers,
         )
 
     async def listen(self, host: str, port: int) -> None:
@@ -76,8 +85,8 @@ class QuorumNode:
         self.address = await self._listener.open(self._network, ListenEndpoint(LISTENER, host, port))
         self._random = random
 
-    def start(self, voters: VoterSet) -> None:
-        """Begins; `starting` is done when the role knows of the cluster."""
+    def start(self, voters: VoterSet | None) -> None:
+        """Begins, with these configured voters; `starting` is done when the role knows of the cluster."""
         properties = read_meta_properties(self.disk)
         assert properties is not None
         pauses = Pauses(asyncio.get_running_loop(), None)

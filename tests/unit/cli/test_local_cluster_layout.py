@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,12 @@ from moldau.cli.local_cluster.layout import LocalNode, brokers_in, lay_out
 from moldau.cli.output import CommandError
 from moldau.core.config.properties import parse_properties
 from moldau.core.metadata.image import BrokerListener
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY, snapshot_file_name
 from moldau.shell.io.clock import SystemClock
 from moldau.shell.io.disk import OsDisk
 from moldau.shell.io.random import SystemRandom
 from moldau.shell.node.storage_format import format_directory, read_meta_properties
-from moldau.types import BrokerId
+from moldau.types import BrokerId, Offset
 
 
 @contextmanager
@@ -37,6 +39,11 @@ def identity(directory: Path, node_id: int) -> tuple[int, str]:
     properties = read_meta_properties(OsDisk(str(directory / f"node-{node_id}")))
     assert properties is not None
     return properties.node_id, properties.cluster_id
+
+
+def first_voters(directory: Path, node_id: int) -> Path:
+    """What a node has that was there when the quorum was made."""
+    return directory / f"node-{node_id}" / METADATA_DIRECTORY / snapshot_file_name(Offset(0), 0)
 
 
 def test_all_nodes_belong_to_one_cluster_and_each_has_its_own_directory_and_ports(tmp_path: Path) -> None:
@@ -74,11 +81,23 @@ def test_a_format_that_a_crash_cut_off_is_begun_anew_and_one_that_was_complete_i
         assert identity(tmp_path, 3)[1] == identity(tmp_path, 1)[1]
 
 
-def test_another_number_of_brokers_is_refused(tmp_path: Path) -> None:
+def test_fewer_brokers_are_refused_and_more_of_them_join_the_cluster(tmp_path: Path) -> None:
     with laid_out(tmp_path):
         pass
-    with pytest.raises(CommandError, match="holds a cluster of 3 brokers"), laid_out(tmp_path, 5):
+    with pytest.raises(CommandError, match="holds a cluster of 3 brokers"), laid_out(tmp_path, 2):
         pass
+    with laid_out(tmp_path, 4):
+        assert identity(tmp_path, 4) == (4, identity(tmp_path, 1)[1])
+        assert not first_voters(tmp_path, 4).exists()
+
+
+def test_a_node_that_lost_its_directory_joins_as_a_new_one(tmp_path: Path) -> None:
+    with laid_out(tmp_path):
+        assert first_voters(tmp_path, 2).exists()
+    shutil.rmtree(tmp_path / "node-2")
+    with laid_out(tmp_path):
+        assert identity(tmp_path, 2) == (2, identity(tmp_path, 1)[1])
+        assert not first_voters(tmp_path, 2).exists()
 
 
 def test_the_directory_of_a_node_that_is_alone_is_refused(tmp_path: Path) -> None:

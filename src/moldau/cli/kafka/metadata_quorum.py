@@ -1,22 +1,29 @@
-"""`kafka-metadata-quorum`: who leads the quorum of the metadata log, and how far the others are."""
+"""`kafka-metadata-quorum`: who leads the quorum of the metadata log, how far the others are, and who votes in it."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from functools import partial
 
-from moldau.cli.kafka.connection import run_on_cluster
+import msgspec
+
+from moldau.cli.kafka.connection import read_properties, run_on_cluster
 from moldau.cli.kafka.options import ArgumentError, Arguments, Option, bootstrap_server, command_config
 from moldau.cli.kafka.subcommands import BOOTSTRAP_CONTROLLER, ClusterCommand, check_connection, chosen_command
 from moldau.cli.kafka.tables import print_table
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.quorum import QuorumInfo, QuorumReplica, describe_quorum
-from moldau.types import ZERO_UUID, uuid_to_text
+from moldau.client.admin.quorum import QuorumInfo, QuorumReplica, add_voter, describe_quorum, remove_voter
+from moldau.core.config.listeners import Endpoint, parse_endpoints
+from moldau.shell.io.disk import OsDisk
+from moldau.shell.node.storage_format import read_meta_properties
+from moldau.types import ZERO_UUID, Uuid, uuid_from_text, uuid_to_text
 
 SUMMARY = (
     "This tool describes kraft metadata quorum status.\n\n"
-    "usage: kafka-metadata-quorum --bootstrap-server HOST:PORT COMMAND ...\n\ncommands: describe"
+    "usage: kafka-metadata-quorum --bootstrap-server HOST:PORT COMMAND ...\n\n"
+    "commands: describe, add-controller, remove-controller"
 )
 
 OPTIONS = (
@@ -26,6 +33,9 @@ OPTIONS = (
     Option("status", "describe: the quorum as a whole."),
     Option("replication", "describe: each node."),
     Option("human-readable", "describe --replication: how long ago, instead of times in ms."),
+    Option("controller-id", "remove-controller: the id of the controller.", "id", kind="int", short="i"),
+    Option("controller-directory-id", "remove-controller: the id of its metadata directory.", "id", short="d"),
+    Option("dry-run", "add-controller, remove-controller: only say what would be done."),
 )
 _COLUMNS = (
     "NodeId",
@@ -118,4 +128,72 @@ def _print_replication(quorum: QuorumInfo, *, is_readable: bool) -> None:
     print_table(_COLUMNS, rows)
 
 
-_COMMANDS = {"describe": ClusterCommand(optional=("status", "replication", "human-readable"), run=_describe)}
+def _add_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
+    """The controller whose settings `--command-config` names, on the machine where it runs."""
+    path = arguments.text("command-config")
+    if path is None:
+        raise ArgumentError(
+            "You must supply the configuration file of the controller you are adding when using add-controller."
+        )
+    node_id, directory_id, endpoints = _identity(read_properties(path))
+    is_rehearsal = arguments.has("dry-run")
+    if not is_rehearsal:
+        add_voter(admin, node_id, directory_id, tuple((each.name, each.host, each.port) for each in endpoints))
+    done = "DRY RUN of adding" if is_rehearsal else "Added"
+    told = f"{done} controller {node_id} with directory id {uuid_to_text(directory_id)}"
+    print(f"{told} and endpoints: {', '.join(map(str, endpoints))}")
+
+
+def _identity(settings: Mapping[str, str]) -> tuple[int, Uuid, list[Endpoint]]:
+    """Id, metadata directory and endpoints of a controller. Raises ArgumentError where the settings are of none."""
+    valid = "Is this a valid controller configuration file?"
+    if "node.id" not in settings:
+        raise ArgumentError(f"node.id not found in configuration file. {valid}")
+    if not settings["node.id"].strip().isdecimal():
+        raise ArgumentError(f"node.id was negative in configuration file. {valid}")
+    if "controller" not in [role.strip() for role in settings.get("process.roles", "").split(",")]:
+        raise ArgumentError(f"process.roles did not contain 'controller' in configuration file. {valid}")
+    directory = settings.get("metadata.log.dir") or settings.get("log.dirs", "").split(",")[0].strip()
+    if not directory:
+        raise ArgumentError(f"Neither metadata.log.dir nor log.dirs were found. {valid}")
+    if "controller.listener.names" not in settings:
+        raise ArgumentError(f"controller.listener.names was not found. {valid}")
+    properties = read_meta_properties(OsDisk(directory))
+    if properties is None:
+        raise ArgumentError(f"{directory} is not formatted.")
+    return int(settings["node.id"]), properties.directory_id, _controller_endpoints(settings)
+
+
+def _controller_endpoints(settings: Mapping[str, str]) -> list[Endpoint]:
+    """Where it is reached: as it is advertised, else as it listens."""
+    known: dict[str, Endpoint] = {}
+    for setting in ("listeners", "advertised.listeners"):
+        items = tuple(item.strip() for item in settings.get(setting, "").split(",") if item.strip())
+        known |= {point.name: point for point in parse_endpoints(setting, items)}
+    names = [name.strip().upper() for name in settings["controller.listener.names"].split(",")]
+    found = [known[name] for name in names if name in known]
+    return [point if point.host else msgspec.structs.replace(point, host="localhost") for point in found]
+
+
+def _remove_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
+    node_id, text = arguments.integer("controller-id") or 0, arguments.required("controller-directory-id")
+    if node_id < 0:
+        raise ArgumentError(f"Invalid negative --controller-id: {node_id}")
+    try:
+        directory_id = uuid_from_text(text)
+    except ValueError as error:
+        raise ArgumentError(f"Failed to parse --controller-directory-id: {error}") from error
+    is_rehearsal = arguments.has("dry-run")
+    if not is_rehearsal:
+        remove_voter(admin, node_id, directory_id)
+    done = "DRY RUN of removing" if is_rehearsal else "Removed"
+    print(f"{done} KRaft controller {node_id} with directory id {uuid_to_text(directory_id)}")
+
+
+_COMMANDS = {
+    "describe": ClusterCommand(optional=("status", "replication", "human-readable"), run=_describe),
+    "add-controller": ClusterCommand(optional=("dry-run",), run=_add_controller),
+    "remove-controller": ClusterCommand(
+        required=("controller-id", "controller-directory-id"), optional=("dry-run",), run=_remove_controller
+    ),
+}

@@ -36,6 +36,7 @@ OPTIONS = (
     Option("cluster-id", "format: the id of the cluster that the node belongs to.", "id", short="t"),
     Option("ignore-formatted", "format: leave directories that are formatted as they are.", short="g"),
     Option("standalone", "format: this node alone is the first controller.", short="s"),
+    Option("no-initial-controllers", "format: the node joins controllers that are there already.", short="N"),
     Option(
         "initial-controllers",
         "format: the first controllers, the same for all nodes: id@host:port:directory, separated by commas.",
@@ -45,7 +46,7 @@ OPTIONS = (
 )
 _NO_MODE = (
     "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
-    "--standalone or --initial-controllers."
+    "--standalone, --initial-controllers, or --no-initial-controllers."
 )
 _TWO_MODES = (
     "You cannot specify controller.quorum.voters and format the node with --initial-controllers or --standalone. If "
@@ -175,11 +176,17 @@ def _controller_listener(settings: BrokerSettings) -> BrokerListener:
 def _first_controllers(arguments: Arguments, settings: BrokerSettings) -> tuple[VotersRecordVoter, ...] | None:
     """As `format_directory` takes them."""
     text, is_alone = arguments.text("initial-controllers"), arguments.has("standalone")
-    if text is not None and is_alone:
-        raise ArgumentError("argument --initial-controllers/-I: not allowed with argument --standalone/-s")
+    joins = arguments.has("no-initial-controllers")
+    if text is not None and (is_alone or joins):
+        other = "--standalone/-s" if is_alone else "--no-initial-controllers/-N"
+        raise ArgumentError(f"argument --initial-controllers/-I: not allowed with argument {other}")
+    if is_alone and joins:
+        raise ArgumentError("argument --no-initial-controllers/-N: not allowed with argument --standalone/-s")
     if settings.controller_quorum_voters:
         if text is not None or is_alone:
             raise ArgumentError(_TWO_MODES)
+        return ()
+    if joins:
         return ()
     if text is None and not is_alone:
         raise ArgumentError(_NO_MODE)
@@ -189,7 +196,7 @@ def _first_controllers(arguments: Arguments, settings: BrokerSettings) -> tuple[
 _COMMANDS = {
     "format": OfflineCommand(
         required=("config", "cluster-id"),
-        optional=("ignore-formatted", "standalone", "initial-controllers"),
+        optional=("ignore-formatted", "standalone", "no-initial-controllers", "initial-controllers"),
         run=_format,
     ),
     "info": OfflineCommand(required=("config",), run=_info),

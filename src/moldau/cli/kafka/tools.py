@@ -24,7 +24,7 @@ TOOLS = {
     "kafka-transactions": "list, describe and abort transactions, find those that hang",
     "kafka-features": "feature levels of the cluster, up and down",
     "kafka-storage": "make the directories of a node those of a cluster, tell whose they are",
-    "kafka-metadata-quorum": "who leads the quorum of the metadata log, how far the others are",
+    "kafka-metadata-quorum": "who leads the quorum of the metadata log, how far the others are, who votes",
     "kafka-cluster": "the id of the cluster, its brokers, forgetting one that is gone",
     "kafka-leader-election": "have the preferred replicas lead",
     "kafka-broker-api-versions": "which versions of each request each broker serves",

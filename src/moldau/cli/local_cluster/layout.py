@@ -23,8 +23,15 @@ from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.ports import Clock, Random
 from moldau.shell.io.disk import OsDisk
-from moldau.shell.node.storage_format import META_PROPERTIES, format_directory, parse_initial_controllers
+from moldau.shell.node.storage_format import (
+    META_PROPERTIES,
+    find_use,
+    format_directory,
+    parse_initial_controllers,
+    read_meta_properties,
+)
 from moldau.types import BrokerId, uuid_to_text
+from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
 
 LOOPBACK = "127.0.0.1"
 MAX_BROKERS = 9
@@ -34,6 +41,7 @@ _FORMING = "forming"
 OWN_SETTINGS = (
     *("process.roles", "node.id", "broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs"),
     *("controller.listener.names", "controller.quorum.voters", "controller.quorum.bootstrap.servers"),
+    "controller.quorum.auto.join.enable",
     *("listener.security.protocol.map", "inter.broker.listener.name"),
 )
 """What the layout sets for each node, so that nobody else may."""
@@ -49,16 +57,18 @@ class LocalNode(msgspec.Struct, frozen=True):
 
 
 def brokers_in(directory: Path) -> int:
-    """How many nodes the cluster in `directory` has; 0 if there is none."""
-    return sum(_log_directory(directory, node_id).is_dir() for node_id in range(1, MAX_BROKERS + 1))
+    """How many nodes the cluster in `directory` has, also where a log directory is lost; 0: there is no cluster."""
+    made = [node_id for node_id in range(1, MAX_BROKERS + 1) if _log_directory(directory, node_id).is_dir()]
+    return max(made, default=0)
 
 
 def lay_out(
     directory: Path, brokers: int, host: str, port: int, settings: Mapping[str, str], clock: Clock, random: Random
 ) -> list[LocalNode]:
-    """Makes the cluster if `directory` has none, and gives its nodes. The brokers listen at `port` and those behind it,
-    0: at any. Raises CommandError: another number of nodes is there, or something else; a port is taken. KafkaError: a
-    setting is none."""
+    """Makes the cluster if `directory` has none, and gives its nodes. One that is new, or has lost its log directory,
+    joins the others. The brokers listen at `port` and those behind it, 0: at any.
+
+    Raises CommandError: more nodes are there, or something else; a port is taken. KafkaError: a setting is none."""
     if (directory / META_PROPERTIES).exists():
         raise CommandError(f"{directory} holds the records of a node that is alone: a cluster needs another --data-dir")
     own = [name for name in OWN_SETTINGS if name in settings]
@@ -67,15 +77,17 @@ def lay_out(
     directory.mkdir(parents=True, exist_ok=True)
     _end_forming(directory)
     known = brokers_in(directory)
-    if known not in (0, brokers):
-        raise CommandError(f"{directory} holds a cluster of {known} brokers: start it with --brokers {known}")
+    if brokers < known:
+        raise CommandError(f"{directory} holds a cluster of {known} brokers: start it with --brokers {known} or more")
     nodes = [_hold_ports(directory, node_id, host, port and port + node_id - 1) for node_id in range(1, brokers + 1)]
     for node in nodes:
         whole = _settings_of(node, nodes, directory, settings)
         parse_broker_settings(whole)
         node.config.write_text(format_properties(whole))
     if not known:
-        _format(directory, nodes, clock, random)
+        _format_cluster(directory, nodes, clock, random)
+    for node in nodes if known else ():
+        _format_new(directory, node, clock, random)
     return nodes
 
 
@@ -123,6 +135,7 @@ def _settings_of(
         "listeners": f"PLAINTEXT://{node.address},{CONTROLLER}://{_controller_address(node)}",
         "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CONTROLLER}:PLAINTEXT",
         "controller.listener.names": CONTROLLER,
+        "controller.quorum.auto.join.enable": "true",
         "controller.quorum.bootstrap.servers": ",".join(map(_controller_address, nodes)),
         "log.dirs": str(_log_directory(directory, node.node_id).resolve()),
     }
@@ -132,24 +145,49 @@ def _controller_address(node: LocalNode) -> str:
     return f"{LOOPBACK}:{node.held[1].getsockname()[1]}"
 
 
-def _format(directory: Path, nodes: list[LocalNode], clock: Clock, random: Random) -> None:
+def _format_cluster(directory: Path, nodes: list[LocalNode], clock: Clock, random: Random) -> None:
     """Log directories take their names once all of them are complete: after a crash before that, all begins anew."""
     cluster_id, now_ms = uuid_to_text(random_uuid(random)), clock.now_ms()
     text = ",".join(f"{node.node_id}@{_controller_address(node)}:{uuid_to_text(random_uuid(random))}" for node in nodes)
     controllers = parse_initial_controllers(text, CONTROLLER)
     for node in nodes:
-        forming = _log_directory(directory / _FORMING, node.node_id)
-        forming.mkdir(parents=True)
-        format_directory(
-            OsDisk(str(forming)),
-            random,
-            now_ms=now_ms,
-            node_id=BrokerId(node.node_id),
-            controller_listener=BrokerListener(CONTROLLER, LOOPBACK, node.held[1].getsockname()[1]),
-            cluster_id=cluster_id,
-            initial_controllers=controllers,
-        )
+        _format(_log_directory(directory / _FORMING, node.node_id), node, cluster_id, controllers, now_ms, random)
     _move_formed(directory)
+
+
+def _format_new(directory: Path, node: LocalNode, clock: Clock, random: Random) -> None:
+    """A log directory that is absent, or not formatted because a crash came before."""
+    own = _log_directory(directory, node.node_id)
+    if not (own / META_PROPERTIES).exists():
+        formatted = next(directory.glob(f"node-*/{META_PROPERTIES}"), None)
+        properties = None if formatted is None else read_meta_properties(OsDisk(str(formatted.parent)))
+        if properties is None:
+            raise CommandError(f"no node in {directory} has its {META_PROPERTIES}: put one back")
+        _format(own, node, properties.cluster_id, (), clock.now_ms(), random)
+
+
+def _format(
+    path: Path,
+    node: LocalNode,
+    cluster_id: str,
+    controllers: tuple[VotersRecordVoter, ...],
+    now_ms: int,
+    random: Random,
+) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    disk = OsDisk(str(path))
+    used = find_use(disk)
+    if used is not None:
+        raise CommandError(f"{path} holds {used}, but no {META_PROPERTIES}: put {META_PROPERTIES} back")
+    format_directory(
+        disk,
+        random,
+        now_ms=now_ms,
+        node_id=BrokerId(node.node_id),
+        controller_listener=BrokerListener(CONTROLLER, LOOPBACK, node.held[1].getsockname()[1]),
+        cluster_id=cluster_id,
+        initial_controllers=controllers,
+    )
 
 
 def _move_formed(directory: Path) -> None:

@@ -15,6 +15,8 @@ from moldau.wire.protocol.messages.cluster import (
     DescribeQuorumTopic,
     QuorumReplicaState,
 )
+from moldau.wire.protocol.messages.raft_records import Endpoint
+from moldau.wire.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 
 LEADER, FOLLOWER, OBSERVER = "Leader", "Follower", "Observer"
 
@@ -50,6 +52,24 @@ class QuorumInfo(msgspec.Struct, frozen=True):
     def lag_of(self, replica: QuorumReplica) -> int:
         """Records that the leader has and `replica` has not."""
         return self.leader.log_end_offset - replica.log_end_offset
+
+
+def add_voter(
+    admin: ClusterAdmin, node_id: int, directory_id: Uuid, endpoints: tuple[tuple[str, str, int], ...]
+) -> None:
+    """Makes an observer a voter. `endpoints`: listener, host and port. Raises KafkaError: DUPLICATE_VOTER; it is not
+    reached, or not near the end of the log (REQUEST_TIMED_OUT)."""
+    points = tuple(Endpoint(*point) for point in endpoints)
+    answer = admin.ask(AddRaftVoterRequest(None, admin.request_timeout_ms, node_id, directory_id, points))
+    if answer.error_code:
+        raise error_of(answer.error_code, answer.error_message)
+
+
+def remove_voter(admin: ClusterAdmin, node_id: int, directory_id: Uuid) -> None:
+    """Makes a voter an observer. Raises KafkaError: VOTER_NOT_FOUND."""
+    answer = admin.ask(RemoveRaftVoterRequest(None, node_id, directory_id))
+    if answer.error_code:
+        raise error_of(answer.error_code, answer.error_message)
 
 
 def describe_quorum(admin: ClusterAdmin) -> QuorumInfo:

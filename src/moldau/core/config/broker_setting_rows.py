@@ -66,7 +66,6 @@ OTHER_SETTING_ROWS: tuple[SettingRow, ...] = (
      IGNORED, "the controller is synchronous"),
     ("controller.quorum.append.linger.ms", "int", "25", "[0,...]", READ_ONLY,
      IGNORED, "a flush begins at once; records decided during a flush share the next one"),
-    ("controller.quorum.auto.join.enable", "boolean", "false", "", READ_ONLY, IGNORED, "one node calls no other"),
     ("controller.quorum.election.backoff.max.ms", "int", "1000", "[0,...]", READ_ONLY,
      IGNORED, "an election is tried again after one to two controller.quorum.election.timeout.ms"),
     ("controller.quorum.fetch.max.bytes", "int", "1048576", "[1,...]", READ_ONLY, IGNORED, "always 1 MiB"),

@@ -98,6 +98,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     broker_session_timeout_ms: Annotated[int, Row("int", "9000", "", READ_ONLY)]
     controller_listener_names: Annotated[tuple[str, ...], Row("list", "CONTROLLER", "", READ_ONLY,
         "Kafka has no default; a node alone needs no socket for it")]
+    controller_quorum_auto_join_enable: Annotated[bool, Row("boolean", "false", "", READ_ONLY)]
     controller_quorum_bootstrap_servers: Annotated[tuple[Endpoint, ...], Row("list",
         "", "non-empty list", READ_ONLY)]
     controller_quorum_election_timeout_ms: Annotated[int, Row("int", "1000", "[0,...]", READ_ONLY)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
+from moldau.core.raft.membership import Membership
 from moldau.core.raft.messages import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, Request, SnapshotId
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.steps import (
@@ -30,6 +31,7 @@ from moldau.core.raft.steps import (
 )
 from moldau.core.raft.voters import ReplicaKey
 from moldau.core.replication.divergence import truncation_offset
+from moldau.types import LeaderEpoch
 
 LOST_LEADER_TIMEOUT_MS = 500
 """How long a leader that ended its connection may take to answer on another one; Kafka waits for its fetch timeout."""
@@ -53,9 +55,11 @@ class Follower:
         log: OwnLog,
         settings: QuorumSettings,
         leader_id: int,
-        leader_epoch: int,
+        leader_epoch: LeaderEpoch,
         now_ms: int,
+        membership: Membership | None = None,
     ) -> None:
+        """`membership`: what this node wants to be in the set of voters; None: what it is."""
         self.leader_id = leader_id
         self.deadline_ms = now_ms + settings.fetch_timeout_ms
         self.has_fetched = False
@@ -69,6 +73,8 @@ class Follower:
         self._asked: Request | None = None
         self._log_end_before = 0
         self._retry_ms: int | None = None
+        self._membership = membership
+        self._next_change_ms = now_ms
 
     def begin(self) -> tuple[Output, ...]:
         return self._fetch()
@@ -143,12 +149,12 @@ class Follower:
         self.deadline_ms = now_ms + self._settings.fetch_timeout_ms
         self.has_fetched = True
         if isinstance(answer, FetchAnswer):
-            return self._take_records(answer)
+            return self._take_records(answer, now_ms)
         if isinstance(answer, FetchSnapshotAnswer) and isinstance(request, FetchSnapshot):
             return tuple(self._take_part(request, answer))
         return self._back_off(now_ms)
 
-    def _take_records(self, answer: FetchAnswer) -> tuple[Output, ...]:
+    def _take_records(self, answer: FetchAnswer, now_ms: int) -> tuple[Output, ...]:
         log = self._log
         if answer.snapshot is not None:
             return self._fetch_part(answer.snapshot, 0)
@@ -160,7 +166,15 @@ class Follower:
         if len(answer.records):
             self._state, self._log_end_before = _State.CHANGING, log.log_end_offset
             return (Append(answer.records),)
-        return (*self._advance(), *self._fetch())
+        return (*self._advance(), *self._ask_for_itself(now_ms), *self._fetch())
+
+    def _ask_for_itself(self, now_ms: int) -> tuple[Output, ...]:
+        """Once there is nothing new, and again after a while if nothing came of it."""
+        wanted = None if self._membership is None else self._membership.wanted(self._log.voters, self._leader_epoch)
+        if wanted is None or now_ms < self._next_change_ms:
+            return ()
+        self._next_change_ms = now_ms + self._settings.fetch_timeout_ms
+        return (Ask(self.leader_id, wanted),)
 
     def _take_part(self, request: FetchSnapshot, answer: FetchSnapshotAnswer) -> Iterable[Output]:
         yield SaveSnapshotPart(request.snapshot, request.position, answer.data)

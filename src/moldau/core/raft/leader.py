@@ -21,6 +21,7 @@ from moldau.core.raft.messages import (
     FetchSnapshot,
     FetchSnapshotAnswer,
     VoterChange,
+    VoterChangeAnswer,
 )
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.steps import (
@@ -203,6 +204,10 @@ class Leader:
         self._heard(request.replica, now_ms)
         standing = FetchSnapshotAnswer("", self._node.node_id, self.leader_epoch)
         return (AnswerSnapshot(request_id, standing, request.snapshot, request.position),)
+
+    def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:
+        """See VoterChanges."""
+        return self._changes.refusal(request)
 
     def change_voters(self, request_id: int, request: VoterChange, now_ms: int) -> tuple[Output, ...]:
         """KIP-853, see voter_changes."""

@@ -78,7 +78,11 @@ class FetchSnapshot(msgspec.Struct, frozen=True):
 
 
 class AddVoter(msgspec.Struct, frozen=True):
+    """Answered when the change is committed, or as soon as it stands in the leader's log: a node that asks for itself
+    must fetch to have it committed."""
+
     voter: VotersRecordVoter
+    is_answered_when_committed: bool = True
 
 
 class RemoveVoter(msgspec.Struct, frozen=True):
@@ -86,9 +90,11 @@ class RemoveVoter(msgspec.Struct, frozen=True):
 
 
 class UpdateVoter(msgspec.Struct, frozen=True):
-    """The endpoints or versions of a voter have changed."""
+    """The endpoints or versions of a voter have changed. `leader_epoch`: of the leader that it means, -1 for any."""
 
     voter: VotersRecordVoter
+    is_answered_when_committed: bool = True
+    leader_epoch: int = -1
 
 
 VoterChange = AddVoter | RemoveVoter | UpdateVoter
@@ -107,6 +113,12 @@ class Standing(msgspec.Struct, frozen=True):
 
 class VoteAnswer(Standing, frozen=True):
     is_granted: bool = False
+
+
+class VoterChangeAnswer(Standing, frozen=True):
+    """`message`: why not, as Apache Kafka says it."""
+
+    message: str = ""
 
 
 class FetchAnswer(Standing, frozen=True):

@@ -90,7 +90,7 @@ def encode_request(request: Request, receiver: ReplicaKey, sender: Sender) -> Qu
             return _encode_fetch(request, sender)
         case FetchSnapshot():
             return _encode_fetch_snapshot(request, sender)
-    raise ProtocolError(f"{type(request).__name__} is asked of the leader by an operator, not by a node")
+    raise ProtocolError(f"{type(request).__name__} stands in voter_protocol")
 
 
 def _endpoints(listeners: Sequence[BrokerListener]) -> tuple[quorum.LeaderEndpoint, ...]:
@@ -148,24 +148,25 @@ def _encode_fetch_snapshot(request: FetchSnapshot, sender: Sender) -> quorum.Fet
 def decode_answer(response: QuorumResponse) -> Standing:
     """What an answer says. Raises ProtocolError where it says nothing of the metadata partition."""
     if response.error_code:
-        return Standing(_error_name(response.error_code))
+        return Standing(error_name(response.error_code))
     match response:
         case quorum.VoteResponse():
             vote = _only(topic.partitions for topic in response.topics)
-            return VoteAnswer(_error_name(vote.error_code), vote.leader_id, vote.leader_epoch, vote.vote_granted)
+            return VoteAnswer(error_name(vote.error_code), vote.leader_id, vote.leader_epoch, vote.vote_granted)
         case quorum.BeginQuorumEpochResponse() | quorum.EndQuorumEpochResponse():
             known = _only(topic.partitions for topic in response.topics)
-            return Standing(_error_name(known.error_code), known.leader_id, known.leader_epoch)
+            return Standing(error_name(known.error_code), known.leader_id, known.leader_epoch)
         case fetch.FetchResponse():
             return _decode_fetched(_only(topic.partitions for topic in response.responses))
         case quorum.FetchSnapshotResponse():
             part = _only(topic.partitions for topic in response.topics)
             leader = part.current_leader
-            error = _error_name(part.error_code)
+            error = error_name(part.error_code)
             return FetchSnapshotAnswer(error, leader.leader_id, leader.leader_epoch, part.size, part.unaligned_records)
 
 
-def _error_name(code: int) -> str:
+def error_name(code: int) -> str:
+    """Kafka's name, "" for none."""
     return ERROR_NAMES.get(code, "UNKNOWN_SERVER_ERROR") if code else ""
 
 
@@ -180,7 +181,7 @@ def _only(partitions: Iterable[Sequence[Row]]) -> Row:
 def _decode_fetched(row: fetch.PartitionData) -> FetchAnswer:
     diverging, snapshot = row.diverging_epoch, row.snapshot_id
     return FetchAnswer(
-        _error_name(row.error_code),
+        error_name(row.error_code),
         row.current_leader.leader_id,
         row.current_leader.leader_epoch,
         row.high_watermark,

@@ -32,6 +32,7 @@ from __future__ import annotations
 from moldau.core.raft.election import Round, Waiting, is_vote_granted
 from moldau.core.raft.follower import Follower
 from moldau.core.raft.leader import Leader
+from moldau.core.raft.membership import Membership
 from moldau.core.raft.messages import (
     NOBODY,
     BeginQuorumEpoch,
@@ -41,9 +42,11 @@ from moldau.core.raft.messages import (
     FetchSnapshot,
     FetchSnapshotAnswer,
     Standing,
+    UpdateVoter,
     Vote,
     VoteAnswer,
     VoterChange,
+    VoterChangeAnswer,
 )
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.steps import (
@@ -81,6 +84,7 @@ class Quorum:
         settings: QuorumSettings,
         random: Random,
         bootstrap_ids: tuple[int, ...] = (),
+        membership: Membership | None = None,
     ) -> None:
         saved = saved or QuorumState()
         self.node = node
@@ -96,6 +100,7 @@ class Quorum:
         self._settings = settings
         self._random = random
         self._bootstrap_ids = [node_id for node_id in bootstrap_ids if node_id != node.node_id]
+        self._membership = membership
         self._saved = saved
         self._role: Waiting | Round | Follower | Leader = Waiting(0)
         self._has_resigned = False
@@ -127,6 +132,12 @@ class Quorum:
     @property
     def high_watermark(self) -> Offset:
         return self.log.high_watermark
+
+    def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:
+        """Why the voters cannot be changed so, as far as is known before the new voter is asked."""
+        if isinstance(self._role, Leader):
+            return self._role.refusal(request)
+        return VoterChangeAnswer("NOT_LEADER_OR_FOLLOWER", self.leader_id, self.leader_epoch)
 
     def replicas(self, now_ms: int) -> dict[ReplicaKey, Progress]:
         """How far each voter and observer is, the leader itself included; empty where another node leads."""
@@ -199,7 +210,7 @@ class Quorum:
             self.leader_epoch,
             NOBODY if self.voted is None else self.voted.node_id,
             uuid_to_text(ZERO_UUID if self.voted is None else self.voted.directory_id),
-            tuple(key.node_id for key in log.voters.latest.keys) if log.voters.kraft_version == 0 else None,
+            (tuple(key.node_id for key in log.voters.latest.keys) or None) if log.voters.kraft_version == 0 else None,
         )
         if state == self._saved:
             return ()
@@ -226,7 +237,9 @@ class Quorum:
         if self.leader_id in (NOBODY, self.node.node_id):
             ended = self._enter(Waiting(self._election_time(now_ms) if self._may_stand else now_ms))
             return (*ended, *self._save())
-        role = Follower(self.node, self.log, self._settings, self.leader_id, self.leader_epoch, now_ms)
+        role = Follower(
+            self.node, self.log, self._settings, self.leader_id, self.leader_epoch, now_ms, self._membership
+        )
         return (*self._enter(role), *self._save(), *role.begin())
 
     def _look_for_leader(self, now_ms: int) -> tuple[Output, ...]:
@@ -355,8 +368,10 @@ class Quorum:
         self, request_id: int, request: Fetch | FetchSnapshot | VoterChange, now_ms: int
     ) -> tuple[Output, ...]:
         role, error = self._role, ""
-        if isinstance(request, Fetch | FetchSnapshot) and request.leader_epoch != self.leader_epoch:
-            is_old = request.leader_epoch < self.leader_epoch
+        epoch = request.leader_epoch if isinstance(request, Fetch | FetchSnapshot | UpdateVoter) else -1
+        may_be_any = not isinstance(request, Fetch | FetchSnapshot) and epoch < 0
+        if epoch != self.leader_epoch and not may_be_any:
+            is_old = epoch < self.leader_epoch
             error = "FENCED_LEADER_EPOCH" if is_old else "UNKNOWN_LEADER_EPOCH"
         if error or not isinstance(role, Leader):
             return (self._refuse(request_id, request, error or "NOT_LEADER_OR_FOLLOWER"),)
@@ -369,7 +384,7 @@ class Quorum:
                 return role.change_voters(request_id, request, now_ms)
 
     def _refuse(self, request_id: int, request: Fetch | FetchSnapshot | VoterChange, error: str) -> Answer:
-        kind = Standing
+        kind: type[Standing] = VoterChangeAnswer
         if isinstance(request, Fetch):
             kind = FetchAnswer
         elif isinstance(request, FetchSnapshot):

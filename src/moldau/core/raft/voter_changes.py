@@ -11,11 +11,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from moldau.core.raft.messages import AddVoter, RemoveVoter, Standing, UpdateVoter, VoterChange
+from moldau.core.metadata.features import KRAFT_VERSION
+from moldau.core.raft.messages import AddVoter, RemoveVoter, UpdateVoter, VoterChange, VoterChangeAnswer
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.steps import Answer, AppendControl, Output
 from moldau.core.raft.voters import ReplicaKey, VoterSet
-from moldau.types import BrokerId, LeaderEpoch
+from moldau.types import ZERO_UUID, BrokerId, LeaderEpoch, uuid_to_text
 from moldau.wire.protocol.codec import encode_message
 from moldau.wire.protocol.messages.raft_records import VotersRecord, VotersRecordVoter
 from moldau.wire.records.control import ControlType
@@ -32,7 +33,7 @@ class Progress(msgspec.Struct):
 
 
 class VoterChanges:
-    """Of one leader. A change is answered when it is committed."""
+    """Of one leader."""
 
     def __init__(self, log: OwnLog, leader_epoch: LeaderEpoch, epoch_start_offset: int) -> None:
         self._log = log
@@ -45,53 +46,96 @@ class VoterChanges:
         self, request_id: int, request: VoterChange, progress: Mapping[ReplicaKey, Progress], fresh_ms: int
     ) -> tuple[Output, ...]:
         """`fresh_ms`: a replica that had everything since then has caught up."""
+        refusal = self.refusal(request) or self._unfit(request, progress, fresh_ms)
+        if refusal is not None:
+            return (Answer(request_id, refusal),)
         voters = self._log.voters.latest
-        error = self._refusal(request) or _error_of(request, voters)
-        if not error and isinstance(request, AddVoter):
-            at = progress.get(_key_of(request.voter))
-            if at is None or at.caught_up_ms is None or at.caught_up_ms < fresh_ms:
-                error = "REQUEST_TIMED_OUT"
-        if error:
-            return (Answer(request_id, Standing(error)),)
         changed = _changed(request, voters)
         if changed == voters:
-            return (Answer(request_id, Standing()),)
-        self._pending_id, self._pending_offset = request_id, self._log.log_end_offset
+            return (Answer(request_id, VoterChangeAnswer()),)
         record = encode_message(VotersRecord(voters=changed.voters), 0)
-        return (AppendControl(self._leader_epoch, ((ControlType.KRAFT_VOTERS, record),)),)
+        append = AppendControl(self._leader_epoch, ((ControlType.KRAFT_VOTERS, record),))
+        if isinstance(request, AddVoter | UpdateVoter) and not request.is_answered_when_committed:
+            return (append, Answer(request_id, VoterChangeAnswer()))
+        self._pending_id, self._pending_offset = request_id, self._log.log_end_offset
+        return (append,)
 
-    def _refusal(self, request: VoterChange) -> str:
+    def refusal(self, request: VoterChange) -> VoterChangeAnswer | None:
+        """Why the voters cannot be changed so now; None: they can, as far as is known without the new voter."""
+        voters = self._log.voters.latest
+        doing = "removing" if isinstance(request, RemoveVoter) else "adding"
+        if self._log.voters.kraft_version == 0:
+            reason = f"Cluster doesn't support {doing} voter because the {KRAFT_VERSION} feature is 0"
+            return VoterChangeAnswer("UNSUPPORTED_VERSION", message=reason)
+        waited_for = self._waited_for()
+        if waited_for:
+            return _later(f"Request timed out waiting for {waited_for}")
+        return _wrong(request, voters)
+
+    def _waited_for(self) -> str:
+        """What must come before the next change; nothing, if all is settled."""
         log = self._log
-        if log.voters.kraft_version == 0:
-            return "UNSUPPORTED_VERSION"
-        is_settled = log.high_watermark > max(self._epoch_start_offset, log.voters.latest_offset)
-        return "" if is_settled and self._pending_id is None else "REQUEST_TIMED_OUT"
+        if self._pending_id is not None:
+            return "leader to handle previous voter change request"
+        if log.high_watermark > max(self._epoch_start_offset, log.voters.latest_offset):
+            return ""
+        if log.high_watermark <= self._epoch_start_offset:
+            return "leader to establish HWM and fence previous voter changes"
+        change = f"the latest voter change at {log.voters.latest_offset} with HWM {log.high_watermark}"
+        return f"voters to commit {change}"
+
+    def _unfit(
+        self, request: VoterChange, progress: Mapping[ReplicaKey, Progress], fresh_ms: int
+    ) -> VoterChangeAnswer | None:
+        """A new voter that has not caught up would hold every commit back."""
+        if not isinstance(request, AddVoter):
+            return None
+        at = progress.get(_key_of(request.voter))
+        if at is None or at.caught_up_ms is None or at.caught_up_ms < fresh_ms:
+            return _later(f"Aborted add voter operation for {named(_key_of(request.voter))} since it is lagging behind")
+        return None
 
     def committed(self) -> tuple[Output, ...]:
         """The high watermark has moved."""
         if self._pending_id is None or self._log.high_watermark <= self._pending_offset:
             return ()
         request_id, self._pending_id = self._pending_id, None
-        return (Answer(request_id, Standing()),)
+        return (Answer(request_id, VoterChangeAnswer()),)
 
     def end(self) -> tuple[Output, ...]:
         """The next leader may commit what is pending, or not."""
         request_id, self._pending_id = self._pending_id, None
-        return () if request_id is None else (Answer(request_id, Standing("NOT_LEADER_OR_FOLLOWER")),)
+        return () if request_id is None else (Answer(request_id, VoterChangeAnswer("NOT_LEADER_OR_FOLLOWER")),)
 
 
 def _key_of(voter: VotersRecordVoter) -> ReplicaKey:
     return ReplicaKey(BrokerId(voter.voter_id), voter.voter_directory_id)
 
 
-def _error_of(request: VoterChange, voters: VoterSet) -> str:
+def _later(message: str) -> VoterChangeAnswer:
+    return VoterChangeAnswer("REQUEST_TIMED_OUT", message=message)
+
+
+def _wrong(request: VoterChange, voters: VoterSet) -> VoterChangeAnswer | None:
+    """A change that these voters do not allow."""
+    known = ", ".join(map(named, voters.keys))
     match request:
-        case AddVoter():
-            return "DUPLICATE_VOTER" if voters.has_node(request.voter.voter_id) else ""
-        case RemoveVoter():
-            return "" if request.voter in voters.keys and len(voters.voters) > 1 else "VOTER_NOT_FOUND"
-        case UpdateVoter():
-            return "" if _key_of(request.voter) in voters.keys else "VOTER_NOT_FOUND"
+        case AddVoter() if voters.has_node(request.voter.voter_id):
+            name = named(_key_of(request.voter))
+            reason = f"The voter id for {name} is already part of the set of voters [{known}]."
+            return VoterChangeAnswer("DUPLICATE_VOTER", message=reason)
+        case RemoveVoter() if request.voter not in voters.keys or len(voters.voters) == 1:
+            reason = f"Cannot remove voter {named(request.voter)} from the set of voters [{known}]"
+            return VoterChangeAnswer("VOTER_NOT_FOUND", message=reason)
+        case UpdateVoter() if _key_of(request.voter) not in voters.keys:
+            return VoterChangeAnswer("VOTER_NOT_FOUND")
+    return None
+
+
+def named(key: ReplicaKey) -> str:
+    """As Kafka's ReplicaKey shows itself."""
+    directory = "<undefined>" if key.directory_id == ZERO_UUID else uuid_to_text(key.directory_id)
+    return f"ReplicaKey(id={key.node_id}, directoryId={directory})"
 
 
 def _changed(request: VoterChange, voters: VoterSet) -> VoterSet:

@@ -81,8 +81,13 @@ class VoterHistory:
     configured."""
 
     def __init__(self, voters: VoterSet, kraft_version: int = 0, offset: int = -1) -> None:
-        self.kraft_version = kraft_version
+        self._first_kraft_version = kraft_version
         self._entries = [(offset, voters)]
+
+    @property
+    def kraft_version(self) -> int:
+        """A record that names voters says that they are no longer configured."""
+        return max(self._first_kraft_version, int(len(self._entries) > 1))
 
     @property
     def latest(self) -> VoterSet:
@@ -116,6 +121,7 @@ class VoterHistory:
 
     def restart(self, end_offset: int, voters: VoterSet) -> None:
         """A snapshot with this end offset has taken the place of the log."""
+        self._first_kraft_version = 1
         self._entries = [(end_offset - 1, voters)]
 
 

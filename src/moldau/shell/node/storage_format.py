@@ -67,7 +67,7 @@ def format_directory(
     """Makes the root of `disk` the directory of a new cluster, durably; a cluster id is made up if not given.
 
     `initial_controllers`: the first voters, this node with its directory id among them; None: this node alone, at
-    `controller_listener`; empty: `controller.quorum.voters` says who they are.
+    `controller_listener`; empty: `controller.quorum.voters` says who they are, or the controllers that it joins.
     Raises StorageFormatError if the directory is formatted already, or this node is not among the first voters.
     """
     if disk.exists(META_PROPERTIES):

@@ -34,7 +34,7 @@ CLIENT_ID = "moldau-node"
 """As which nodes introduce themselves to each other."""
 
 _VERSIONS_VERSION = 3
-"""Of ApiVersions: every node that can be a peer knows it."""
+"""Of the first ApiVersions: every node that can be a peer knows it."""
 
 Response = TypeVar("Response", bound=msgspec.Struct)
 
@@ -172,6 +172,7 @@ class _PeerConnection(AsyncConnection):
             request_timeout_s=HANDSHAKE_TIMEOUT_S,
         )
         self._on_end = on_end
+        self._knows_versions = False
 
     def end(self) -> None:
         """Closes it, if it was ever made."""
@@ -179,11 +180,13 @@ class _PeerConnection(AsyncConnection):
             self.close()
 
     def _version_of(self, api_key: ApiKey) -> int:
-        return _VERSIONS_VERSION if api_key is ApiKey.API_VERSIONS else self._protocol.version_of(api_key)
+        is_handshake = api_key is ApiKey.API_VERSIONS and not self._knows_versions
+        return _VERSIONS_VERSION if is_handshake else self._protocol.version_of(api_key)
 
     def _decoded(self, pending: PendingRequest, body: memoryview) -> msgspec.Struct:
         if pending.api_key is ApiKey.API_VERSIONS and self._protocol.take_versions(body) is not None:
             raise ProtocolError(f"version {_VERSIONS_VERSION} of ApiVersions is not known there")
+        self._knows_versions = True
         return decode_message(declared_api(pending.api_key).response, pending.version, body)[0]
 
     def data_received(self, data: bytes) -> None:

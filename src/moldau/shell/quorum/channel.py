@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from moldau.core.config.listeners import Endpoint
 from moldau.core.metadata.image import BrokerListener
-from moldau.core.raft.messages import Fetch, Request, Standing
-from moldau.core.raft.protocol import QuorumResponse, Sender, decode_answer, encode_request, leader_addresses
+from moldau.core.raft.messages import AddVoter, Fetch, RemoveVoter, Request, Standing, UpdateVoter
+from moldau.core.raft.protocol import (
+    QuorumResponse,
+    Sender,
+    decode_answer,
+    encode_request,
+    error_name,
+    leader_addresses,
+)
+from moldau.core.raft.voter_protocol import encode_change
 from moldau.core.raft.voters import ReplicaKey, VoterSet
 from moldau.errors import ProtocolError
 from moldau.shell.network.listener import Network
@@ -40,7 +48,9 @@ class QuorumChannel:
         self._request_timeout_ms = request_timeout_ms
         self._on_lost = on_lost
         self._on_refused = on_refused
-        self._bootstrap = {_FIRST_BOOTSTRAP_ID - place: (each.host, each.port) for place, each in enumerate(bootstrap)}
+        own = {(each.host, each.port) for each in sender.listeners}
+        others = [each for each in bootstrap if (each.host, each.port) not in own]
+        self._bootstrap = {_FIRST_BOOTSTRAP_ID - place: (each.host, each.port) for place, each in enumerate(others)}
         self._leaders: dict[int, tuple[str, int]] = {}
         self._peers: dict[int, Peer] = {}
         self._absent: dict[int, None] = {}
@@ -66,6 +76,10 @@ class QuorumChannel:
         receiver = next((key for key in voters.keys if key.node_id == node_id), ReplicaKey(BrokerId(node_id)))
         timeout_ms = self._request_timeout_ms + (request.max_wait_ms if isinstance(request, Fetch) else 0)
         try:
+            if isinstance(request, AddVoter | RemoveVoter | UpdateVoter):
+                change = encode_change(request, self._sender.cluster_id, self._request_timeout_ms)
+                changed = await peer.request(cast(Any, change), timeout_ms)
+                return Standing(error_name(changed.error_code))
             asked = encode_request(request, receiver, self._sender)
             response = cast(QuorumResponse, await peer.request(asked, timeout_ms))
             self._absent.pop(node_id, None)

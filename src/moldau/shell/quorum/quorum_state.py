@@ -76,9 +76,10 @@ def write_quorum_state(disk: Disk, path: str, state: QuorumState) -> None:
     disk.replace_file(path, msgspec.json.encode(content))
 
 
-def check_voters(saved: QuorumState | None, voters: VoterHistory, node: ReplicaKey) -> None:
+def check_voters(saved: QuorumState | None, voters: VoterHistory, node: ReplicaKey, *, is_alone: bool) -> None:
     """Raises QuorumError where this node, with this directory, cannot be of that quorum: another directory is the only
-    voter, or `quorum-state` knows other voters than those that are configured."""
+    voter, or `quorum-state` knows other voters than those that are configured. `is_alone`: no setting names others,
+    so that it cannot be an observer of theirs."""
     latest = voters.latest
     if latest.key_of(node) is None and latest.majority == 1 and latest.has_node(node.node_id):
         raise QuorumError(
@@ -93,6 +94,6 @@ def check_voters(saved: QuorumState | None, voters: VoterHistory, node: ReplicaK
         raise QuorumError(
             f"the voters of this cluster are {names}: controller.quorum.voters must name them, each with its address"
         )
-    if latest.key_of(node) is None and latest.majority == 1:
+    if is_alone and latest.key_of(node) is None and latest.majority == 1:
         names = ", ".join(str(key.node_id) for key in latest.keys)
         raise QuorumError(f"the voters of this cluster are {names}: node {node.node_id} is none of them")

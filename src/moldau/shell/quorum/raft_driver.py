@@ -283,9 +283,9 @@ class RaftDriver:
     def _append_control(self, output: AppendControl) -> None:
         self._keep_topic_id()
         now_ms = self._clock.now_ms()
-        batch = build_control_batch(output.records, timestamp=now_ms, leader_epoch=output.leader_epoch)
-        self.append(bytearray(batch), now_ms)
-        self.applied()
+        batch = bytearray(build_control_batch(output.records, timestamp=now_ms, leader_epoch=output.leader_epoch))
+        self.append(batch, now_ms)  # which gives the batch its offset
+        self._step(Appended(self.log.log_end_offset, self.log.leader_epochs.latest_epoch, tuple(voter_sets_in(batch))))
 
     # -- as a follower
 

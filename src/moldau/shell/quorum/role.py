@@ -28,7 +28,6 @@ from moldau.core.controller.requests import (
     ControllerRequest,
     ControllerResponse,
     QuorumDescription,
-    QuorumReplica,
     SuspectBroker,
 )
 from moldau.core.log.cut import Cut
@@ -36,16 +35,18 @@ from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
 from moldau.core.log.health import DirectoryHealth
 from moldau.core.log.log import Log
 from moldau.core.metadata.batches import decode_record
-from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, REGISTERED_FEATURES
+from moldau.core.metadata.features import KRAFT_VERSION, METADATA_VERSION, REGISTERED_FEATURES, SUPPORTED_FEATURES
 from moldau.core.metadata.fold import MetadataRecord
 from moldau.core.metadata.image import BrokerListener, MetadataImage
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
+from moldau.core.raft.membership import Membership
 from moldau.core.raft.messages import NO_SNAPSHOT, NOBODY, Request, SnapshotId, Standing
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.protocol import QuorumRequest, Sender, decode_request
 from moldau.core.raft.quorum import Quorum
 from moldau.core.raft.steps import QuorumSettings, QuorumState
+from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse
 from moldau.core.raft.voters import ReplicaKey, VoterHistory, VoterSet, configured_voters
 from moldau.errors import (
     InvariantError,
@@ -62,6 +63,8 @@ from moldau.shell.network.listener import Network
 from moldau.shell.network.pauses import Pauses
 from moldau.shell.quorum.channel import QuorumChannel
 from moldau.shell.quorum.controller import ActiveController, ControllerAnswer
+from moldau.shell.quorum.description import describe_quorum
+from moldau.shell.quorum.farewell import wait_for_others
 from moldau.shell.quorum.heartbeat_connections import HeartbeatConnections
 from moldau.shell.quorum.metadata_log import (
     LoadedSnapshot,
@@ -77,13 +80,12 @@ from moldau.shell.quorum.quorum_state import QUORUM_STATE, check_voters, read_qu
 from moldau.shell.quorum.raft_driver import RaftDriver
 from moldau.shell.quorum.snapshot_files import finish_replacing, found_snapshots, oldest_needed
 from moldau.shell.quorum.snapshots import Snapshots
+from moldau.shell.quorum.voter_requests import change_voters
 from moldau.types import BrokerId, Buffer, Offset, Uuid
 from moldau.wire.protocol.messages.broker_lifecycle import ControllerRegistrationRequest, RegisteredListener
+from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFeature, VotersRecordVoter
 from moldau.wire.records.batch import iterate_batches
 from moldau.wire.records.record import read_records
-
-FAREWELL_MS = 500
-FAREWELL_STEP_S = 0.02
 
 
 class VoterIdentity(msgspec.Struct, frozen=True):
@@ -114,7 +116,8 @@ class QuorumRole:
         health: DirectoryHealth | None = None,
         configured: VoterSet | None = None,
     ) -> None:
-        """`configured`: the voters, with their addresses, where no record of the log names them; None: this node alone.
+        """`configured`: the voters, with their addresses, where no record of the log names them; None: this node alone,
+        or nobody, if a setting names nodes that it joins.
 
         `on_invariant_broken` is called when our own code (a subscriber, the fold) fails behind a request: the node
         has to stop."""
@@ -122,8 +125,7 @@ class QuorumRole:
         self.health = health or DirectoryHealth()
         """Shared with the other logs of the directory: one failed fsync takes all of them offline."""
         self.cuts: Sequence[Cut] = ()  # what recovery took out of the log
-        self.damaged_snapshots: Sequence[str] = ()
-        """Where the newest ones lie now if an older one was read in their place."""
+        self.damaged_snapshots: Sequence[str] = ()  # where the newest ones lie now if an older one was read
         self._on_invariant_broken = on_invariant_broken
         self._disk = disk
         self._clock = clock
@@ -133,7 +135,7 @@ class QuorumRole:
         self._event_log = event_log
         self._settings = settings
         self._network = network
-        self._voters = VoterHistory(configured or configured_voters((identity.node_id,)))
+        self._voters = VoterHistory(configured or configured_voters((identity.node_id,) if settings.is_alone else ()))
         self._machine = ControllerMachine(identity.cluster_id, settings, random, lambda: self._voters.kraft_version)
         self._fold = self._machine.new_state()  # what is applied, and not all of it committed
         self._publisher = Publisher(identity.cluster_id)
@@ -235,26 +237,8 @@ class QuorumRole:
 
     def describe(self) -> QuorumDescription:
         """For DescribeQuorum; after `start`. Only the leader knows how far the others are."""
-        quorum = self._voter.quorum
-        voters = quorum.log.voters.latest
-        offset_ms = self._clock.now_ms() - self._clock.monotonic_ms()
-        states = [
-            QuorumReplica(key.node_id, key.directory_id, at.offset, at.fetched_ms or None, at.caught_up_ms)
-            for key, at in quorum.replicas(self._clock.monotonic_ms()).items()
-        ]
-        listeners = {
-            voter.voter_id: tuple(BrokerListener(point.name, point.host, point.port) for point in voter.endpoints)
-            for voter in voters.voters
-        }
-        listeners.setdefault(self.identity.node_id, (self.identity.controller_listener,))
-        return QuorumDescription(
-            leader_id=BrokerId(quorum.leader_id),
-            leader_epoch=quorum.leader_epoch,
-            high_watermark=quorum.high_watermark,
-            voters=tuple(each.in_wall_time(offset_ms) for each in states if voters.has_node(each.replica_id)),
-            observers=tuple(each.in_wall_time(offset_ms) for each in states if not voters.has_node(each.replica_id)),
-            listeners=listeners,
-        )
+        identity = self.identity
+        return describe_quorum(self._voter.quorum, self._clock, identity.node_id, identity.controller_listener)
 
     @property
     def is_leader(self) -> bool:
@@ -337,7 +321,8 @@ class QuorumRole:
             first = VoterSet(control.voters.voters)
             self._voters = VoterHistory(first, control.kraft_version, loaded.end_offset - 1)
             self._voters.append(replay.voter_sets)
-        check_voters(saved, self._voters, ReplicaKey(self.identity.node_id, self.identity.directory_id))
+        node = ReplicaKey(self.identity.node_id, self.identity.directory_id)
+        check_voters(saved, self._voters, node, is_alone=self._settings.is_alone)
 
     def _new_quorum(self, saved: QuorumState | None, log: Log) -> Quorum:
         snapshots = found_snapshots(self._disk)
@@ -356,19 +341,19 @@ class QuorumRole:
             settings.controller_quorum_retry_backoff_ms,
         )
         node = ReplicaKey(self.identity.node_id, self.identity.directory_id)
-        return Quorum(node, saved, own_log, timeouts, self._random, self._channel.bootstrap_ids)
+        membership = Membership(self._own_voter(), settings.controller_quorum_auto_join_enable)
+        return Quorum(node, saved, own_log, timeouts, self._random, self._channel.bootstrap_ids, membership)
+
+    def _own_voter(self) -> VotersRecordVoter:
+        """As a record of the voters names this node."""
+        levels = next(each for each in SUPPORTED_FEATURES if each.name == KRAFT_VERSION)
+        points = tuple(Endpoint(each.name, each.host, each.port) for each in self._sender.listeners)
+        feature = KRaftVersionFeature(levels.min_level, levels.max_level)
+        return VotersRecordVoter(self.identity.node_id, self.identity.directory_id, points, feature)
 
     async def wait_for_others(self) -> None:
-        """Before this node leaves: where no majority stays without it, the others may be stopping too, and cannot hand
-        over what they lead without a controller. Returns when their brokers are fenced, or after a moment."""
-        end_ms = self._clock.monotonic_ms() + FAREWELL_MS
-        voters = self._voters.latest
-        while self._clock.monotonic_ms() < end_ms:
-            others = [each for each in self.image.brokers.values() if each.broker_id != self.identity.node_id]
-            serving = [each for each in others if voters.has_node(each.broker_id) and not each.is_fenced]
-            if not serving or len(serving) >= voters.majority:
-                return
-            await asyncio.sleep(FAREWELL_STEP_S)
+        """See farewell."""
+        await wait_for_others(self._clock, lambda: self.image, self._voters.latest, self.identity.node_id)
 
     async def settle(self) -> None:
         """Takes no request any more (NOT_CONTROLLER), ends what is begun, resigns, and makes the note of the flushed
@@ -398,14 +383,25 @@ class QuorumRole:
 
     # requests
 
-    async def submit(self, request: ControllerRequest) -> ControllerResponse:
+    async def submit(self, request: ControllerRequest | VoterRequest) -> ControllerResponse | VoterResponse:
         """Decides `request` and answers when its records are flushed and the subscribers know.
 
         Raises KafkaError: what the controller refuses as a whole; KAFKA_STORAGE_ERROR if the records cannot be stored;
         NOT_CONTROLLER when stopping.
         """
+        if isinstance(request, VoterRequest):
+            if not self.is_leader:
+                raise self._not_leading()
+            return await self.change_voters(request)
         answer = self.ask(request)
         return await answer if isinstance(answer, asyncio.Future) else answer
+
+    async def change_voters(self, request: VoterRequest) -> VoterResponse:
+        """What the leader answers to a request that changes the voters."""
+        timeout_ms = self._settings.controller_quorum_request_timeout_ms
+        changing = change_voters(self._voter, self, self._sender, self._network, timeout_ms, request)
+        # a task of its own: the first step of a handler is taken outside of any, and a time-out needs one
+        return await asyncio.get_running_loop().create_task(changing)
 
     def ask(self, request: ControllerRequest) -> ControllerAnswer:
         """Decides `request` now; gives the answer, or a future that has it once it is durable. Raises as `submit`."""

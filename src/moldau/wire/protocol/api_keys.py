@@ -215,6 +215,8 @@ API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: _api(0, 1, 0, "consumer_groups", "ConsumerGroupDescribe"),
     ApiKey.LIST_CONFIG_RESOURCES: _api(0, 1, 0, "configs", "ListConfigResources"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _api(0, 0, 0, "partitions", "DescribeTopicPartitions"),
+    ApiKey.ADD_RAFT_VOTER: _api(0, 1, 0, "raft_voters", "AddRaftVoter"),
+    ApiKey.REMOVE_RAFT_VOTER: _api(0, 0, 0, "raft_voters", "RemoveRaftVoter"),
 }
 """What a listener for clients serves, in the order of their keys, which is their order in the answer to ApiVersions."""
 
@@ -230,6 +232,7 @@ CONTROLLER_API_VERSIONS: Final[dict[ApiKey, ApiVersionRange]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _api(0, 0, 0, "producer_ids", "AllocateProducerIds"),
     ApiKey.CONTROLLER_REGISTRATION: _api(0, 0, 0, "broker_lifecycle", "ControllerRegistration"),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: _api(0, 0, 0, "broker_lifecycle", "AssignReplicasToDirs"),
+    ApiKey.UPDATE_RAFT_VOTER: _api(0, 0, 0, "raft_voters", "UpdateRaftVoter"),
 }
 """What only nodes ask each other, on the controller's listener: a listener for clients closes the connection."""
 

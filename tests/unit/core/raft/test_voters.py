@@ -13,6 +13,7 @@ from moldau.core.raft.messages import (
     Vote,
     VoteAnswer,
     VoterChange,
+    VoterChangeAnswer,
 )
 from moldau.core.raft.own_log import OwnLog
 from moldau.core.raft.quorum import Quorum
@@ -123,7 +124,7 @@ def test_a_replica_that_has_everything_becomes_a_voter_and_is_answered_when_that
     assert quorum.log.voters.latest == FOUR  # in force before it is committed
     quorum.step(Asked(3, fetch(SECOND, 22, max_wait_ms=0)), 5_110)
     assert quorum.high_watermark == 21  # two of four are no majority
-    assert Answer(9, Standing()) in quorum.step(Asked(4, fetch(NEW, 22, max_wait_ms=0)), 5_120)
+    assert Answer(9, VoterChangeAnswer()) in quorum.step(Asked(4, fetch(NEW, 22, max_wait_ms=0)), 5_120)
     assert quorum.high_watermark == 22
 
 
@@ -177,7 +178,7 @@ def test_a_leader_that_is_removed_leads_until_that_is_committed_without_its_own_
     quorum.step(Asked(3, fetch(SECOND, 22, max_wait_ms=0)), 5_110)
     assert quorum.is_leader
     outputs = quorum.step(Asked(4, fetch(THIRD, 22, max_wait_ms=0)), 5_120)
-    assert Answer(9, Standing()) in outputs
+    assert Answer(9, VoterChangeAnswer()) in outputs
     assert LeadershipEnded(LeaderEpoch(4)) in outputs
     assert [node_id for node_id, _ in asked(outputs)] == [2, 3]
     assert not quorum.is_leader

@@ -40,7 +40,7 @@ KIO_RECORDS = [
 few = generated(12)
 
 
-NOT_IN_KAFKA_PYTHON = ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
+NOT_IN_KAFKA_PYTHON = ("UnregisterBroker", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "AddRaft", "RemoveRaft")
 """Of these kafka-python 3.0 has no declaration: kio alone is asked."""
 
 

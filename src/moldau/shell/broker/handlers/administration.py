@@ -13,9 +13,10 @@ from moldau.shell.network.context import CLUSTER_NAME, RequestContext, Resource
 from moldau.types import Pausing
 
 if TYPE_CHECKING:
+    from moldau.core.raft.voter_protocol import VoterRequest
     from moldau.shell.broker.role import Broker
 
-Request = TypeVar("Request", bound=AdministrationRequest)
+Request = TypeVar("Request", bound="AdministrationRequest | VoterRequest")
 Response = TypeVar("Response", bound=msgspec.Struct)
 
 

@@ -56,6 +56,7 @@ _APIS_BY_MODULE: dict[str, tuple[ApiKey, ...]] = {
     "client_quotas": (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
     "scram": (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
     "cluster": (ApiKey.DESCRIBE_QUORUM, ApiKey.UPDATE_FEATURES, ApiKey.DESCRIBE_CLUSTER, ApiKey.UNREGISTER_BROKER),
+    "raft_voters": (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER),
     "consumer_groups": (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE),
     "leader_epochs": (ApiKey.OFFSET_FOR_LEADER_EPOCH,),
     "producers": (ApiKey.DESCRIBE_PRODUCERS,),

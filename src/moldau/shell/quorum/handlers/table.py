@@ -26,6 +26,7 @@ _APIS_BY_MODULE: dict[str, tuple[ApiKey, ...]] = {
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
     ),
+    "voters": (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER),
     "envelopes": (ApiKey.ENVELOPE,),
     "api_versions": (ApiKey.API_VERSIONS,),
     "cluster": (ApiKey.DESCRIBE_QUORUM,),

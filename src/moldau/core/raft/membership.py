@@ -1,0 +1,33 @@
+"""What a node asks the leader for itself: to become a voter (KIP-1186), and to be reached where it is now (KIP-853)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from moldau.core.raft.messages import AddVoter, RemoveVoter, UpdateVoter, VoterChange
+from moldau.core.raft.voters import ReplicaKey, VoterHistory
+from moldau.types import BrokerId, LeaderEpoch
+from moldau.wire.protocol.messages.raft_records import VotersRecordVoter
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """`voter`: what the record of the voters should say of this node, if it is one. `joins`: it should be one
+    (`controller.quorum.auto.join.enable`)."""
+
+    voter: VotersRecordVoter
+    joins: bool
+
+    def wanted(self, voters: VoterHistory, leader_epoch: LeaderEpoch) -> VoterChange | None:
+        """The next change on the way there. A node that lost its directory takes its old self out first: that one may
+        have voted, and this one does not know for whom."""
+        if voters.kraft_version == 0:
+            return None
+        node = ReplicaKey(BrokerId(self.voter.voter_id), self.voter.voter_directory_id)
+        for known in voters.latest.voters:
+            key = ReplicaKey(BrokerId(known.voter_id), known.voter_directory_id)
+            if key == node:
+                is_told = known == self.voter
+                return None if is_told else UpdateVoter(self.voter, False, leader_epoch)
+            if key.node_id == node.node_id:
+                return RemoveVoter(key) if self.joins else None
+        return AddVoter(self.voter, is_answered_when_committed=False) if self.joins else None

@@ -1,0 +1,46 @@
+"""Voters of the quorum are added and removed, as the active controller decides it (KIP-853)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.errors import KafkaError
+from moldau.shell.broker.handlers.administration import ask_controller
+from moldau.shell.network.context import Operation, RequestContext
+from moldau.types import Pausing
+from moldau.wire.protocol.messages.raft_voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.shell.broker.role import Broker
+
+
+async def act_add_raft_voter(
+    broker: Broker, context: RequestContext, request: AddRaftVoterRequest
+) -> AddRaftVoterResponse:
+    """Versions 0-1. KIP-853; v1 may be answered before the change is committed (KIP-1186).
+
+    Ignored on purpose: nothing.
+    """
+
+    def refused(_: AddRaftVoterRequest, error: KafkaError) -> Pausing[AddRaftVoterResponse]:
+        yield
+        return AddRaftVoterResponse(error_code=error.code, error_message=error.message)
+
+    return await ask_controller(broker, context, Operation.ALTER, request, refused)
+
+
+async def act_remove_raft_voter(
+    broker: Broker, context: RequestContext, request: RemoveRaftVoterRequest
+) -> RemoveRaftVoterResponse:
+    """Versions 0-0. KIP-853. Ignored on purpose: nothing."""
+
+    def refused(_: RemoveRaftVoterRequest, error: KafkaError) -> Pausing[RemoveRaftVoterResponse]:
+        yield
+        return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
+
+    return await ask_controller(broker, context, Operation.ALTER, request, refused)
