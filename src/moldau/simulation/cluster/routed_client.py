@@ -66,9 +66,17 @@ LED = {
 
 
 class RoutedClient:
-    """A Client. What several leaders are asked is sent in parts: `note` gets the answer of each."""
+    """A Client. What several leaders are asked is sent in parts: `note` gets the answer of each. `epochs`: the newest
+    leader epoch of each partition that this client ever heard of; it follows no earlier one (KIP-320)."""
 
-    def __init__(self, network: SimulatedNetwork, hosts: Sequence[str], name: str, random: Random) -> None:
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        hosts: Sequence[str],
+        name: str,
+        random: Random,
+        epochs: dict[tuple[Uuid, int], int],
+    ) -> None:
         self.versions = Versions(random)
         self.versions[ApiKey.METADATA] = max(10, self.versions[ApiKey.METADATA])
         self.versions[ApiKey.FIND_COORDINATOR] = max(1, self.versions[ApiKey.FIND_COORDINATOR])
@@ -78,6 +86,7 @@ class RoutedClient:
         self._hosts = hosts
         self._name = name
         self._random = random
+        self._epochs = epochs
         self._connections: dict[str, BrokerClient] = {}
         self._informant: BrokerClient | None = None
         self._leaders: dict[tuple[str | Uuid, int], tuple[str, int]] = {}
@@ -219,7 +228,9 @@ class RoutedClient:
         self._coordinators.clear()
         for topic in answer.topics:
             for row in topic.partitions:
-                if row.leader_id in hosts:
+                key = topic.topic_id, row.partition_index
+                epoch = self._epochs[key] = max(row.leader_epoch, self._epochs.get(key, -1))
+                if row.leader_id in hosts and row.leader_epoch == epoch:
                     for name in (topic.name or "", topic.topic_id):
                         self._leaders[name, row.partition_index] = hosts[row.leader_id], row.leader_epoch
         self._is_outdated = False

@@ -32,7 +32,7 @@ from moldau.simulation.workloads.transactional_copier import TransactionalCopier
 from moldau.types import ZERO_UUID, TopicPartition
 from moldau.wire.protocol.api_keys import ApiKey
 from moldau.wire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 GROUP = "readers"
 COPIER = "copier"
@@ -89,12 +89,15 @@ class Story:
 
     async def created(self, name: str, partitions: int) -> SimulatedTopic:
         world = self.world
-        client = await world.connect("setup", world.random_of(f"creation of {name}"))
+        random = world.random_of(f"creation of {name}")
+        segment_bytes = CreatableTopicConfig("internal.segment.bytes", str(random.choice((40_000, 150_000, 1 << 20))))
+        topic = CreatableTopic(name, partitions, REPLICAS, configs=(segment_bytes,))
+        client = await world.connect("setup", random)
         client.versions[ApiKey.CREATE_TOPICS] = max(4, client.versions[ApiKey.CREATE_TOPICS])
         topic_id = ZERO_UUID
         while topic_id == ZERO_UUID:
             with suppress(UnansweredError):
-                await client.request(CreateTopicsRequest((CreatableTopic(name, partitions, REPLICAS),)))
+                await client.request(CreateTopicsRequest((topic,)))
                 answer = await client.request(MetadataRequest((MetadataRequestTopic(name=name),), False))
                 topic_id = answer.topics[0].topic_id
             await asyncio.sleep(LOOK_EVERY_S)
@@ -181,6 +184,16 @@ class Story:
 class ClusterProducer(IdempotentProducer):
     """Careful where leaders change: one batch alone until one was taken, for a log that knows none of a producer takes
     any of them first, and none behind those that are sent again, for a log remembers only the last five."""
+
+    async def step(self) -> None:
+        try:
+            await super().step()
+        except UnansweredError:
+            # one leader may have appended what the next one refuses, or takes as a repeat
+            for lane in self.lanes.values():
+                for batch in lane.unacknowledged:
+                    batch.is_in_doubt = True
+            raise
 
     def most_in_flight(self, lane: Lane) -> int:
         if lane.unacknowledged:

@@ -14,6 +14,7 @@ from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.world import incomplete_frame_of
+from moldau.types import Uuid
 
 RETRIABLE_IN_A_CLUSTER = (19, 20, 74, 75, 78)
 """Too few replicas in sync, before and behind the append; another leader epoch; a leader that does not know yet what is
@@ -31,11 +32,13 @@ class ClusterWorld(ClientWorld):
         self.machines = [ClusterMachine(self, node_id) for node_id in node_ids_of(seed)]
         self.hosts = tuple(machine.host for machine in self.machines)
         self.watch = ClusterWatch(self.machines, self.trace)
+        self._epochs: dict[str, dict[tuple[Uuid, int], int]] = {}
+        """By client what it remembers of leaders."""
         self.network.kept_buffer_of = incomplete_frame_of
         self.network.after_request = self.look
 
     async def connect(self, name: str, random: Random) -> RoutedClient:
-        return RoutedClient(self.network, self.hosts, name, random)
+        return RoutedClient(self.network, self.hosts, name, random, self._epochs.setdefault(name, {}))
 
     def end_work(self) -> None:
         """The threads of all machines end with the world."""
