@@ -2,7 +2,7 @@
 
 `python -m tests.simulation.planting` (`make planted`) searches a seed for each bug that has none, the first of
 1..300, and writes what it found into planted_seeds.json. `--again` searches for all of them once more, `--bug TEXT`
-for those whose name holds TEXT.
+for those whose name holds TEXT, `--page` prints docs/reference/planted-bugs.md.
 """
 
 from __future__ import annotations
@@ -177,6 +177,28 @@ def save(seeds: dict[str, Found], bugs: Iterable[Bug]) -> None:
     SEEDS_FILE.write_text(json.dumps(rows, indent=2) + "\n")
 
 
+def page() -> str:
+    """docs/reference/planted-bugs.md: what was planted where, and what finds it."""
+    bugs, seeds = all_bugs(), recorded_seeds()
+    found = sum(bug.name in seeds for bug in bugs)
+    lines = [
+        "# Planted bugs",
+        "",
+        "A simulator that finds nothing may be blind. So bugs are planted into copies of the package, one at a time,",
+        f"and seeds must find them: {found} of {len(bugs)} are found. CI runs each seed of this table (`make planted`",
+        "searches for those of new bugs); what exactly is planted stands in `tests/simulation/planted_bugs.toml`.",
+        "",
+        "| what is wrong | planted in | the seed that finds it | the rule that it breaks |",
+        "|---|---|---|---|",
+    ]
+    for bug in bugs:
+        files = ", ".join(dict.fromkeys(f"`{change.file}`" for change in bug.change))
+        known = seeds.get(bug.name)
+        seed = "" if known is None else f"`{bug.simulator.removeprefix('moldau.')} --seed {known.seed}`"
+        lines.append(f"| {bug.name} | {files} | {seed or 'none'} | {known.rule if known else bug.unfound} |")
+    return "\n".join([*lines, ""])
+
+
 def main() -> int:
     """Exit code 0 if every bug that is not known as unfound is found."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.planting", description=__doc__)
@@ -184,7 +206,11 @@ def main() -> int:
     parser.add_argument("--bug", default="", metavar="TEXT", help="only bugs whose name holds TEXT")
     parser.add_argument("--last", type=int, default=LAST_SEED, help="the last seed that is tried")
     parser.add_argument("--jobs", type=int, default=1, help="bugs that are searched for at once")
+    parser.add_argument("--page", action="store_true", help="print the table of all bugs, and search for none")
     options = parser.parse_args()
+    if options.page:
+        print(page(), end="")
+        return 0
     bugs, seeds = all_bugs(), recorded_seeds()
     wanted = [bug for bug in bugs if options.bug in bug.name and (options.again or bug.name not in seeds)]
     missed = 0

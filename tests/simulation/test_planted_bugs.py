@@ -7,10 +7,11 @@ of the package may move a bug to another seed: where the recorded one finds it n
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
-from tests.simulation.planting import PACKAGE, Bug, all_bugs, found_in, plant, recorded_seeds, simulate
+from tests.simulation.planting import PACKAGE, Bug, all_bugs, found_in, page, plant, recorded_seeds, simulate
 
 BUGS = all_bugs()
 FIRST_SEEDS = "1..40"
@@ -31,6 +32,11 @@ def test_each_planted_bug_has_a_name_of_its_own_and_a_seed_or_a_reason():
     seeds = recorded_seeds()
     assert len({bug.name for bug in BUGS}) == len(BUGS)
     assert [bug.name for bug in BUGS if (bug.name in seeds) == bool(bug.unfound)] == []
+
+
+def test_the_page_has_every_planted_bug():
+    written = Path("docs/reference/planted-bugs.md").read_text()
+    assert written == page(), "run: python -m tests.simulation.planting --page > docs/reference/planted-bugs.md"
 
 
 @pytest.mark.slow

@@ -57,23 +57,29 @@ class ClusterWatch:
         self._seen: dict[str, _NodeSeen] = {}
 
     def look(self) -> None:
-        """After each request."""
+        """After each request: first at what is decided, then at what replicas make of it."""
         for machine in self._machines:
-            node = machine.node
-            if node is None:
-                continue
-            seen = self._seen.get(machine.host)
-            if seen is None or seen.node is not node:
-                seen = self._seen[machine.host] = _NodeSeen(node)
-                self._quorum.opened(machine.host, node.quorum.log, node.quorum.log.log_start_offset)
-            if node.broker.image.end_offset != seen.image_end_offset:
-                self._image_changed(machine, seen, node.broker.image)
-            if node.quorum.is_offline:
-                continue  # its only directory failed: nothing can be read there
+            self.look_at_image(machine)
+        for machine in self._machines:
+            if machine.node is None or machine.node.quorum.is_offline:
+                continue  # of an only directory that failed nothing can be read
+            seen = self._seen[machine.host]
             with machine.without_faults():
                 self._look_at_quorum(machine.host, seen)
-                for partition in node.broker.partitions:
-                    self._look_at_partition(machine.host, seen, partition)
+                for partition in seen.node.broker.partitions:
+                    self._look_at_partition(machine, seen, partition)
+
+    def look_at_image(self, machine: ClusterMachine) -> None:
+        """What the node has made known of the metadata; for the last time when its process ends."""
+        node = machine.node
+        if node is None:
+            return
+        seen = self._seen.get(machine.host)
+        if seen is None or seen.node is not node:
+            seen = self._seen[machine.host] = _NodeSeen(node)
+            self._quorum.opened(machine.host, node.quorum.log, node.quorum.log.log_start_offset)
+        if node.broker.image.end_offset != seen.image_end_offset:
+            self._image_changed(machine, seen, node.broker.image)
 
     # -- the metadata
 
@@ -118,11 +124,11 @@ class ClusterWatch:
                 for index, partition in topic.partitions.items():
                     before = older.topics_by_id[topic_id].partitions.get(index)
                     if before is not None and before is not partition:
-                        self._partition_changed((topic_id, index), before, partition)
+                        self._partition_changed(before, partition)
                         if topic.name in INTERNAL_TOPICS and partition.leader not in (NO_LEADER, before.leader):
                             self.happened[ClusterEvent.COORDINATOR_MOVES] += 1
 
-    def _partition_changed(self, key: PartitionKey, before: PartitionImage, now: PartitionImage) -> None:
+    def _partition_changed(self, before: PartitionImage, now: PartitionImage) -> None:
         if any(replica not in now.isr for replica in before.isr):
             self.happened[ClusterEvent.ISR_SHRINKS] += 1
         if any(replica not in before.isr for replica in now.isr):
@@ -135,29 +141,17 @@ class ClusterWatch:
                 self.happened[ClusterEvent.ELIGIBLE_ELECTION] += 1
         if is_moving(before) and not is_moving(now):
             self.happened[ClusterEvent.MOVE] += 1
-        for machine in self._machines:
-            if machine.node_id in now.isr and machine.node_id not in before.isr:
-                self._joined(machine, key)
-
-    def _joined(self, machine: ClusterMachine, key: PartitionKey) -> None:
-        ledger, node = self._partitions.get(key), machine.node
-        if ledger is None or node is None or machine.node_id not in self.newest.brokers:
-            return
-        hosted = node.broker.partitions.by_id.get(key[0])
-        partition = hosted.partitions.get(key[1]) if hosted is not None else None
-        if partition is not None and node.broker.broker_epoch == self.newest.brokers[machine.node_id].epoch:
-            ledger.joined(machine.host, partition.log)
 
     # -- replicas
 
-    def _look_at_partition(self, host: str, seen: _NodeSeen, partition: Partition) -> None:
+    def _look_at_partition(self, machine: ClusterMachine, seen: _NodeSeen, partition: Partition) -> None:
         position = partition.position
         known = seen.positions.get(partition.number)
         now = (position.high_watermark, position.log_end_offset, partition.leader_epoch)
         if now == known or partition.is_offline or partition.topic_id is None:
             return
         seen.positions[partition.number] = now
-        log = partition.log
+        host, log = machine.host, partition.log
         if not partition.are_offsets_in_order:
             raise ViolationError("invariants hold", f"{host} {partition.topic_partition}: offsets out of order")
         ledger = self._partitions.setdefault(
@@ -171,8 +165,21 @@ class ClusterWatch:
                 self.happened[ClusterEvent.TRUNCATION] += 1
             if position.high_watermark != known[0]:
                 ledger.high_watermark_moved(name, log, position.high_watermark)
+        if self._may_lead(machine, seen.node, partition):
+            ledger.joined(name, log)
         if partition.leader is not None and (known is None or partition.leader_epoch != known[2]):
             ledger.leadership_began(name, partition.leader_epoch, log)
+
+    def _may_lead(self, machine: ClusterMachine, node: Node, partition: Partition) -> bool:
+        """Whether this life of the broker counts as one that has all that is committed: in sync, or eligible."""
+        broker = self.newest.brokers.get(machine.node_id)
+        decided = self.newest.partition(partition.topic_partition)
+        return (
+            broker is not None
+            and broker.epoch == node.broker.broker_epoch
+            and decided is not None
+            and machine.node_id in (*decided.isr, *decided.eligible_leader_replicas)
+        )
 
     def check_whole(self) -> None:
         """All is quiet: every replica is the same, byte by byte, and so is every metadata log."""

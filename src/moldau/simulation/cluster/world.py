@@ -34,6 +34,8 @@ class ClusterWorld(ClientWorld):
         self.watch = ClusterWatch(self.machines, self.trace)
         self._epochs: dict[str, dict[tuple[Uuid, int], int]] = {}
         """By client what it remembers of leaders."""
+        for machine in self.machines:
+            machine.dropping = lambda node, machine=machine: self._checked(self.watch.look_at_image, machine)  # type: ignore[misc]
         self.network.kept_buffer_of = incomplete_frame_of
         self.network.after_request = self.look
 
@@ -47,10 +49,13 @@ class ClusterWorld(ClientWorld):
 
     def look(self) -> None:
         """After every request: the rules that look inside of the nodes."""
+        self._checked(self.watch.look)
+
+    def _checked(self, look: Callable[..., None], *of: ClusterMachine) -> None:
         if self.failed.done():
             return
         try:
-            self.watch.look()
+            look(*of)
         except ViolationError as violation:
             self.violate(violation)
 

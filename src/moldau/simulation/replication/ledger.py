@@ -34,6 +34,8 @@ class Ledger:
         self.committed: dict[int, bytes] = {}
         """Each batch by its base offset."""
         self.committed_end_offset = 0
+        self._unseen: list[range] = []
+        """Offsets that were committed when no log that was looked at held them any more."""
         self.acknowledged: dict[bytes, int] = {}
         """Values acknowledged with acks=all, and their offsets."""
         self.leaders: dict[int, str] = {}
@@ -123,9 +125,12 @@ class Ledger:
                 self.fail("nothing committed is truncated", f"{name} cuts from {offset}, {position} is committed")
 
     def _check_committed(self, name: str, log: Log, start_offset: int, end_offset: int) -> None:
+        if start_offset > self.committed_end_offset:
+            self._unseen.append(range(self.committed_end_offset, start_offset))
         for position, batch in batches_of(log, start_offset, end_offset).items():
             known = self.committed.get(position)
-            if known is None and position >= self.committed_end_offset:
+            is_new = position >= self.committed_end_offset or any(position in gap for gap in self._unseen)
+            if known is None and is_new:
                 self.committed[position] = batch
             elif known != batch:
                 self.fail("replicas are equal below the high watermark", f"{name} differs at offset {position}")
