@@ -36,20 +36,27 @@ class FetchRequests:
         """Whether the next request names every partition: there is no session yet."""
         return self._epoch == INITIAL_EPOCH
 
+    @property
+    def asked(self) -> Mapping[PartitionKey, FetchPartition]:
+        """What the session holds: the leader gives of each whatever it has."""
+        return self._asked
+
     def next(
         self,
         wanted: Mapping[PartitionKey, FetchPartition],
+        left_out: Iterable[PartitionKey],
         state: ReplicaState,
         *,
         max_wait_ms: int,
         min_bytes: int,
         max_bytes: int,
     ) -> FetchRequest:
-        """The request for `wanted`, and nothing else."""
+        """The request for `wanted`, and what the session holds besides, without those that are `left_out`. A full one
+        is for `wanted` alone."""
         asked = self._asked
         changed = [(key, entry) for key, entry in wanted.items() if asked.get(key) != entry]
-        forgotten = [key for key in asked if key not in wanted]
-        self._asked = dict(wanted)
+        forgotten = [key for key in left_out if asked.pop(key, None) is not None]
+        asked.update(wanted)
         topics: dict[Uuid, list[FetchPartition]] = {}
         for (topic_id, _), entry in changed:
             topics.setdefault(topic_id, []).append(entry)

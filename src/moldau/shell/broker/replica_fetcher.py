@@ -30,6 +30,9 @@ EARLIEST = -4
 """Of the log itself, without what is tiered."""
 LATEST = -1
 
+LOOK_INTERVAL_MS = 500
+"""Between two looks at all that is wanted: with thousands of partitions, of which a few have news, the requests between
+them cost as much as the news."""
 THROTTLE_PAUSE_S = 0.1
 """Until a fetcher whose replicas are all held back looks again."""
 
@@ -54,6 +57,10 @@ class ReplicaFetcher:
         self._step = step
         self._requests = FetchRequests()
         self._wanted: dict[PartitionKey, Wanted] = {}
+        self._new: dict[PartitionKey, None] = {}
+        """Of these the leader is to be told something: what is wanted now, or that nothing is."""
+        self._look_ms = 0
+        """When all that is wanted is looked at again."""
         self._flushing: dict[int, Partition] = {}
         """Those whose next fetch comes when they have flushed."""
         self._flushed = asyncio.Event()
@@ -67,7 +74,9 @@ class ReplicaFetcher:
 
     def fetch(self, partition: Partition, wanted: FetchFrom) -> None:
         """Asks for it with the next request; in place of what `partition` wanted before."""
-        self._wanted[partition.topic_id or ZERO_UUID, partition.topic_partition.partition] = partition, wanted
+        key = partition.topic_id or ZERO_UUID, partition.topic_partition.partition
+        self._wanted[key] = partition, wanted
+        self._new[key] = None
         self._flushing.pop(partition.number, None)
         if not self._flushing:
             self._flushed.set()
@@ -96,17 +105,16 @@ class ReplicaFetcher:
 
     async def _fetch_once(self) -> None:
         """One request, and what comes of it."""
-        for key, (partition, wanted) in list(self._wanted.items()):
-            if not partition.is_following(wanted.leader_epoch):
-                del self._wanted[key]
-        asked = {key: each for key, each in self._wanted.items() if not self._throttles.holds_back(each[0])}
-        if not asked:
+        is_full = self._requests.is_full
+        entries, left_out = self._sort_out()
+        if not entries and all(key in left_out for key in self._requests.asked):
+            self._new.update(left_out)
             if self._wanted:
                 await asyncio.sleep(THROTTLE_PAUSE_S)
             return
-        is_full = self._requests.is_full
+        asked, request = dict(self._wanted), self._request(entries, left_out)
         try:
-            answer = await self._peer.request(self._request(asked), self._node.settings.view.replica_socket_timeout_ms)
+            answer = await self._peer.request(request, self._node.settings.view.replica_socket_timeout_ms)
         except NoAnswerError as error:
             self._tell(f"nothing can be fetched from a leader: {error}", is_answered=False)
             self._requests.begin_anew()
@@ -126,21 +134,33 @@ class ReplicaFetcher:
             log = self._node.log.info if is_answered else self._node.log.warn
             log("replica fetcher", f"{self._peer.address.host}:{self._peer.address.port}: {message}")
 
-    def _request(self, asked: dict[PartitionKey, Wanted]) -> FetchRequest:
+    def _sort_out(self) -> tuple[dict[PartitionKey, FetchPartition], dict[PartitionKey, None]]:
+        """What the leader is to be asked anew, and who is to be left out: who is not wanted, or held back. Who follows
+        no more, and what a throttle should hold back, is found out soon, and not with every request."""
+        now_ms, max_bytes = self._node.clock.monotonic_ms(), self._node.settings.view.replica_fetch_max_bytes
+        keys, self._new = self._new, {}
+        if self._requests.is_full or now_ms >= self._look_ms:
+            self._look_ms = now_ms + LOOK_INTERVAL_MS
+            keys |= dict.fromkeys(self._wanted)
+        entries: dict[PartitionKey, FetchPartition] = {}
+        left_out: dict[PartitionKey, None] = {}
+        for key in keys:
+            partition, wanted = self._wanted.get(key, (None, None))
+            if partition is None or wanted is None or not partition.is_following(wanted.leader_epoch):
+                self._wanted.pop(key, None)
+                left_out[key] = None
+            elif self._throttles.holds_back(partition):
+                self._new[key] = left_out[key] = None
+            else:
+                place = wanted.leader_epoch, wanted.offset, wanted.last_fetched_epoch
+                entries[key] = FetchPartition(key[1], *place, partition.log.log_start_offset, max_bytes)
+        return entries, left_out
+
+    def _request(self, entries: dict[PartitionKey, FetchPartition], left_out: dict[PartitionKey, None]) -> FetchRequest:
         view = self._node.settings.view
-        entries = {
-            key: FetchPartition(
-                key[1],
-                wanted.leader_epoch,
-                wanted.offset,
-                wanted.last_fetched_epoch,
-                partition.log.log_start_offset,
-                view.replica_fetch_max_bytes,
-            )
-            for key, (partition, wanted) in asked.items()
-        }
         return self._requests.next(
             entries,
+            left_out,
             ReplicaState(self._node.node_id, self._broker_epoch),
             max_wait_ms=view.replica_fetch_wait_max_ms,
             min_bytes=view.replica_fetch_min_bytes,
@@ -162,6 +182,7 @@ class ReplicaFetcher:
         if self._wanted.get(key) is not entry:
             return False
         del self._wanted[key]
+        self._new[key] = None
         return True
 
     async def _take_all(self, asked: dict[PartitionKey, Wanted], answer: FetchResponse) -> None:

@@ -21,7 +21,8 @@ T, U = Uuid(b"t" * 16), Uuid(b"u" * 16)
 
 def ask(requests: FetchRequests, wanted: dict[PartitionKey, int]) -> FetchRequest:
     entries = {key: FetchPartition(key[1], 5, offset) for key, offset in wanted.items()}
-    return requests.next(entries, STATE, max_wait_ms=1, min_bytes=1, max_bytes=1)
+    left_out = [key for key in requests.asked if key not in wanted]
+    return requests.next(entries, left_out, STATE, max_wait_ms=1, min_bytes=1, max_bytes=1)
 
 
 def named(request: FetchRequest) -> dict[PartitionKey, int]:
