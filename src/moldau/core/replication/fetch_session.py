@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from moldau.errors import ERROR_CODES, invariant
 from moldau.telemetry import BOUND_REACHED, Telemetry
@@ -53,6 +53,13 @@ _UNKNOWN: Final = -1
 def next_epoch(epoch: int) -> int:
     """The epoch of the request after the one with `epoch`; it wraps to 1, because 0 asks for a full fetch."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
+
+
+class SessionWatch(Protocol):
+    """Somebody who keeps something for a session."""
+
+    def end(self) -> None:
+        """The session is gone."""
 
 
 class CachedPartition:
@@ -94,6 +101,7 @@ class FetchSession:
         "partitions",
         "session_id",
         "uses_topic_ids",
+        "watch",
     )
 
     def __init__(self, session_id: int, is_replica: bool, uses_topic_ids: bool, now_ms: int) -> None:
@@ -111,6 +119,11 @@ class FetchSession:
         self.counted_memory_bytes = 0
         self.is_evictable_by_all = False
         self.is_evictable_by_replicas = False
+        self.watch: SessionWatch | None = None
+
+    def watch_by(self, watch: SessionWatch) -> None:
+        """From now on `watch` is told when the session ends."""
+        self.watch = watch
 
     @property
     def evictable_key(self) -> EvictableKey:
@@ -119,6 +132,11 @@ class FetchSession:
     def entries(self) -> list[FetchEntry]:
         """What is asked for now, in order."""
         return [partition.entry for partition in self.partitions.values()]
+
+    def entries_of(self, keys: Iterable[PartitionKey]) -> list[FetchEntry]:
+        """As `entries`, of those of `keys` that the session has."""
+        partitions = self.partitions
+        return [partitions[key].entry for key in keys if key in partitions]
 
     def update(self, entries: Iterable[FetchEntry], forgotten: Iterable[ForgottenPartition]) -> None:
         """New partitions go to the end, known ones stay in their place; then the forgotten ones go."""
@@ -159,7 +177,7 @@ def memory_of(entries: Sequence[FetchEntry]) -> int:
 class SessionAnswer:
     """How the answer of one request in a session is finished. Made when it is asked, used once when it is answered."""
 
-    __slots__ = ("_cache", "_entries", "_epoch", "_is_replica", "_session", "_uses_topic_ids", "entries")
+    __slots__ = ("_cache", "_epoch", "_is_replica", "_uses_topic_ids", "entries", "session")
 
     def __init__(
         self,
@@ -171,7 +189,8 @@ class SessionAnswer:
         uses_topic_ids: bool = False,
     ) -> None:
         self._cache = cache
-        self._session = session
+        self.session = session
+        """None: it is opened with the answer, if there is room."""
         self._epoch = 0 if session is None else session.epoch
         self._is_replica = is_replica
         self._uses_topic_ids = uses_topic_ids
@@ -181,11 +200,11 @@ class SessionAnswer:
     @property
     def is_new(self) -> bool:
         """A full fetch, whose session is not open yet."""
-        return self._session is None
+        return self.session is None
 
     def finish(self, results: list[FetchResult], now_ms: int) -> tuple[int, int, list[FetchResult]]:
         """Error code, session id and results to be sent. A full fetch opens its session here, if there is room."""
-        session = self._session
+        session = self.session
         if session is None:
             session = self._cache.open(
                 self.entries, results, is_replica=self._is_replica, uses_topic_ids=self._uses_topic_ids, now_ms=now_ms
@@ -303,6 +322,8 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._uncount(session)
+            if session.watch is not None:
+                session.watch.end()
 
     # -- room
 

@@ -80,13 +80,14 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
         return encode_fetch_response(version, correlation_id, fetch, NO_SESSION_ID, [])
     max_wait_ms = question[1]
     if fetch.is_follower:
-        whole(fetch.note_follower())
+        whole(fetch.note_follower(entries))
     results = fetch.look()
     if results is None:
         return fetch.look_later(max_wait_ms)
     if fetch.is_cold:
         return fetch.answer_from_disk()
-    if fetch.is_urgent or fetch.size >= fetch.min_bytes or max_wait_ms <= 0 or not fetch.entries:
+    is_empty = not fetch.entries and fetch.watch is None
+    if fetch.is_urgent or fetch.size >= fetch.min_bytes or max_wait_ms <= 0 or is_empty:
         return fetch.encode(results)
     return fetch.park(max_wait_ms)
 
@@ -115,7 +116,7 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
     if isinstance(fetch, int):
         return FetchResponse(error_code=fetch)
     end_s = broker.loop.time() + question[1] / 1_000
-    await context.finish(fetch.note_follower())
+    await context.finish(fetch.note_follower(entries))
     results = await fetch.collect_pausing()
     while not fetch.is_urgent and fetch.size < fetch.min_bytes and (now_s := broker.loop.time()) < end_s:
         with suppress(KafkaError):

@@ -13,6 +13,7 @@ from moldau.core.replication.fetch_session import NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.fetch_turns import LITTLE_BYTES
+from moldau.shell.broker.follower_watch import FollowerWatch
 from moldau.shell.broker.handlers.leader_hints import name_leaders
 from moldau.shell.broker.handlers.near_replicas import near_replica
 from moldau.shell.broker.streamed_batch import StreamedBatch
@@ -86,6 +87,7 @@ class ParkedFetch:
         "_is_answering",
         "_is_cut",
         "_is_next",
+        "_looks_at_all",
         "_partitions",
         "_response",
         "_seen",
@@ -103,6 +105,7 @@ class ParkedFetch:
         "replica_id",
         "session",
         "size",
+        "watch",
     )
 
     def __init__(
@@ -130,6 +133,9 @@ class ParkedFetch:
         self.is_urgent = False
         self.is_read_committed = is_read_committed
         self.session = session
+        self.watch: FollowerWatch | None = None
+        """Of a follower's session, from its second request on: as a rule only what may have news is looked at."""
+        self._looks_at_all = True
         self._cold: ColdRead | None = None
         self._is_cut = False
         """There is more than the little that was asked for."""
@@ -148,17 +154,31 @@ class ParkedFetch:
 
     # -- looking
 
-    def note_follower(self) -> Pausing[None]:
+    def note_follower(self, named: list[FetchEntry]) -> Pausing[None]:
         """What each entry says of the follower that asks: that it has everything below. Once for each request, before
-        it is looked at first, so that the answer has the high watermark that follows; what is refused says nothing."""
-        for entry in self.entries if self.is_follower else ():
+        it is looked at first, so that the answer has the high watermark that follows; what is refused says nothing.
+        `named`: by this request, the others of its session stand where they stood."""
+        if not self.is_follower:
+            return
+        broker, noted = self.broker, self.entries
+        session = None if self.session is None else self.session.session
+        if session is not None:
+            known = session.watch
+            self.watch = watch = known if isinstance(known, FollowerWatch) else FollowerWatch(broker.waits, session)
+            self._looks_at_all = watch.is_time_to_look(broker.clock.monotonic_ms())
+            if not self._looks_at_all:
+                watch.named(named)
+                noted, self.entries = named, watch.changed()
+        for entry in noted:
             with suppress(KafkaError):
                 partition = self._readable_partition(entry)
+                if self.watch is not None:
+                    self.watch.follow(entry[:2], partition)
                 if not partition.is_offline:
                     partition.check_follower(self.replica_id, self.broker_epoch, entry[2])
                     position = partition.position_of_follower(self.replica_id, self.broker_epoch, *entry[3:6])
                     if position is not None:
-                        self.broker.replication.step(partition, position)
+                        broker.replication.step(partition, position)
             yield
 
     def look(self) -> list[FetchResult] | None:
@@ -402,6 +422,8 @@ class ParkedFetch:
         error_code, session_id = 0, NO_SESSION_ID
         if self.session is not None and not (throttle_time_ms and self.session.is_new):
             now_ms = self.broker.clock.monotonic_ms()
+            if self.watch is not None:
+                self.watch.told(results)
             error_code, session_id, results = self.session.finish(results, now_ms)
         nodes: Sequence[LeaderNode] = ()
         if self.is_urgent and self.context.api_version >= LEADERS_FROM:
@@ -434,11 +456,14 @@ class ParkedFetch:
             return self.encode(self.collect())
         response = self._response = self._response or context.reply.reserve()
         response.on_abandoned = self._leave
-        topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
-        self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
-        self._gathered = self._counted()
-        for partition in self._partitions:
-            self._seen[partition.number] = partition.appended_bytes
+        if self.watch is not None:
+            self.watch.park(self)
+        else:
+            topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
+            self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
+            self._gathered = self._counted()
+            for partition in self._partitions:
+                self._seen[partition.number] = partition.appended_bytes
         broker.parked_fetches += 1
         broker.waits.add(self._partitions, self)
         self._timer = broker.loop.call_later(max_wait_ms / 1000, self._answer_later)
@@ -446,12 +471,20 @@ class ParkedFetch:
 
     def partition_changed(self, partition: Partition) -> None:
         """Looks again once `min_bytes` have come in, or a partition is gone."""
+        if self.watch is not None:
+            self._look_at_changed()
+            self._look_again()
+            return
         appended_bytes = partition.appended_bytes
         self._gathered += appended_bytes - self._seen.get(partition.number, appended_bytes)
         self._seen[partition.number] = appended_bytes
         is_gone = partition.is_offline or partition.is_deleted or partition.leader is None
         if is_gone or self._gathered >= self.min_bytes:
             self._look_again()
+
+    def _look_at_changed(self) -> None:
+        if self.watch is not None and not self._looks_at_all:
+            self.entries = self.watch.changed()
 
     def _look_again(self) -> None:
         reply = self.context.reply
@@ -499,6 +532,7 @@ class ParkedFetch:
         """The wait is over, or there is enough: answers as soon as the transport takes more."""
         if not self._is_answering:
             self._is_answering = True
+            self._look_at_changed()
             self._leave()
             self.context.reply.when_writable(self._answer_now)
 
@@ -532,6 +566,8 @@ class ParkedFetch:
             self._timer.cancel()
             self._timer = None
             self.broker.parked_fetches -= 1
+            if self.watch is not None:
+                self.watch.leave(self)
             self.broker.waits.remove(self._partitions, self)
 
     # -- reading what the page cache does not hold

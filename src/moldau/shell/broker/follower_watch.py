@@ -1,0 +1,107 @@
+"""What a follower's fetch session has news of, without a look at each of its partitions.
+
+A follower of thousands of partitions asks again after each record of any of them. What it does not name stands where it
+stood; what changed meanwhile is noted here, as it changes. Twice a second all are looked at, and each is noted as if it
+was named: who is in sync is judged by that, and what changes without a word (where the log begins) is told then.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from moldau.core.replication.fetch_session import FetchSession, PartitionKey
+from moldau.core.replication.partition import Partition
+from moldau.shell.broker.waits import PartitionWaits
+from moldau.wire.protocol.fast_fetch import FetchEntry, FetchResult
+
+LOOK_INTERVAL_MS = 500
+"""Between two looks at all partitions of a session."""
+
+
+class Parked(Protocol):
+    """A fetch that waits."""
+
+    def partition_changed(self, partition: Partition) -> None: ...
+
+
+class FollowerWatch:
+    """Of one session, from its second request to its end. Used from the broker's loop only."""
+
+    def __init__(self, waits: PartitionWaits, session: FetchSession) -> None:
+        self._waits = waits
+        self._session = session
+        self._partitions: dict[PartitionKey, Partition] = {}
+        self._keys: dict[int, PartitionKey] = {}
+        """By the number of the partition."""
+        self._changed: dict[PartitionKey, None] = {}
+        self._parked: Parked | None = None
+        self._look_ms = 0
+        session.watch_by(self)
+
+    def is_time_to_look(self, now_ms: int) -> bool:
+        """Whether the request that came now counts as if it named all partitions."""
+        if now_ms < self._look_ms:
+            return False
+        self._look_ms = now_ms + LOOK_INTERVAL_MS
+        return True
+
+    def follow(self, key: PartitionKey, partition: Partition) -> None:
+        """The session asks for `partition`, which is named by `key`."""
+        known = self._partitions.get(key)
+        if known is not partition:
+            if known is not None:
+                self._leave(known)
+            self._partitions[key] = partition
+            self._keys[partition.number] = key
+            self._waits.add((partition,), self)
+
+    def named(self, entries: list[FetchEntry]) -> None:
+        """The request names these: they may have news."""
+        for entry in entries:
+            self._changed[entry[:2]] = None
+
+    def changed(self) -> list[FetchEntry]:
+        """What may have news."""
+        return self._session.entries_of(self._changed)
+
+    def told(self, results: list[FetchResult]) -> None:
+        """The follower is sent these: what gave records, or is refused, it will name again; what it has all of has no
+        news."""
+        for result in results:
+            key = result[:2]
+            cached, partition = self._session.partitions.get(key), self._partitions.get(key)
+            is_all = cached is None or partition is None or cached.entry[3] >= partition.log.log_end_offset
+            if result[7] or result[6] or result[2] or is_all:
+                self._changed.pop(key, None)
+
+    def park(self, fetch: Parked) -> None:
+        """`fetch` is called at each change of a partition, until it leaves."""
+        self._parked = fetch
+
+    def leave(self, fetch: Parked) -> None:
+        """Without effect where another one is parked."""
+        if self._parked is fetch:
+            self._parked = None
+
+    def partition_changed(self, partition: Partition) -> None:
+        """See Waiter."""
+        key = self._keys[partition.number]
+        is_asked = key in self._session.partitions
+        if partition.is_deleted or not is_asked:
+            self._leave(partition)
+            del self._partitions[key]
+        if not is_asked:
+            self._changed.pop(key, None)
+            return
+        self._changed[key] = None
+        if self._parked is not None:
+            self._parked.partition_changed(partition)
+
+    def end(self) -> None:
+        """The session is gone."""
+        self._waits.remove(list(self._partitions.values()), self)
+        self._partitions, self._keys, self._changed = {}, {}, {}
+
+    def _leave(self, partition: Partition) -> None:
+        del self._keys[partition.number]
+        self._waits.remove((partition,), self)

@@ -1,0 +1,194 @@
+"""A follower of many partitions is told of what changed, at the price of what changed; and of the rest soon enough."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from moldau.core.metadata.image import BrokerImage, MetadataDelta
+from moldau.types import BrokerId, LeaderEpoch, Uuid
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from moldau.wire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from tests.support.brokers import Brokers, run_brokers
+from tests.support.node import produce, tell
+
+FOLLOWER, BROKER_EPOCH = 7, 70
+COUNT = 50
+
+
+async def led_here(start_node: Any) -> Any:
+    """Topic t with 50 partitions, led here; broker 7 holds the other replicas, and is in sync."""
+    node = await start_node()
+    await node.create_topic("t", COUNT)
+    us, broker = node.node.node_id, node.node.broker
+    other = BrokerImage(BrokerId(FOLLOWER), BROKER_EPOCH, Uuid(b"i" * 16), (), is_fenced=False)
+    delta = MetadataDelta(end_offset=broker.image.end_offset, brokers={FOLLOWER: other})
+    broker.image.apply_delta(delta)
+    broker.metadata_changed(broker.image, delta)
+    for index in range(COUNT):
+        old = broker.image.topics_by_name["t"].partitions[index]
+        image = type(old)((us, FOLLOWER), (us, FOLLOWER), us, LeaderEpoch(5), old.partition_epoch + 1)
+        tell(node, image, index=index)
+    return node
+
+
+def follow(node: Any, positions: dict[int, int], session: tuple[int, int], **fields: Any) -> FetchRequest:
+    topic_id = node.node.broker.image.topic_id("t")
+    rows = tuple(FetchPartition(index, 5, offset, partition_max_bytes=1 << 20) for index, offset in positions.items())
+    return FetchRequest(
+        replica_state=ReplicaState(FOLLOWER, BROKER_EPOCH),
+        min_bytes=1,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=(FetchTopic(topic_id=topic_id, partitions=rows),) if rows else (),
+        **fields,
+    )
+
+
+async def with_session(node: Any) -> tuple[Any, int]:
+    """A follower whose session holds all partitions, at its second request: its connection, and the session's id."""
+    client = node.connect()
+    opened = await client.ask(ApiKey.FETCH, 17, follow(node, dict.fromkeys(range(COUNT), 0), (0, 0)))
+    await client.ask(ApiKey.FETCH, 17, follow(node, {}, (opened.session_id, 1)))
+    return client, opened.session_id
+
+
+def looks(node: Any) -> list[int]:
+    """How often each partition was looked at."""
+    hosted = node.node.broker.partitions.by_name[b"t"]
+    return [hosted.partitions[index].fetch_requests for index in range(COUNT)]
+
+
+@pytest.mark.asyncio
+async def test_a_request_costs_what_it_names_and_what_changed(start_node: Any) -> None:
+    node = await led_here(start_node)
+    follower, session_id = await with_session(node)
+    await node.connect().ask(ApiKey.PRODUCE, 9, produce(b"a", partition=3, acks=1))
+    await node.turns(5)
+    before = looks(node)
+    answer = await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2)))
+    assert [row.partition_index for topic in answer.responses for row in topic.partitions] == [3]
+    await follower.ask(ApiKey.FETCH, 17, follow(node, {3: 1}, (session_id, 3)))
+    assert [index for index in range(COUNT) if looks(node)[index] > before[index]] == [3]
+    assert node.node.broker.partitions.find("t", 3).high_watermark == 1
+
+
+@pytest.mark.asyncio
+async def test_who_waits_is_woken_by_any_partition_of_its_session(start_node: Any) -> None:
+    node = await led_here(start_node)
+    follower, session_id = await with_session(node)
+    for epoch, index in ((2, 10), (3, 20)):
+        follower.send(ApiKey.FETCH, 17, follow(node, {}, (session_id, epoch), max_wait_ms=60_000))
+        await node.turns(5)
+        assert follower.answers() == []
+        await node.connect().ask(ApiKey.PRODUCE, 9, produce(b"a", partition=index, acks=1))
+        answer = await follower.answer()
+        assert [row.partition_index for topic in answer.responses for row in topic.partitions] == [index]
+
+
+@pytest.mark.asyncio
+async def test_what_came_between_two_requests_is_told_with_the_next(start_node: Any) -> None:
+    node = await led_here(start_node)
+    follower, session_id = await with_session(node)
+    for index in (4, 2):
+        await node.connect().ask(ApiKey.PRODUCE, 9, produce(b"a", partition=index, acks=1))
+    await node.turns(5)
+    answer = await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2), max_wait_ms=60_000))
+    assert sorted(row.partition_index for topic in answer.responses for row in topic.partitions) == [2, 4]
+
+
+@pytest.mark.asyncio
+async def test_what_did_not_fit_into_an_answer_is_in_the_next(start_node: Any) -> None:
+    node = await led_here(start_node)
+    follower, session_id = await with_session(node)
+    for index in (4, 2):
+        await node.connect().ask(ApiKey.PRODUCE, 9, produce(bytes(2_000), partition=index, acks=1))
+    found = []
+    for epoch in (2, 3):
+        request = follow(node, {}, (session_id, epoch), max_wait_ms=60_000, max_bytes=100)
+        answer = await follower.ask(ApiKey.FETCH, 17, request)
+        found += [row.partition_index for topic in answer.responses for row in topic.partitions if row.records]
+    assert sorted(found) == [2, 4]
+
+
+@pytest.mark.asyncio
+async def test_a_session_that_ends_and_a_partition_that_is_forgotten_leave_nothing_behind(start_node: Any) -> None:
+    node = await led_here(start_node)
+    follower, session_id = await with_session(node)
+    waiters = node.node.broker.waits.by_number
+    assert len(waiters) == COUNT
+    topic_id = node.node.broker.image.topic_id("t")
+    forgotten = (ForgottenTopic(topic_id=topic_id, partitions=(9,)),)
+    await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, 2), forgotten_topics_data=forgotten))
+    await node.connect().ask(ApiKey.PRODUCE, 9, produce(b"a", partition=9, acks=1))
+    await node.turns(5)
+    assert len(waiters) == COUNT - 1
+    await follower.ask(ApiKey.FETCH, 17, follow(node, {}, (session_id, -1)))
+    assert waiters == {}
+
+
+# beside a busy partition, whose fetches never wait
+
+
+async def keep_busy(brokers: Brokers, meanwhile: Callable[[], Awaitable[None]]) -> None:
+    """Topics t, which is written to all the time, and u, both led by broker 1 and followed by broker 2."""
+    for name in ("t", "u"):
+        brokers.controller.create_topic(name, (1, 2))
+    await brokers.until(lambda: all(one.has_topic("u") for one in brokers.machines.values()), "the topics are there")
+    for _ in range(3):
+        assert await brokers.produce(1, b"x", topic="u") == 0
+
+    async def write() -> None:
+        while True:
+            assert await brokers.produce(1, b"x", topic="t", by="busy") == 0
+
+    writing = asyncio.ensure_future(write())
+    await brokers.pass_time(2)
+    await meanwhile()
+    writing.cancel()
+
+
+def test_a_follower_of_a_quiet_partition_comes_back_into_the_replicas_in_sync() -> None:
+    async def story(brokers: Brokers) -> None:
+        async def meanwhile() -> None:
+            brokers.controller.change("u", isr=(1,))
+            began_s = asyncio.get_running_loop().time()
+            await brokers.until(lambda: brokers.is_joined("u"), "u is whole")
+            assert asyncio.get_running_loop().time() - began_s < 2
+
+        await keep_busy(brokers, meanwhile)
+
+    run_brokers(story)
+
+
+def test_deleted_records_of_a_quiet_partition_are_gone_from_all_replicas_soon() -> None:
+    async def story(brokers: Brokers) -> None:
+        async def meanwhile() -> None:
+            topic = DeleteRecordsTopic("u", (DeleteRecordsPartition(0, 2),))
+            answer = await brokers.peer(1, "admin").request(DeleteRecordsRequest((topic,), 5_000), 60_000)
+            assert [row.error_code for row in answer.topics[0].partitions] == [0]
+            assert brokers.machines[2].replica("u").log.log_start_offset == 2
+
+        await keep_busy(brokers, meanwhile)
+
+    run_brokers(story)
+
+
+def test_a_quiet_partition_stays_in_sync_while_another_is_busy() -> None:
+    async def story(brokers: Brokers) -> None:
+        async def meanwhile() -> None:
+            await brokers.pass_time(5)  # replica.lag.time.max.ms is 1 s here
+            assert await brokers.produce(1, b"x", topic="u") == 0
+            assert brokers.controller.partition("u").partition_epoch == 0
+
+        await keep_busy(brokers, meanwhile)
+
+    run_brokers(story)
