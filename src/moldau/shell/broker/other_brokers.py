@@ -22,6 +22,7 @@ class OtherBrokers:
         self._node = node
         self._network = network
         self._addresses: dict[int, BrokerListener] = {}
+        self._epochs: dict[int, int] = {}
         self._peers: dict[int, list[Peer]] = {}
         self._shared: dict[int, Peer] = {}
 
@@ -32,12 +33,16 @@ class OtherBrokers:
             broker = image.brokers.get(broker_id)
             listeners = () if broker is None else broker.listeners
             address = next((listener for listener in listeners if listener.name == name), None)
-            if address is None:
+            if broker is None or address is None:
                 self._addresses.pop(broker_id, None)
                 continue
             self._addresses[broker_id] = address
+            is_another_life = broker.epoch != self._epochs.get(broker_id, broker.epoch)
+            self._epochs[broker_id] = broker.epoch
             for peer in self._peers.get(broker_id, ()):
                 peer.move_to(address)
+                if is_another_life:
+                    peer.begin_anew()
 
     async def ask(self, broker_id: int, request: Request[Response], timeout_ms: int) -> Response:
         """The answer to a request that does not wait for others at the broker: they share a connection. Raises

@@ -73,8 +73,13 @@ class Peer:
         """The peer listens at `address` from now on: requests under way fail where that is another one."""
         if address != self._address:
             self._address = address
-            self._backoff_ms, self._next_try_s = 0, 0.0
-            self._drop(self._connection)
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """The peer runs in another process by now: requests under way fail. A machine that lost its power ends no
+        connection, and who waits on one hears nothing for as long as he would wait."""
+        self._backoff_ms, self._next_try_s = 0, 0.0
+        self._drop(self._connection)
 
     async def request(self, message: Request[Response], timeout_ms: int) -> Response:
         """Sends `message` and waits for the answer, at most `timeout_ms` for all of it. Raises NoAnswerError only.

@@ -10,12 +10,15 @@ from moldau.core.metadata.image import NO_LEADER
 from moldau.errors import ERROR_CODES
 from moldau.shell.broker.traffic import REPLICATION_BYTES_IN, REPLICATION_BYTES_OUT
 from moldau.shell.io.twins.memory_disk import Fault
+from moldau.shell.peers.peer import NoAnswerError
+from moldau.simulation import machine as simulated_machine
 from moldau.types import BrokerId
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from moldau.wire.protocol.messages.metadata import MetadataRequest
 from tests.support.brokers import Brokers, run_brokers
 
 NOT_ENOUGH = ERROR_CODES["NOT_ENOUGH_REPLICAS"]
@@ -111,6 +114,27 @@ def test_what_a_dead_leader_alone_had_is_cut_when_it_comes_back() -> None:
         await brokers.machines[1].start()
         await brokers.until(brokers.is_whole, "the old leader is in sync again")
         assert brokers.machines[1].values() == brokers.machines[2].values() == numbered(0, 8)
+
+    run_brokers(story)
+
+
+def test_a_broker_that_registers_anew_is_asked_anew_though_its_machine_went_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(simulated_machine, "SILENT_SHARE", 1.0)
+
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        others = brokers.machines[2].broker.others
+        await others.ask(1, MetadataRequest(()), 30_000)
+        brokers.machines[1].kill("machine")
+        begin_s = brokers.around.loop.time()
+        asked = asyncio.ensure_future(others.ask(1, MetadataRequest(()), 30_000))
+        await brokers.machines[1].start()
+        with pytest.raises(NoAnswerError):
+            await asked
+        await others.ask(1, MetadataRequest(()), 30_000)
+        assert brokers.around.loop.time() - begin_s < 5
 
     run_brokers(story)
 

@@ -134,6 +134,26 @@ def test_a_peer_that_has_moved_is_asked_at_its_new_address():
     tell(story)
 
 
+def test_a_peer_that_runs_anew_is_asked_anew_though_its_end_of_the_connection_went_without_a_word():
+    async def story(world):
+        await world.listen()
+        await world.peer.request(ASKED, 1_000)
+        world.loop.kill(world.process)
+        world.network.drop_process(world.process, is_silent=True)
+        await world.listen()
+        asked = asyncio.ensure_future(world.peer.request(ASKED, 30_000))
+        await asyncio.sleep(5)
+        assert not asked.done()
+        world.peer.begin_anew()
+        with pytest.raises(NoAnswerError):
+            await asked
+        await world.peer.request(ASKED, 1_000)
+        assert world.loop.time() < 6
+        assert world.losses == []
+
+    tell(story)
+
+
 def test_so_many_requests_are_under_way_at_once_and_no_more():
     async def story(world):
         await world.listen()
