@@ -7,7 +7,7 @@ JOBS ?= 2
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink torture dist clean
+.PHONY: help demo test slow slow-broker slow-spark slow-seeds bench fuzz seeds schedules late-end-txn planted sim-coverage lint ci oracle clients differential bench-against exactly-once exactly-once-java exactly-once-spark exactly-once-flink torture chaos dist clean
 
 help:
 	@echo "make demo [SECONDS=60] [FILE=path]   events -> broker -> Spark -> topic and Parquet, then a chart"
@@ -20,6 +20,7 @@ help:
 	@echo "make exactly-once-spark [RECORDS=2000000 BROKER=moldau]   Spark copies while drivers and executors die"
 	@echo "make exactly-once-flink [BROKER=moldau]   Flink's Kafka connectors copy while Flink dies (Java)"
 	@echo "make torture [MINUTES=15]   the broker is killed, stopped and frozen under load (seed printed)"
+	@echo "make chaos [MINUTES=30]     three brokers are killed, frozen and cut off under load (seed printed)"
 	@echo "make fuzz [MINUTES=10]   make seeds [FROM=1000 TO=2000]     make oracle  tests beside Apache Kafka (Java)"
 	@echo "make late-end-txn   10,000 seeds of one scenario: an EndTxn that arrives late"
 	@echo "make planted   searches a seed of the simulator for each planted bug that has none"
@@ -115,6 +116,10 @@ exactly-once-flink: .venv/.test
 
 torture: .venv/.test
 	$(BIN)/python -m tests.torture --minutes $(or $(MINUTES),15) $(if $(SEED),--seed $(SEED))
+
+# Three brokers beside clients whose history is judged at the end.
+chaos: .venv/.test
+	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED))
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),10)

@@ -1,0 +1,100 @@
+"""`make chaos`: three brokers that are killed, frozen, cut off from each other, restarted and given other replicas
+while clients write, read and copy; afterwards it is judged whether every promise was kept.
+
+    python -m tests.chaos [--minutes 30] [--rate 1500] [--seed N] [--folder DIR]
+
+Prints the seed of the order of the troubles, a line of progress twice a minute, and the verdict; the history, the logs
+of the nodes and a picture of what happened when stay in the folder. Exit code 1 where a promise was broken. Linux only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from moldau.testing import history
+from tests.chaos.clients import TOPICS, Clients, make_topics
+from tests.chaos.nodes import NODE_IDS, Nodes
+from tests.chaos.operator import Operator
+
+SAY_EVERY_S = 30.0
+COPIER_LIVES_S = 45.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--rate", type=int, default=1_500, help="records per second of all producers")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--folder", type=Path, help="empty; a temporary one if not given")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="moldau-chaos-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {options.seed}, {folder}", flush=True)
+    problems = run(folder, options.minutes * 60, options.rate, options.seed)
+    for problem in problems[:50]:
+        print(problem)
+    print("BROKEN" if problems else "every promise was kept", flush=True)
+    return 1 if problems else 0
+
+
+def run(folder: Path, duration_s: float, rate: int, seed: int) -> list[str]:
+    """What is wrong; nothing if every promise was kept."""
+    choices = random.Random(seed)
+    path = folder / "history.jsonl"
+    nodes = Nodes(folder)
+    try:
+        nodes.start(*NODE_IDS)
+        nodes.wait_whole()
+        make_topics(nodes.bootstrap_servers)
+        nodes.wait_whole()
+        with history.record(path) as recorder:
+            operator = Operator(nodes, recorder, choices)
+            clients = Clients(nodes.bootstrap_servers, recorder, path, rate, choices)
+            clients.start()
+            failures = trouble(operator, clients, duration_s, choices)
+            clients.finish()
+            for _ in recorder.read_to_end({"bootstrap.servers": nodes.bootstrap_servers}, TOPICS):
+                pass
+            failures += clients.problems
+    finally:
+        nodes.close()
+    told = history.HistoryFile(path)
+    verdict = history.judge(told, copies=[history.Copy("source", "target")])
+    (folder / "chaos.svg").write_text(history.timeline(told, verdict), encoding="utf-8")
+    print(verdict)
+    print(
+        f"{operator.faults.total()} troubles: {', '.join(f'{kind} {count}' for kind, count in operator.faults.items())}"
+    )
+    return failures + [str(finding) for finding in verdict.findings]
+
+
+def trouble(operator: Operator, clients: Clients, duration_s: float, choices: random.Random) -> list[str]:
+    """One trouble after the other, for so long. What ended it early."""
+    begin_s = said_s = copier_s = time.monotonic()
+    while time.monotonic() - begin_s < duration_s:
+        try:
+            operator.act()
+        except AssertionError as error:
+            return [str(error)]
+        clients.check()
+        now_s = time.monotonic()
+        if now_s - copier_s > COPIER_LIVES_S:
+            copier_s = now_s
+            clients.kill_copier()
+        if now_s - said_s > SAY_EVERY_S:
+            said_s = now_s
+            print(
+                f"{now_s - begin_s:5.0f} s: {operator.faults.total()} troubles, {clients.acknowledged:,} acknowledged, "
+                f"{len(clients.problems)} problems",
+                flush=True,
+            )
+    return []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""Three brokers and controllers, each a process of `moldau up`, whose links to each other go through proxies."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import error_of
+from moldau.client.admin.quorum import describe_quorum
+from moldau.errors import KafkaError
+from moldau.shell.io.tcp import TCP
+from moldau.wire.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tests.chaos.proxies import Proxies
+from tests.support.held_port import held_port, port_of
+
+NODE_IDS = (1, 2, 3)
+CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
+STOP_S = 60
+PATIENCE_S = 180.0
+"""A cluster that is whole no sooner has failed."""
+LISTENERS = ("PLAINTEXT", "INTERNAL", "CONTROLLER")
+
+
+class Nodes:
+    """`folder` gets a directory, a file of properties and a log for each node."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._held = {node_id: [held_port() for _ in LISTENERS] for node_id in NODE_IDS}
+        """Voters and advertised addresses are written before anybody listens."""
+        self.ports = {node_id: [port_of(each) for each in held] for node_id, held in self._held.items()}
+        self.proxies = Proxies(lambda: {node_id: process.pid for node_id, process in self._processes.items()})
+        for node_id in NODE_IDS:
+            folder.joinpath(f"node-{node_id}").mkdir()
+        self._proxied = {
+            node_id: [self.proxies.open(node_id, port) for port in ports[1:]] for node_id, ports in self.ports.items()
+        }
+        for node_id in NODE_IDS:
+            self._config(node_id).write_text("\n".join(f"{name}={text}" for name, text in self._settings(node_id)))
+            self._run("kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(self._config(node_id)))
+        self.bootstrap_servers = ",".join(f"127.0.0.1:{ports[0]}" for ports in self.ports.values())
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+    def _settings(self, node_id: int) -> Iterable[tuple[str, str]]:
+        clients, internal, controller = self.ports[node_id]
+        yield "node.id", str(node_id)
+        yield "process.roles", "broker,controller"
+        yield (
+            "listeners",
+            ",".join(
+                f"{name}://127.0.0.1:{port}"
+                for name, port in zip(LISTENERS, (clients, internal, controller), strict=True)
+            ),
+        )
+        yield (
+            "advertised.listeners",
+            f"PLAINTEXT://127.0.0.1:{clients},INTERNAL://127.0.0.1:{self._proxied[node_id][0]}",
+        )
+        yield "listener.security.protocol.map", ",".join(f"{name}:PLAINTEXT" for name in LISTENERS)
+        yield "inter.broker.listener.name", "INTERNAL"
+        yield "controller.listener.names", "CONTROLLER"
+        yield (
+            "controller.quorum.voters",
+            ",".join(f"{voter}@127.0.0.1:{proxied[1]}" for voter, proxied in self._proxied.items()),
+        )
+        yield "log.dirs", str(self._folder / f"node-{node_id}")
+        for name in ("default", "offsets.topic", "transaction.state.log"):
+            yield f"{name}.replication.factor", "3"
+        yield "min.insync.replicas", "2"
+        yield "transaction.state.log.min.isr", "2"
+        yield "log.segment.bytes", str(8 << 20)
+
+    def _config(self, node_id: int) -> Path:
+        return self._folder / f"node-{node_id}.properties"
+
+    @staticmethod
+    def _run(*words: str) -> None:
+        subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], check=True, capture_output=True)
+
+    # -- lives
+
+    def start(self, *node_ids: int) -> None:
+        """Those that do not run."""
+        for node_id in node_ids:
+            process = self._processes.get(node_id)
+            if process is None or process.poll() is not None:
+                words = ["up", "--no-page", "--config", str(self._config(node_id))]
+                with self._folder.joinpath(f"node-{node_id}.log").open("ab") as log:
+                    self._processes[node_id] = subprocess.Popen(
+                        [sys.executable, "-m", "moldau.cli.main", *words], stdout=log, stderr=log
+                    )
+
+    def kill(self, *node_ids: int) -> None:
+        """As kill -9."""
+        for node_id in node_ids:
+            self._processes[node_id].kill()
+        for node_id in node_ids:
+            self._processes[node_id].wait(STOP_S)
+
+    def stop(self, node_id: int) -> int:
+        """SIGTERM; gives the exit code."""
+        process = self._processes[node_id]
+        process.terminate()
+        return process.wait(STOP_S)
+
+    def freeze(self, node_id: int) -> None:
+        self._processes[node_id].send_signal(signal.SIGSTOP)
+
+    def thaw(self, node_id: int) -> None:
+        self._processes[node_id].send_signal(signal.SIGCONT)
+
+    def ended(self) -> list[int]:
+        """The nodes that ended by themselves since they were started."""
+        return [node_id for node_id, process in self._processes.items() if process.poll() is not None]
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait(STOP_S)
+        self.proxies.close()
+        for held in self._held.values():
+            for each in held:
+                each.close()
+
+    # -- what the cluster says
+
+    def wait_whole(self) -> None:
+        """Until all brokers are there and every replica is in sync. Raises AssertionError."""
+        end_s = time.monotonic() + PATIENCE_S
+        seen = "no broker answers"
+        while time.monotonic() < end_s:
+            seen = self._what_lacks()
+            if not seen:
+                return
+            time.sleep(0.2)
+        raise AssertionError(f"the cluster is not whole after {PATIENCE_S:.0f} s: {seen}")
+
+    def _what_lacks(self) -> str:
+        try:
+            metadata = self._admin.list_topics(timeout=5)
+        except KafkaException as error:
+            return str(error)
+        if len(metadata.brokers) < len(NODE_IDS):
+            return f"brokers {sorted(metadata.brokers)}"
+        behind = [
+            f"{topic.topic}-{partition.id} leader {partition.leader} in sync {partition.isrs}"
+            for topic in metadata.topics.values()
+            for partition in topic.partitions.values()
+            if partition.leader < 0 or len(partition.isrs) < len(partition.replicas)
+        ]
+        return ", ".join(behind[:5])
+
+    def controller(self) -> int | None:
+        """The node that leads the quorum; None where nobody says so now."""
+        try:
+            with self._client() as admin:
+                leader = describe_quorum(admin).leader_id
+        except KafkaError:
+            return None
+        return leader if leader in NODE_IDS else None
+
+    def reassign(self, topic: str, partition: int, replicas: tuple[int, ...]) -> None:
+        """Raises KafkaError."""
+        row = ReassignablePartition(partition, replicas)
+        request = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(topic, (row,)),))
+        with self._client() as admin:
+            response = admin.ask(request)
+        if response.error_code:
+            raise error_of(response.error_code)
+        for answered in response.responses:
+            for each in answered.partitions:
+                if each.error_code:
+                    raise error_of(each.error_code)
+
+    def _client(self) -> ClusterAdmin:
+        return ClusterAdmin(TCP, self.bootstrap_servers, client_id="chaos", request_timeout_ms=10_000)

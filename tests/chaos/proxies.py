@@ -1,0 +1,115 @@
+"""The links between the nodes of a cluster, which may be cut: what one node sends to another passes through here.
+
+Each listener that nodes use among themselves has a proxy in front of it. Which node has opened a connection is asked of
+the kernel (Linux). A cut link loses nothing and ends nothing: bytes, ends of connections and new connections wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+Pair = tuple[int, int]
+"""Who connected, and to whom: node ids; 0 is somebody else."""
+
+CHUNK_BYTES = 1 << 16
+START_TIMEOUT_S = 10
+
+
+class Proxies:
+    """`pids`: the processes of the nodes as they are now, by node id. Runs in a thread of its own until `close`."""
+
+    def __init__(self, pids: Callable[[], dict[int, int]]) -> None:
+        self._pids = pids
+        self._cut: frozenset[Pair] = frozenset()
+        self._changed = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
+        self._thread.start()
+
+    def open(self, target: int, port: int) -> int:
+        """Begins to listen for the node `target`, which listens at `port`; gives the proxy's port."""
+
+        async def listen() -> int:
+            async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                with contextlib.suppress(OSError):
+                    await self._carry(reader, writer, target, port)
+                writer.close()
+
+            server = await asyncio.start_server(accept, "127.0.0.1", 0)
+            return int(server.sockets[0].getsockname()[1])
+
+        return asyncio.run_coroutine_threadsafe(listen(), self._loop).result(START_TIMEOUT_S)
+
+    def cut(self, pairs: Iterable[Pair]) -> None:
+        """These links, and no others, stand still."""
+        self._cut = frozenset(pairs)
+        self._loop.call_soon_threadsafe(self._tell)
+
+    def heal(self) -> None:
+        self.cut(())
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_TIMEOUT_S)
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _whole(self, pair: Pair) -> None:
+        while pair in self._cut:
+            await self._changed.wait()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int, port: int) -> None:
+        source_port = writer.get_extra_info("peername")[1]
+        pair = (await self._loop.run_in_executor(None, owner_of, source_port, self._pids()), target)
+        await self._whole(pair)
+        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", port)
+        ways = [
+            asyncio.create_task(self._pump(reader, to_writer, pair)),
+            asyncio.create_task(self._pump(to_reader, writer, (pair[1], pair[0]))),
+        ]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        to_writer.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pair: Pair) -> None:
+        """Until one side ends, which the other learns when the link is whole."""
+        while True:
+            try:
+                data = await reader.read(CHUNK_BYTES)
+            except OSError:
+                data = b""
+            await self._whole(pair)
+            if not data:
+                return
+            writer.write(data)
+            await writer.drain()
+
+
+def owner_of(port: int, pids: dict[int, int]) -> int:
+    """The node whose process has the local TCP `port` of 127.0.0.1; 0: none of them."""
+    inode = _inode_of(port)
+    for node_id, pid in pids.items():
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(entry.path) == f"socket:[{inode}]":
+                        return node_id
+    return 0
+
+
+def _inode_of(port: int) -> str:
+    wanted = f"0100007F:{port:04X}"
+    for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]:
+        fields = line.split()
+        if fields[1] == wanted:
+            return fields[9]
+    return ""
