@@ -99,6 +99,25 @@ def test_a_node_that_lost_its_directory_and_a_new_one_become_voters(tmp_path: Pa
     assert cluster.stop() == 0
 
 
+def test_after_the_loss_of_two_directories_the_third_is_recovered_and_the_lost_nodes_copy_from_it(
+    tmp_path: Path,
+) -> None:
+    arguments = "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--no-page"
+    cluster = RunningBroker("--brokers", "3", *arguments).wait_until_ready()
+    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+    admin.create_topics([NewTopic("events", 1)])["events"].result(WAIT_S)
+    write(cluster.address, ["before"])
+    assert cluster.stop() == 0
+    for lost in ("node-1", "node-3"):
+        shutil.rmtree(tmp_path / lost)
+    words = ["quorum", "recover", str(tmp_path / "node-2.properties"), "--yes"]
+    subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    cluster = RunningBroker(*arguments).wait_until_ready()
+    write(cluster.address, ["after"])  # acknowledged by two of them
+    assert read(cluster.address, 2) == ["before", "after"]
+    assert cluster.stop() == 0
+
+
 def test_no_node_outlives_the_command(tmp_path: Path) -> None:
     cluster = RunningBroker("--brokers", "3", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
     cluster.wait_until_ready()

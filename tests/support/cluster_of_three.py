@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -49,14 +50,11 @@ class ClusterOfThree:
             self._write_config(node_id, port, controller_port, voters)
             if node_id in formatted_by_kafka:
                 features = [word for feature in UNSERVED for word in ("--feature", feature)]
-                config = str(self._config(node_id))
+                config = str(self.config_of(node_id))
                 run_java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", config, *features)
             else:
-                words = ["kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(self._config(node_id))]
+                words = ["kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(self.config_of(node_id))]
                 subprocess.run([sys.executable, "-m", "moldau.cli.main", *words], check=True, timeout=WAIT_S)
-
-    def _config(self, node_id: int) -> Path:
-        return self._scratch / f"node-{node_id}.properties"
 
     def _write_config(self, node_id: int, port: int, controller_port: int, voters: str) -> None:
         listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
@@ -76,14 +74,22 @@ class ClusterOfThree:
             "broker.session.timeout.ms": "4000",
             "broker.heartbeat.interval.ms": "500",
         }
-        self._config(node_id).write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        self.config_of(node_id).write_text("".join(f"{name}={value}\n" for name, value in values.items()))
 
     def start(self, node_id: int) -> None:
         with (self._scratch / f"node-{node_id}.log").open("ab") as log:
-            command = self._commands[node_id](self._config(node_id))
+            command = self._commands[node_id](self.config_of(node_id))
             self._processes[node_id] = subprocess.Popen(
                 command, cwd=self._scratch, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def config_of(self, node_id: int) -> Path:
+        """The settings of a node."""
+        return self._scratch / f"node-{node_id}.properties"
+
+    def lose_directory(self, node_id: int) -> None:
+        """Of a node that does not run."""
+        shutil.rmtree(self._scratch / f"data-{node_id}")
 
     def kill(self, node_id: int) -> None:
         """kill -9."""

@@ -19,6 +19,7 @@ from moldau.cli import (
     partitions,
     pipeline,
     produce,
+    quorum,
     quotas,
     topics,
     transactions,
@@ -40,6 +41,7 @@ MODULES = (
     configs,
     partitions,
     quotas,
+    quorum,
     transactions,
     doctor,
     log,
@@ -52,7 +54,7 @@ COMMAND_GROUPS = (
     ("topics and records", ("topics", "produce", "consume")),
     ("who reads what", ("groups", "offsets", "page")),
     ("pipelines on Spark", ("pipeline",)),
-    ("operating a cluster", ("configs", "partitions", "quotas", "transactions", "doctor")),
+    ("operating a cluster", ("configs", "partitions", "quotas", "quorum", "transactions", "doctor")),
     ("files and shells", ("log", "completion")),
 )
 EXAMPLES = (

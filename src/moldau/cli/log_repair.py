@@ -54,7 +54,7 @@ def repair_directory(arguments: argparse.Namespace) -> int:
     from moldau.shell.io.dry_run import DryRunDisk
     from moldau.shell.node import repair
 
-    with _locked(arguments.directory) as disk:
+    with locked(arguments.directory) as disk:
         count = 0
         wanted: Disk = disk if arguments.execute else DryRunDisk(disk)
         for sentence in repair.repair_directory(wanted, now_ms=_now_ms()):
@@ -98,14 +98,14 @@ def delete_strays(arguments: argparse.Namespace) -> int:
 
 
 def _for_each(arguments: argparse.Namespace, work: Callable[[Disk, str], str]) -> int:
-    with _locked(arguments.directory) as disk:
+    with locked(arguments.directory) as disk:
         for name in arguments.name:
             print(work(disk, name))
     return 0
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[Disk]:
+def locked(directory: Path) -> Iterator[Disk]:
     """The disk door of a log directory that no broker uses. Errors of the work are CommandErrors."""
     from moldau.errors import MoldauError
     from moldau.shell.io.disk import OsDisk

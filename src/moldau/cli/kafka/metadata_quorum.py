@@ -135,7 +135,7 @@ def _add_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
         raise ArgumentError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
         )
-    node_id, directory_id, endpoints = _identity(read_properties(path))
+    node_id, directory_id, endpoints = controller_identity(read_properties(path))
     is_rehearsal = arguments.has("dry-run")
     if not is_rehearsal:
         add_voter(admin, node_id, directory_id, tuple((each.name, each.host, each.port) for each in endpoints))
@@ -144,7 +144,7 @@ def _add_controller(arguments: Arguments, admin: ClusterAdmin) -> None:
     print(f"{told} and endpoints: {', '.join(map(str, endpoints))}")
 
 
-def _identity(settings: Mapping[str, str]) -> tuple[int, Uuid, list[Endpoint]]:
+def controller_identity(settings: Mapping[str, str]) -> tuple[int, Uuid, list[Endpoint]]:
     """Id, metadata directory and endpoints of a controller. Raises ArgumentError where the settings are of none."""
     valid = "Is this a valid controller configuration file?"
     if "node.id" not in settings:

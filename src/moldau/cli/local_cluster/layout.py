@@ -57,9 +57,15 @@ class LocalNode(msgspec.Struct, frozen=True):
 
 
 def brokers_in(directory: Path) -> int:
-    """How many nodes the cluster in `directory` has, also where a log directory is lost; 0: there is no cluster."""
-    made = [node_id for node_id in range(1, MAX_BROKERS + 1) if _log_directory(directory, node_id).is_dir()]
-    return max(made, default=0)
+    """How many nodes the cluster in `directory` has, also where log directories are lost; 0: there is no cluster."""
+    node_ids = range(1, MAX_BROKERS + 1)
+    if not any(_log_directory(directory, node_id).is_dir() for node_id in node_ids):
+        return 0
+    return max(
+        node_id
+        for node_id in node_ids
+        if _log_directory(directory, node_id).is_dir() or (directory / f"node-{node_id}.properties").is_file()
+    )
 
 
 def lay_out(

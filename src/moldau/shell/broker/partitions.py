@@ -15,7 +15,14 @@ from moldau.core.log.directories import LogDirectories
 from moldau.core.log.directory import LogDirectory
 from moldau.core.log.log import Log
 from moldau.core.log.settings import LogSettings
-from moldau.core.metadata.image import MetadataDelta, MetadataImage, PartitionImage, ResourceType, TopicImage
+from moldau.core.metadata.image import (
+    NO_LEADER,
+    MetadataDelta,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.core.replication.partition import Partition
 from moldau.core.replication.steps import ReplicationSettings
@@ -311,7 +318,9 @@ class Partitions:
                 log.topic_id = topic_id
         if directory is None or log is None:
             self._checkpoints.changed()
-            directory = self._place(named)
+            partition = image.topics_by_id[topic_id].partitions[topic_partition.partition]
+            is_copy = partition.leader not in (NO_LEADER, self._node.node_id)
+            directory = self._place(named, is_copy=is_copy)
             settings = self.log_settings(image, topic_partition.topic)
             log = directory.create_log(topic_partition, topic_id, settings, now_ms=now_ms)
         if assigned is not None and assigned != directory.directory_id:
@@ -324,11 +333,14 @@ class Partitions:
         for directory in self.logs:
             directory.discard_other(topic_partition, topic_id, delete_id=random_uuid(random), now_ms=now_ms)
 
-    def _place(self, named: Uuid | None) -> LogDirectory:
-        """Where a partition without a log goes: where the metadata says that it is. Raises StorageFailedError."""
+    def _place(self, named: Uuid | None, *, is_copy: bool) -> LogDirectory:
+        """Where a partition without a log goes: where the metadata says that it is. If that directory is gone for good,
+        as where a disk was replaced, a copy of another broker's log is begun anew. Raises StorageFailedError."""
         if named is None:
             return self.logs.place()
         directory = self.logs.by_id(named)
+        if directory is None and is_copy and not self.logs.is_out_of_reach(named):
+            return self.logs.place()
         if directory is None:
             raise StorageFailedError(f"its log directory {uuid_to_text(named)} is not in log.dirs")
         directory.health.check()

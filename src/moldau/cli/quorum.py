@@ -1,0 +1,173 @@
+"""`moldau quorum describe|add|remove|recover`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import Subparsers
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin
+from moldau.cli.output import CommandError, print_rows
+
+if TYPE_CHECKING:
+    from moldau.core.config.broker_settings import BrokerSettings
+    from moldau.shell.node.recover import Remains
+    from moldau.types import TopicPartition
+
+MAX_NAMED = 20
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("quorum", help="who votes on the metadata; recover a cluster from one node")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    describe = verbs.add_parser(
+        "describe", help="show the voters and observers, and how far each is", examples=("moldau quorum describe",)
+    )
+    add_cluster_arguments(describe, describe_voters)
+
+    add = verbs.add_parser(
+        "add",
+        help="make a node that follows the metadata log a voter",
+        examples=("moldau quorum add node-4.properties -b 10.0.0.1:9092",),
+    )
+    add.add_argument("config", metavar="FILE", help="the settings of that node, on the machine where it runs")
+    add_cluster_arguments(add, add_voter, json=False)
+
+    remove = verbs.add_parser("remove", help="take a voter out", examples=("moldau quorum remove 4",))
+    remove.add_argument("node", type=int, help="the id of the node")
+    add_cluster_arguments(remove, remove_voter, json=False)
+
+    recover = verbs.add_parser(
+        "recover",
+        help="let the one node that is left go on alone",
+        description="For a cluster that has lost a majority of its voters for good. Run on the stopped node that has "
+        "survived, this makes it the only voter, and the leader of every partition that it has a replica of. It says "
+        "first what that costs, and asks. The other nodes must not come back with their old directories.",
+        examples=("moldau quorum recover node-1.properties", "moldau quorum recover node-1.properties --yes"),
+    )
+    recover.add_argument("config", metavar="FILE", help="the settings of the node, as `moldau up --config` takes them")
+    recover.add_argument("--yes", action="store_true", help="do not ask")
+    recover.set_defaults(run=recover_node)
+
+
+def describe_voters(arguments: argparse.Namespace) -> int:
+    from moldau.client.admin.quorum import describe_quorum
+    from moldau.types import uuid_to_text
+
+    with cluster_admin(arguments) as admin:
+        quorum = describe_quorum(admin)
+    now_ms = time.time_ns() // 1_000_000
+    rows: list[dict[str, object]] = [
+        {
+            "node": replica.node_id,
+            "role": replica.status.lower(),
+            "directory": None if replica.directory_id is None else uuid_to_text(replica.directory_id),
+            "log_end": replica.log_end_offset,
+            "lag": quorum.lag_of(replica),
+            "heard_ms_ago": None if replica.last_fetch_ms is None else max(0, now_ms - replica.last_fetch_ms),
+            "address": ",".join(replica.endpoints) or None,
+        }
+        for group in (quorum.voters, quorum.observers)
+        for replica in sorted(group, key=lambda each: each.node_id)
+    ]
+    columns = ("node", "role", "directory", "log_end", "lag", "heard_ms_ago", "address")
+    print_rows(rows, columns, as_json=arguments.json)
+    return 0
+
+
+def add_voter(arguments: argparse.Namespace) -> int:
+    from moldau.cli.kafka.connection import read_properties
+    from moldau.cli.kafka.metadata_quorum import controller_identity
+    from moldau.cli.kafka.options import ArgumentError
+    from moldau.client.admin import quorum
+
+    try:
+        node_id, directory_id, endpoints = controller_identity(read_properties(arguments.config))
+    except ArgumentError as error:
+        raise CommandError(str(error)) from error
+    with cluster_admin(arguments) as admin:
+        quorum.add_voter(admin, node_id, directory_id, tuple((each.name, each.host, each.port) for each in endpoints))
+    print(f"node {node_id} is a voter")
+    return 0
+
+
+def remove_voter(arguments: argparse.Namespace) -> int:
+    from moldau.client.admin import quorum
+    from moldau.types import ZERO_UUID
+
+    with cluster_admin(arguments) as admin:
+        voters = quorum.describe_quorum(admin).voters
+        found = next((each for each in voters if each.node_id == arguments.node), None)
+        if found is None:
+            known = ", ".join(str(each.node_id) for each in voters)
+            raise CommandError(f"node {arguments.node} is no voter: the voters are {known}")
+        quorum.remove_voter(admin, found.node_id, found.directory_id or ZERO_UUID)
+    print(f"node {arguments.node} is no voter any more")
+    return 0
+
+
+def recover_node(arguments: argparse.Namespace) -> int:
+    """0 when it is done; 1 where it was not wanted."""
+    from moldau.cli.log_repair import locked
+    from moldau.shell.node.recover import look_at_remains, recover_alone
+    from moldau.wire.protocol.messages.raft_records import Endpoint
+
+    settings = _settings(arguments.config)
+    point = settings.advertised_controller_endpoint or settings.controller_endpoint
+    if not settings.log_directories or point is None:
+        raise CommandError(f"{arguments.config} names no log.dirs, or no listener of controller.listener.names")
+    now_ms = time.time_ns() // 1_000_000
+    with ExitStack() as locks:
+        disk, *further = [locks.enter_context(locked(Path(path))) for path in settings.log_directories]
+        _print_cost(look_at_remains(disk, now_ms=now_ms))
+        if not arguments.yes and not _is_wanted():
+            print("nothing was changed")
+            return 1
+        endpoint = Endpoint(point.name, point.host or "localhost", point.port)
+        remains = recover_alone(disk, further, endpoint, now_ms=now_ms)
+    print(f"done: start node {remains.properties.node_id}, which is a cluster of its own now")
+    return 0
+
+
+def _settings(path: str) -> BrokerSettings:
+    from moldau.core.config.broker_settings import parse_broker_settings
+    from moldau.core.config.properties import parse_properties
+    from moldau.errors import KafkaError
+
+    try:
+        return parse_broker_settings(parse_properties(Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
+    except KafkaError as error:
+        raise CommandError(str(error)) from error
+
+
+def _print_cost(remains: Remains) -> None:
+    survivor, node_id = remains.survivor, remains.properties.node_id
+    others = ", ".join(str(voter) for voter in remains.voter_ids if voter != node_id)
+    print(f"node {node_id} of cluster {remains.properties.cluster_id} becomes the only voter of the metadata quorum")
+    print(f"  voters until now   {others or 'those of controller.quorum.voters'}: they must not start again so")
+    print("  metadata           changes of topics, settings and groups that had not come to this node are lost")
+    print(f"  kept whole         {len(survivor.whole)} partitions: every acknowledged record is here")
+    print(f"  not in sync        {_listed(survivor.lacking)}: their newest records may be missing here")
+    print(f"  without a replica  {_listed(survivor.gone)}: nobody has their records")
+    print("With min.insync.replicas above 1 producers wait until nodes with the ids of the lost ones have joined anew.")
+
+
+def _listed(partitions: Sequence[TopicPartition]) -> str:
+    if not partitions:
+        return "no partition"
+    named = ", ".join(map(str, partitions[:MAX_NAMED]))
+    return named if len(partitions) <= MAX_NAMED else f"{named} and {len(partitions) - MAX_NAMED} more"
+
+
+def _is_wanted() -> bool:
+    if not sys.stdin.isatty():
+        raise CommandError("nothing was changed: --yes does it without asking")
+    return input("Go on? [y/N] ").strip().lower() in ("y", "yes")

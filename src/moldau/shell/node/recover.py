@@ -1,0 +1,128 @@
+"""What `moldau quorum recover` does to the log directory of a stopped node: it becomes the only voter of its quorum.
+
+A majority of voters that is gone for good takes the quorum with it: nobody else may decide anything. This is the one
+way out, and it is no decision of the quorum. What this node's metadata log says is taken for committed, and what it
+does not say is lost; nodes of the old quorum that come back must not start again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from moldau.core.config.broker_settings import parse_broker_settings
+from moldau.core.controller.survivor import Survivor, survive
+from moldau.core.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, encode_offsets
+from moldau.core.log.directory import parse_directory_name
+from moldau.core.log.flushed_offset import FLUSHED_OFFSET, FlushedOffset
+from moldau.core.log.health import DirectoryHealth
+from moldau.core.log.log import AppendOrigin, Log
+from moldau.core.metadata.batches import MAX_BATCH_RECORDS, build_metadata_batch
+from moldau.core.metadata.fold import MetadataFold
+from moldau.core.metadata.snapshot import METADATA_DIRECTORY, QuorumControl
+from moldau.core.raft.steps import QuorumState
+from moldau.core.raft.voters import VoterSet
+from moldau.ports import Disk
+from moldau.shell.node.storage_format import KRAFT_VERSION, MetaProperties, read_meta_properties
+from moldau.shell.quorum.metadata_log import fold_log, open_log
+from moldau.shell.quorum.quorum_state import QUORUM_STATE, QuorumError, read_quorum_state, write_quorum_state
+from moldau.types import whole
+from moldau.wire.protocol.codec import encode_message
+from moldau.wire.protocol.messages.raft_records import (
+    Endpoint,
+    KRaftVersionFeature,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+    VotersRecord,
+    VotersRecordVoter,
+)
+from moldau.wire.records.control import ControlType, build_control_batch
+
+MAX_OFFSET = (1 << 63) - 1
+_SETTINGS = parse_broker_settings({})
+"""Kafka's defaults: nothing of what is done here depends on them."""
+
+
+class Remains(msgspec.Struct, frozen=True):
+    """What a log directory says of its cluster. `voter_ids`: of the quorum, empty where they are configured."""
+
+    properties: MetaProperties
+    voter_ids: tuple[int, ...]
+    survivor: Survivor
+
+
+def look_at_remains(disk: Disk, *, now_ms: int) -> Remains:
+    """Raises MoldauError, for instance where the metadata log is damaged."""
+    with _opened(disk, now_ms) as (properties, _, fold, control):
+        return _remains(properties, fold, control)
+
+
+def recover_alone(disk: Disk, further_disks: Sequence[Disk], controller: Endpoint, *, now_ms: int) -> Remains:
+    """Makes the node of these log directories, whose controller is reached at `controller`, the only voter, and the
+    leader of all that it has. Durable when it returns. Raises MoldauError."""
+    with _opened(disk, now_ms) as (properties, log, fold, control):
+        remains = _remains(properties, fold, control)
+        saved = read_quorum_state(disk, QUORUM_STATE) or QuorumState()
+        epoch = max(log.leader_epochs.latest_epoch, saved.leader_epoch) + 1
+        node_id = properties.node_id
+        # the node votes for nobody in this epoch, and leads in the next one
+        write_quorum_state(disk, QUORUM_STATE, QuorumState(leader_epoch=epoch))
+        voter = VotersRecordVoter(
+            node_id, properties.directory_id, (controller,), KRaftVersionFeature(0, KRAFT_VERSION)
+        )
+        itself = (LeaderChangeMessageVoter(node_id),)
+        change = encode_message(LeaderChangeMessage(0, node_id, itself, itself), 0)
+        quorum = QuorumControl(KRAFT_VERSION, VotersRecord(voters=(voter,)))
+        batches = [
+            build_control_batch(
+                ((ControlType.LEADER_CHANGE, change), *quorum.records()), timestamp=now_ms, leader_epoch=epoch
+            )
+        ]
+        records, levels = remains.survivor.records, fold.image.features
+        for begin in range(0, len(records), MAX_BATCH_RECORDS):
+            part = records[begin : begin + MAX_BATCH_RECORDS]
+            batches.append(whole(build_metadata_batch(part, levels, now_ms=now_ms, leader_epoch=epoch)))
+        for batch in batches:
+            log.append(bytearray(batch), leader_epoch=epoch, now_ms=now_ms, origin=AppendOrigin.CONTROLLER)
+        log.close(now_ms)
+        flushed_offset = _flushed_offset(disk)
+        flushed_offset.save(log.log_end_offset)
+        flushed_offset.close()
+    for one in (disk, *further_disks):
+        _take_all_for_committed(one)
+    return remains
+
+
+def _take_all_for_committed(disk: Disk) -> None:
+    """Nobody is left who could say how far the in-sync replicas had come. A start takes no high watermark above the end
+    of its log, and with fewer replicas than `min.insync.replicas` it would not rise any more (KIP-966)."""
+    names = disk.list_directory("")
+    partitions = [found for name in names if (found := parse_directory_name(name)) is not None]
+    disk.replace_file(HIGH_WATERMARK_CHECKPOINT, encode_offsets(dict.fromkeys(partitions, MAX_OFFSET)))
+
+
+@contextmanager
+def _opened(disk: Disk, now_ms: int) -> Iterator[tuple[MetaProperties, Log, MetadataFold, QuorumControl]]:
+    properties = read_meta_properties(disk)
+    if properties is None or not disk.list_directory(METADATA_DIRECTORY):
+        raise QuorumError(f"this directory has no {METADATA_DIRECTORY} of a node: name the first of its log.dirs")
+    log = open_log(disk, _SETTINGS, DirectoryHealth(), _flushed_offset(disk).read(), now_ms=now_ms)
+    try:
+        fold = MetadataFold(properties.cluster_id)
+        loaded, replay = fold_log(fold, disk, log)
+        control = replay.control if replay.control.voters is not None else loaded.snapshot.control
+        yield properties, log, fold, control
+    finally:
+        log.release()
+
+
+def _flushed_offset(disk: Disk) -> FlushedOffset:
+    return FlushedOffset(disk, f"{METADATA_DIRECTORY}/{FLUSHED_OFFSET}")
+
+
+def _remains(properties: MetaProperties, fold: MetadataFold, control: QuorumControl) -> Remains:
+    voters = VoterSet(() if control.voters is None else control.voters.voters)
+    ids = tuple(voter.voter_id for voter in voters.voters)
+    return Remains(properties, ids, survive(fold.image, properties.node_id))
