@@ -48,12 +48,15 @@ class Flusher:
             self._node.spawn(self._run())
 
     def wait(self, partition: Partition, end_offset: Offset) -> asyncio.Future[None]:
-        """Done when `partition` is on the disk up to `end_offset`. Raises 56, now or then, if that will not happen."""
+        """Done when `partition` is on the disk up to `end_offset`. Raises 6 (it was cut) and 56, now or then, if that
+        will not happen."""
         waiter: asyncio.Future[None] = self._node.loop.create_future()
         if partition.log.recovery_point >= end_offset:
             waiter.set_result(None)
         elif partition.is_offline:
             raise kafka_error("KAFKA_STORAGE_ERROR")
+        elif end_offset > partition.log.log_end_offset:
+            raise kafka_error("NOT_LEADER_OR_FOLLOWER", "what was appended is cut")
         else:
             self._waiters.setdefault(partition.number, deque()).append((end_offset, waiter))
         return waiter
@@ -162,6 +165,16 @@ class Flusher:
                 waiter.set_result(None)
         if waiters is not None and not waiters:
             del self._waiters[partition.number]
+
+    def log_cut(self, partition: Partition) -> None:
+        """What stood behind the end of the log will not be flushed: another leader has something else there."""
+        waiters, end_offset = self._waiters.get(partition.number, ()), partition.log.log_end_offset
+        for needed, waiter in waiters:
+            if needed > end_offset and not waiter.done():
+                waiter.set_exception(kafka_error("NOT_LEADER_OR_FOLLOWER"))
+        if waiters:
+            self._waiters[partition.number] = deque(each for each in waiters if each[0] <= end_offset)
+            self._release(partition)
 
     def fail(self, partition: Partition, error: KafkaError) -> None:
         """`partition` is gone: requests that wait for it get `error`."""

@@ -182,6 +182,7 @@ class Replication:
                 about=str(place),
             )
             self._checkpoints.changed()
+            self._flusher.log_cut(partition)
             self._was_cut(partition)
             self.step(partition, Truncated(log.log_end_offset, log.leader_epochs.latest_epoch))
         if partition.waits_for_flush:

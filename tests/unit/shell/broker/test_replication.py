@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from moldau.core.metadata.image import NO_LEADER
-from moldau.errors import ERROR_CODES
+from moldau.errors import ERROR_CODES, KafkaError
 from moldau.shell.broker.traffic import REPLICATION_BYTES_IN, REPLICATION_BYTES_OUT
 from moldau.shell.io.twins.memory_disk import Fault
 from moldau.shell.peers.peer import NoAnswerError
 from moldau.simulation import machine as simulated_machine
-from moldau.types import BrokerId
+from moldau.types import BrokerId, Offset
 from moldau.wire.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -72,6 +72,28 @@ def test_bytes_between_brokers_are_counted_apart_from_those_of_clients() -> None
         assert leader.broker.telemetry.value(REPLICATION_BYTES_OUT) == copied
         assert follower.broker.telemetry.value(REPLICATION_BYTES_IN) == copied
         assert (leader.replica().fetched_bytes, follower.replica().appended_bytes) == (0, 0)
+
+    run_brokers(story)
+
+
+def test_who_waits_for_the_flush_of_what_another_leader_cuts_waits_no_longer() -> None:
+    async def story(brokers: Brokers) -> None:
+        await with_topic(brokers, 1, 2)
+        await write(brokers, 1, 0, 1)
+        for ends in ((1, 2), (2, 1)):
+            brokers.around.network.cut(f"broker-{ends[0]}", f"broker-{ends[1]}", 2)
+        await write(brokers, 1, 1, 2, acks=1)
+        broker, partition = brokers.machines[1].broker, brokers.machines[1].replica()
+        assert broker is not None
+        waiting = broker.flusher.wait(partition, Offset(2))
+        brokers.controller.change(leader=BrokerId(2), isr=(2,))
+        await brokers.until(waiting.done, "the wait ends")
+        error = waiting.exception()
+        assert isinstance(error, KafkaError)
+        assert error.name == "NOT_LEADER_OR_FOLLOWER"
+        assert partition.log.log_end_offset == 1
+        with pytest.raises(KafkaError):
+            broker.flusher.wait(partition, Offset(2))
 
     run_brokers(story)
 
