@@ -9,12 +9,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.error_texts import error_of
 from moldau.client.admin.quorum import describe_quorum
+from moldau.client.admin.topics import list_topics
 from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.messages.partitions import (
@@ -52,7 +50,6 @@ class Nodes:
             self._config(node_id).write_text("\n".join(f"{name}={text}" for name, text in self._settings(node_id)))
             self._run("kafka-storage", "format", "-t", CLUSTER_ID, "-c", str(self._config(node_id)))
         self.bootstrap_servers = ",".join(f"127.0.0.1:{ports[0]}" for ports in self.ports.values())
-        self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def _settings(self, node_id: int) -> Iterable[tuple[str, str]]:
         clients, internal, controller = self.ports[node_id]
@@ -111,10 +108,13 @@ class Nodes:
             self._processes[node_id].wait(STOP_S)
 
     def stop(self, node_id: int) -> int:
-        """SIGTERM; gives the exit code."""
+        """SIGTERM; gives the exit code. Raises AssertionError where it does not end."""
         process = self._processes[node_id]
         process.terminate()
-        return process.wait(STOP_S)
+        try:
+            return process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"SIGTERM did not end node {node_id} in {STOP_S} s") from None
 
     def freeze(self, node_id: int) -> None:
         self._processes[node_id].send_signal(signal.SIGSTOP)
@@ -149,19 +149,21 @@ class Nodes:
         raise AssertionError(f"the cluster is not whole after {PATIENCE_S:.0f} s: {seen}")
 
     def _what_lacks(self) -> str:
+        """As every node knows it, and a leader of the quorum who answers."""
         try:
-            metadata = self._admin.list_topics(timeout=5)
-        except KafkaException as error:
-            return str(error)
-        if len(metadata.brokers) < len(NODE_IDS):
-            return f"brokers {sorted(metadata.brokers)}"
-        behind = [
-            f"{topic.topic}-{partition.id} leader {partition.leader} in sync {partition.isrs}"
-            for topic in metadata.topics.values()
-            for partition in topic.partitions.values()
-            if partition.leader < 0 or len(partition.isrs) < len(partition.replicas)
-        ]
-        return ", ".join(behind[:5])
+            for node_id in NODE_IDS:
+                with self._client(node_id) as admin:
+                    brokers = admin.cluster().broker_ids()
+                    if brokers != list(NODE_IDS):
+                        return f"node {node_id} knows brokers {brokers}"
+                    for topic in list_topics(admin).values():
+                        for row in topic.partitions:
+                            if row.leader_id < 0 or len(row.isr) < len(row.replicas):
+                                return f"{topic.name}-{row.index}: leader {row.leader_id}, in sync {row.isr}"
+                    describe_quorum(admin)
+        except KafkaError as error:
+            return f"node {node_id}: {error}"
+        return ""
 
     def controller(self) -> int | None:
         """The node that leads the quorum; None where nobody says so now."""
@@ -185,5 +187,7 @@ class Nodes:
                 if each.error_code:
                     raise error_of(each.error_code)
 
-    def _client(self) -> ClusterAdmin:
-        return ClusterAdmin(TCP, self.bootstrap_servers, client_id="chaos", request_timeout_ms=10_000)
+    def _client(self, node_id: int | None = None) -> ClusterAdmin:
+        """Of one node, or of any."""
+        address = self.bootstrap_servers if node_id is None else f"127.0.0.1:{self.ports[node_id][0]}"
+        return ClusterAdmin(TCP, address, client_id="chaos", request_timeout_ms=10_000)
