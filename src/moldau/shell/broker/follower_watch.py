@@ -74,6 +74,14 @@ class FollowerWatch:
             if result[7] or result[6] or result[2] or is_all:
                 self._changed.pop(key, None)
 
+    def is_high_watermark_news(self, results: list[FetchResult]) -> bool:
+        """Whether the follower knows another high watermark of one of these."""
+        partitions = self._session.partitions
+        return any(
+            not result[2] and (cached := partitions.get(result[:2])) is not None and cached.high_watermark != result[3]
+            for result in results
+        )
+
     def park(self, fetch: Parked) -> None:
         """`fetch` is called at each change of a partition, until it leaves."""
         self._parked = fetch

@@ -115,6 +115,23 @@ def test_a_consumer_that_waits_at_a_follower_gets_what_the_follower_copies() -> 
     run_brokers(story)
 
 
+def test_where_followers_serve_their_rack_they_hear_of_the_high_watermark_at_once() -> None:
+    async def story(brokers: Brokers) -> None:
+        brokers.controller.create_topic("t", (1, 2))
+        await brokers.until(lambda: brokers.machines[1].leads() and brokers.machines[2].has_topic("t"), "replicas")
+        await brokers.pass_time(2)
+        reader = brokers.peer(2)
+        for offset in range(5):
+            waiting = asyncio.ensure_future(reader.request(ask(brokers, offset, max_wait_ms=30_000), 60_000))
+            await brokers.pass_time(0.7)
+            began_s = asyncio.get_running_loop().time()
+            assert await brokers.produce(1, b"a") == 0
+            assert values_of(await waiting) == [b"a"]
+            assert asyncio.get_running_loop().time() - began_s < 0.1
+
+    run_brokers(story, settings={"replica.selector.class": RACK_AWARE})
+
+
 @pytest.mark.asyncio
 async def test_a_consumer_of_an_old_version_must_read_from_the_leader(start_node: Any) -> None:
     node = await led_here(start_node)

@@ -10,6 +10,7 @@ from msgspec.structs import astuple, replace
 
 from moldau.core.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID, SessionAnswer
 from moldau.errors import ERROR_CODES, KafkaError, kafka_error
+from moldau.shell.broker.handlers.follower_fetch import FollowerFetch
 from moldau.shell.broker.handlers.parked_fetch import MAX_ANSWER_BYTES, TOPIC_IDS_FROM, ParkedFetch, refused
 from moldau.shell.broker.handlers.rows import rows_by_topic
 from moldau.shell.network.context import CLUSTER_NAME, Operation, RequestContext, Resource
@@ -79,15 +80,14 @@ def act_fetch(broker: Broker, context: RequestContext, frame: memoryview, positi
     if isinstance(fetch, int):
         return encode_fetch_response(version, correlation_id, fetch, NO_SESSION_ID, [])
     max_wait_ms = question[1]
-    if fetch.is_follower:
-        whole(fetch.note_follower(entries))
+    if isinstance(fetch, FollowerFetch):
+        whole(fetch.note(entries))
     results = fetch.look()
     if results is None:
         return fetch.look_later(max_wait_ms)
     if fetch.is_cold:
         return fetch.answer_from_disk()
-    is_empty = not fetch.entries and fetch.watch is None
-    if fetch.is_urgent or fetch.size >= fetch.min_bytes or max_wait_ms <= 0 or is_empty:
+    if fetch.is_urgent or fetch.size >= fetch.min_bytes or max_wait_ms <= 0 or fetch.has_nothing_to_wait_for:
         return fetch.encode(results)
     return fetch.park(max_wait_ms)
 
@@ -116,7 +116,8 @@ async def act_fetch_many(broker: Broker, context: RequestContext, request: Fetch
     if isinstance(fetch, int):
         return FetchResponse(error_code=fetch)
     end_s = broker.loop.time() + question[1] / 1_000
-    await context.finish(fetch.note_follower(entries))
+    if isinstance(fetch, FollowerFetch):
+        await context.finish(fetch.note(entries))
     results = await fetch.collect_pausing()
     while not fetch.is_urgent and fetch.size < fetch.min_bytes and (now_s := broker.loop.time()) < end_s:
         with suppress(KafkaError):
@@ -200,4 +201,5 @@ def _begin(
     if min_bytes > MAX_MIN_BYTES:
         min_bytes = MAX_MIN_BYTES
     is_read_committed = isolation_level == READ_COMMITTED
-    return ParkedFetch(broker, context, reader, rack, max_bytes, min_bytes, entries, is_read_committed, session)
+    kind = FollowerFetch if is_follower else ParkedFetch
+    return kind(broker, context, reader, rack, max_bytes, min_bytes, entries, is_read_committed, session)

@@ -13,7 +13,6 @@ from moldau.core.replication.fetch_session import NO_SESSION_ID, SessionAnswer
 from moldau.core.replication.partition import Partition
 from moldau.errors import ERROR_CODES, KafkaError, ProtocolError, StorageFailedError, kafka_error
 from moldau.shell.broker.fetch_turns import LITTLE_BYTES
-from moldau.shell.broker.follower_watch import FollowerWatch
 from moldau.shell.broker.handlers.leader_hints import name_leaders
 from moldau.shell.broker.handlers.near_replicas import near_replica
 from moldau.shell.broker.streamed_batch import StreamedBatch
@@ -26,7 +25,6 @@ from moldau.shell.broker.traffic import (
 from moldau.shell.network.context import Operation, RequestContext, Resource
 from moldau.shell.network.pending_response import Answer, PendingResponse
 from moldau.telemetry import BOUND_REACHED
-from moldau.types import Pausing
 from moldau.wire.protocol.elsewhere import LeaderNode, PreferredReadReplica
 from moldau.wire.protocol.fast_fetch import (
     AbortedTransactions,
@@ -87,7 +85,6 @@ class ParkedFetch:
         "_is_answering",
         "_is_cut",
         "_is_next",
-        "_looks_at_all",
         "_partitions",
         "_response",
         "_seen",
@@ -105,7 +102,6 @@ class ParkedFetch:
         "replica_id",
         "session",
         "size",
-        "watch",
     )
 
     def __init__(
@@ -133,9 +129,6 @@ class ParkedFetch:
         self.is_urgent = False
         self.is_read_committed = is_read_committed
         self.session = session
-        self.watch: FollowerWatch | None = None
-        """Of a follower's session, from its second request on: as a rule only what may have news is looked at."""
-        self._looks_at_all = True
         self._cold: ColdRead | None = None
         self._is_cut = False
         """There is more than the little that was asked for."""
@@ -149,37 +142,14 @@ class ParkedFetch:
         """Queued for a later turn while it is parked."""
 
     @property
+    def has_nothing_to_wait_for(self) -> bool:
+        return not self.entries
+
+    @property
     def is_cold(self) -> bool:
         return self._cold is not None
 
     # -- looking
-
-    def note_follower(self, named: list[FetchEntry]) -> Pausing[None]:
-        """What each entry says of the follower that asks: that it has everything below. Once for each request, before
-        it is looked at first, so that the answer has the high watermark that follows; what is refused says nothing.
-        `named`: by this request, the others of its session stand where they stood."""
-        if not self.is_follower:
-            return
-        broker, noted = self.broker, self.entries
-        session = None if self.session is None else self.session.session
-        if session is not None:
-            known = session.watch
-            self.watch = watch = known if isinstance(known, FollowerWatch) else FollowerWatch(broker.waits, session)
-            self._looks_at_all = watch.is_time_to_look(broker.clock.monotonic_ms())
-            if not self._looks_at_all:
-                watch.named(named)
-                noted, self.entries = named, watch.changed()
-        for entry in noted:
-            with suppress(KafkaError):
-                partition = self._readable_partition(entry)
-                if self.watch is not None:
-                    self.watch.follow(entry[:2], partition)
-                if not partition.is_offline:
-                    partition.check_follower(self.replica_id, self.broker_epoch, entry[2])
-                    position = partition.position_of_follower(self.replica_id, self.broker_epoch, *entry[3:6])
-                    if position is not None:
-                        broker.replication.step(partition, position)
-            yield
 
     def look(self) -> list[FetchResult] | None:
         """As `collect`; None where there is much, and this turn of the loop has given away its bytes."""
@@ -422,8 +392,6 @@ class ParkedFetch:
         error_code, session_id = 0, NO_SESSION_ID
         if self.session is not None and not (throttle_time_ms and self.session.is_new):
             now_ms = self.broker.clock.monotonic_ms()
-            if self.watch is not None:
-                self.watch.told(results)
             error_code, session_id, results = self.session.finish(results, now_ms)
         nodes: Sequence[LeaderNode] = ()
         if self.is_urgent and self.context.api_version >= LEADERS_FROM:
@@ -456,35 +424,32 @@ class ParkedFetch:
             return self.encode(self.collect())
         response = self._response = self._response or context.reply.reserve()
         response.on_abandoned = self._leave
-        if self.watch is not None:
-            self.watch.park(self)
-        else:
-            topics = broker.partitions.by_id if context.api_version >= TOPIC_IDS_FROM else broker.partitions.by_name
-            self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
-            self._gathered = self._counted()
-            for partition in self._partitions:
-                self._seen[partition.number] = partition.appended_bytes
+        self._register()
         broker.parked_fetches += 1
-        broker.waits.add(self._partitions, self)
         self._timer = broker.loop.call_later(max_wait_ms / 1000, self._answer_later)
         return response
 
+    def _register(self) -> None:
+        """From now on `partition_changed` is called."""
+        partitions = self.broker.partitions
+        topics = partitions.by_id if self.context.api_version >= TOPIC_IDS_FROM else partitions.by_name
+        self._partitions = [topics[entry[0]].partitions[entry[1]] for entry in self.entries]
+        self._gathered = self._counted()
+        for partition in self._partitions:
+            self._seen[partition.number] = partition.appended_bytes
+        self.broker.waits.add(self._partitions, self)
+
+    def _unregister(self) -> None:
+        self.broker.waits.remove(self._partitions, self)
+
     def partition_changed(self, partition: Partition) -> None:
         """Looks again once `min_bytes` have come in, or a partition is gone."""
-        if self.watch is not None:
-            self._look_at_changed()
-            self._look_again()
-            return
         appended_bytes = partition.appended_bytes
         self._gathered += appended_bytes - self._seen.get(partition.number, appended_bytes)
         self._seen[partition.number] = appended_bytes
         is_gone = partition.is_offline or partition.is_deleted or partition.leader is None
         if is_gone or self._gathered >= self.min_bytes:
             self._look_again()
-
-    def _look_at_changed(self) -> None:
-        if self.watch is not None and not self._looks_at_all:
-            self.entries = self.watch.changed()
 
     def _look_again(self) -> None:
         reply = self.context.reply
@@ -532,7 +497,6 @@ class ParkedFetch:
         """The wait is over, or there is enough: answers as soon as the transport takes more."""
         if not self._is_answering:
             self._is_answering = True
-            self._look_at_changed()
             self._leave()
             self.context.reply.when_writable(self._answer_now)
 
@@ -566,9 +530,7 @@ class ParkedFetch:
             self._timer.cancel()
             self._timer = None
             self.broker.parked_fetches -= 1
-            if self.watch is not None:
-                self.watch.leave(self)
-            self.broker.waits.remove(self._partitions, self)
+            self._unregister()
 
     # -- reading what the page cache does not hold
 

@@ -1,0 +1,98 @@
+"""The fetch of a follower: it says how far the follower is, and looks at what may have news for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from moldau.core.config.broker_settings import RACK_AWARE
+from moldau.core.replication.partition import Partition
+from moldau.errors import KafkaError
+from moldau.shell.broker.follower_watch import FollowerWatch
+from moldau.shell.broker.handlers.parked_fetch import ParkedFetch
+from moldau.types import Pausing
+from moldau.wire.protocol.elsewhere import LeaderNode
+from moldau.wire.protocol.fast_fetch import FetchEntry, FetchResult
+
+
+class FollowerFetch(ParkedFetch):
+    """See ParkedFetch. From the second request of its session on it looks, as a rule, only at what may have news."""
+
+    __slots__ = ("_looks_at_all", "_watch")
+
+    def __init__(self, *asked: Any) -> None:
+        super().__init__(*asked)
+        self._watch: FollowerWatch | None = None
+        self._looks_at_all = True
+
+    def note(self, named: list[FetchEntry]) -> Pausing[None]:
+        """What each entry says of the follower that asks: that it has everything below. Once for each request, before
+        it is looked at first, so that the answer has the high watermark that follows; what is refused says nothing.
+        `named`: by this request, the others of its session stand where they stood."""
+        broker, noted = self.broker, self.entries
+        session = None if self.session is None else self.session.session
+        if session is not None:
+            known = session.watch
+            self._watch = watch = known if isinstance(known, FollowerWatch) else FollowerWatch(broker.waits, session)
+            self._looks_at_all = watch.is_time_to_look(broker.clock.monotonic_ms())
+            if not self._looks_at_all:
+                watch.named(named)
+                noted, self.entries = named, watch.changed()
+        for entry in noted:
+            with suppress(KafkaError):
+                partition = self._readable_partition(entry)
+                if self._watch is not None:
+                    self._watch.follow(entry[:2], partition)
+                if not partition.is_offline:
+                    partition.check_follower(self.replica_id, self.broker_epoch, entry[2])
+                    position = partition.position_of_follower(self.replica_id, self.broker_epoch, *entry[3:6])
+                    if position is not None:
+                        broker.replication.step(partition, position)
+            yield
+
+    @property
+    def has_nothing_to_wait_for(self) -> bool:
+        return self._watch is None and not self.entries
+
+    def collect(self, **how: Any) -> list[FetchResult]:
+        """Where followers serve the consumers of their rack, these wait for the high watermark: it is told at once."""
+        results = super().collect(**how)
+        if self._watch is not None and self.broker.settings.replica_selector_class == RACK_AWARE:
+            self.is_urgent = self.is_urgent or self._watch.is_high_watermark_news(results)
+        return results
+
+    def finish(self, results: list[FetchResult]) -> tuple[int, int, int, list[FetchResult], Sequence[LeaderNode]]:
+        if self._watch is not None:
+            self._watch.told(results)
+        return super().finish(results)
+
+    # -- waiting
+
+    def _register(self) -> None:
+        if self._watch is None:
+            super()._register()
+        else:
+            self._watch.park(self)
+
+    def _unregister(self) -> None:
+        if self._watch is None:
+            super()._unregister()
+        else:
+            self._watch.leave(self)
+
+    def partition_changed(self, partition: Partition) -> None:
+        """Looks again."""
+        if self._watch is None:
+            super().partition_changed(partition)
+            return
+        self._look_at_changed()
+        self._look_again()
+
+    def _answer_later(self) -> None:
+        self._look_at_changed()
+        super()._answer_later()
+
+    def _look_at_changed(self) -> None:
+        if self._watch is not None and not self._looks_at_all:
+            self.entries = self._watch.changed()
