@@ -67,6 +67,33 @@ def test_a_killed_node_is_started_again_and_the_next_start_continues_the_cluster
     assert cluster.stop() == 0
 
 
+def test_replicas_are_moved_with_a_throttle_that_all_brokers_take(tmp_path: Path) -> None:
+    cluster = RunningBroker("--brokers", "3", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    address = cluster.wait_until_ready().address
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    admin.create_topics([NewTopic("events", 1, replica_assignment=[[1, 2]])])["events"].result(WAIT_S)
+    write(address, ["before"])
+    moves = tmp_path / "moves.json"
+    moves.write_text('{"version": 1, "partitions": [{"topic": "events", "partition": 0, "replicas": [3, 2]}]}')
+    tool = [sys.executable, "-m", "moldau.cli.main", "kafka-reassign-partitions", "--bootstrap-server", address]
+    started = subprocess.run(
+        [*tool, "--execute", "--throttle", "1000000", "--reassignment-json-file", str(moves)], timeout=60
+    )
+    assert started.returncode == 0
+    told = ""
+    for _ in range(WAIT_S):
+        done = subprocess.run(
+            [*tool, "--verify", "--reassignment-json-file", str(moves)], capture_output=True, text=True, timeout=60
+        )
+        told = done.stdout
+        if "is completed" in told:
+            break
+    assert "Clearing broker-level throttles on brokers 2,3" in told
+    assert sorted(admin.list_topics("events", timeout=WAIT_S).topics["events"].partitions[0].replicas) == [2, 3]
+    assert read(address, 1) == ["before"]
+    assert cluster.stop() == 0
+
+
 def voters_of(address: str) -> list[list[str]]:
     """Id, directory, and the rest of the row of each node that votes."""
     words = ["kafka-metadata-quorum", "--bootstrap-server", address, "describe", "--replication"]

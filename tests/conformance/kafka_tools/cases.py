@@ -24,6 +24,10 @@ def files() -> dict[str, str]:
         "delete-twice.json": (
             '{"partitions":[{"topic":"{p}r","partition":0,"offset":1},{"topic":"{p}r","partition":0,"offset":2}]}'
         ),
+        "topics.json": '{"version":1,"topics":[{"topic":"{p}t"}]}',
+        "moves.json": '{"version":1,"partitions":[{"topic":"{p}t","partition":0,"replicas":[1]},'
+        '{"topic":"{p}t","partition":1,"replicas":[1]}]}',
+        "moves-elsewhere.json": '{"version":1,"partitions":[{"topic":"{p}t","partition":0,"replicas":[1,2]}]}',
         "elect.json": '{"partitions":[{"topic":"{p}t","partition":0},{"topic":"{p}t","partition":1}]}',
         "elect-twice.json": '{"partitions":[{"topic":"{p}t","partition":0},{"topic":"{p}t","partition":0}]}',
         "not.json": "{nonsense",

@@ -7,6 +7,8 @@ from tests.conformance.kafka_tools.step import Step
 _FEATURES = "kafka-features --bootstrap-server {b}"
 _QUORUM = "kafka-metadata-quorum --bootstrap-server {b}"
 _ELECT = "kafka-leader-election --bootstrap-server {b} --election-type preferred"
+_REASSIGN = "kafka-reassign-partitions --bootstrap-server {b}"
+_MOVES = "--reassignment-json-file {tmp}/moves.json"
 _T2 = "transaction.version=2"
 
 CLUSTER: dict[str, tuple[Step, ...]] = {
@@ -79,6 +81,29 @@ CLUSTER: dict[str, tuple[Step, ...]] = {
         Step("kafka-broker-api-versions --help", is_quiet=True),
         Step("kafka-broker-api-versions --bootstrap-server {b} --foo", says=True),
         Step("kafka-broker-api-versions --bootstrap-server {b}", is_quiet=True),
+    ),
+    "reassign-partitions": (
+        Step("kafka-reassign-partitions", is_quiet=True),
+        Step("kafka-reassign-partitions --help", is_quiet=True),
+        Step("kafka-topics --bootstrap-server {b} --create --topic {p}t --partitions 2", is_quiet=True),
+        Step(f"{_REASSIGN}", says=True),
+        Step(f"{_REASSIGN} --list --verify", says=True),
+        Step("kafka-reassign-partitions --list", says=True),
+        Step(f"{_REASSIGN} --generate", says=True),
+        Step(f"{_REASSIGN} --generate --topics-to-move-json-file {{tmp}}/topics.json", says=True),
+        Step(f"{_REASSIGN} --generate --topics-to-move-json-file {{tmp}}/topics.json --broker-list 1", is_quiet=True),
+        Step(f"{_REASSIGN} --list --topics-to-move-json-file x", says=True),
+        Step(f"{_REASSIGN} --cancel", says=True),
+        Step(f"{_REASSIGN} --execute {_MOVES}", is_quiet=True),
+        Step(f"{_REASSIGN} --execute {_MOVES} --throttle 1000000", is_quiet=True),
+        Step(f"{_REASSIGN} --execute --reassignment-json-file {{tmp}}/not.json", is_quiet=True),
+        Step(f"{_REASSIGN} --execute --reassignment-json-file {{tmp}}/moves-elsewhere.json", is_quiet=True),
+        Step(f"{_REASSIGN} --verify {_MOVES} --preserve-throttles"),
+        Step(f"{_REASSIGN} --verify {_MOVES}"),
+        Step(f"{_REASSIGN} --verify --reassignment-json-file {{tmp}}/moves-elsewhere.json --preserve-throttles"),
+        Step(f"{_REASSIGN} --cancel {_MOVES}"),
+        Step(f"{_REASSIGN} --cancel {_MOVES} --preserve-throttles"),
+        Step(f"{_REASSIGN} --list"),
     ),
     "leader-election": (
         Step("kafka-leader-election", is_quiet=True),

@@ -45,6 +45,7 @@ JAVA_CLASSES = {
     "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }

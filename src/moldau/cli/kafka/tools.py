@@ -27,6 +27,7 @@ TOOLS = {
     "kafka-metadata-quorum": "who leads the quorum of the metadata log, how far the others are, who votes",
     "kafka-cluster": "the id of the cluster, its brokers, forgetting one that is gone",
     "kafka-leader-election": "have the preferred replicas lead",
+    "kafka-reassign-partitions": "move replicas to other brokers and log directories",
     "kafka-broker-api-versions": "which versions of each request each broker serves",
 }
 """The tools and what each is for, in the order of the help. The module has the tool's name without the prefix."""
@@ -47,6 +48,7 @@ EXAMPLES = {
     "kafka-metadata-quorum": "describe --replication --human-readable",
     "kafka-cluster": "list-endpoints",
     "kafka-leader-election": "--election-type preferred --all-topic-partitions",
+    "kafka-reassign-partitions": "--verify --reassignment-json-file moves.json",
     "kafka-broker-api-versions": "",
 }
 """What `--help` ends with, behind the tool's name and its broker."""

@@ -162,7 +162,7 @@ def _records_of(
     """What one resource's alteration writes: a record for each setting that changes. Raises KafkaError."""
     resource, current = alteration.resource, image.configs.get(alteration.resource, {})
     yield from _check_form(alteration.changes)
-    _check_resource(resource, static)
+    _check_resource(resource, image, static)
     after = {} if alteration.is_whole else dict(current)
     for change in alteration.changes:
         _apply(resource, after, change)
@@ -194,7 +194,7 @@ def _check_form(changes: Sequence[Change]) -> Pausing[None]:
         raise invalid_request(f"Null value not supported for : {', '.join(nulls)}")
 
 
-def _check_resource(resource: ConfigResource, static: BrokerSettings) -> None:
+def _check_resource(resource: ConfigResource, image: MetadataImage, static: BrokerSettings) -> None:
     """Whether there can be such a resource; that a topic exists is looked at later, as in Kafka."""
     name = resource.name
     match resource.resource_type:
@@ -209,17 +209,18 @@ def _check_resource(resource: ConfigResource, static: BrokerSettings) -> None:
                 raise invalid_request("Subscription name can't be empty")
         case ResourceType.BROKER:
             if name != "":
-                _check_broker_id(name, static.node_id)
+                _check_broker_id(name, image, static.node_id)
         case _:
             raise invalid_request(f"Unknown resource type {resource.resource_type}")
 
 
-def _check_broker_id(name: str, node_id: int) -> None:
+def _check_broker_id(name: str, image: MetadataImage, node_id: int) -> None:
+    """Any broker that is registered may have settings of its own; `node_id`: of the node that decides."""
     digits = name[1:] if name[:1] in ("-", "+") else name
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
         raise invalid_request(f"Node id must be an integer, but it is: {name}")
     # "01" names the same broker, and would be another resource in the log
-    if name != str(node_id):
+    if name != str(node_id) and name not in map(str, image.brokers):
         raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 

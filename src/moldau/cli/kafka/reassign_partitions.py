@@ -1,0 +1,289 @@
+"""`kafka-reassign-partitions`: moves replicas to other brokers, and tells how far that is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from moldau.cli.kafka.connection import open_admin
+from moldau.cli.kafka.options import (
+    ArgumentError,
+    Arguments,
+    Option,
+    UsageError,
+    bootstrap_server,
+    check_required,
+    command_config,
+)
+from moldau.cli.kafka.reassignment_files import LogDirs, Replicas, read_reassignment, read_topics, written
+from moldau.cli.kafka.subcommands import BOOTSTRAP_CONTROLLER
+from moldau.client.admin.brokers import describe_cluster
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.error_texts import as_java_says
+from moldau.client.admin.partitions import describe_log_dirs, list_reassignments
+from moldau.client.admin.reassignments import end_throttles, move_to_log_dirs, reassign, throttle
+from moldau.client.admin.topics import describe_topics
+from moldau.core.controller.placement import place_replicas
+from moldau.core.metadata.image import BrokerImage
+from moldau.errors import KafkaError
+from moldau.shell.io.random import SystemRandom
+from moldau.types import ZERO_UUID, BrokerId, TopicPartition
+
+SUMMARY = "This tool helps to move topic partitions between replicas."
+
+OPTIONS = (
+    bootstrap_server(is_required=False),
+    BOOTSTRAP_CONTROLLER,
+    command_config(),
+    Option("generate", "Propose where the partitions of topics could go; nothing is moved."),
+    Option("execute", "Begin to move the partitions of a file."),
+    Option("verify", "Tell how far the moves of a file are; end the throttles when all are done."),
+    Option("cancel", "End the moves of a file that are under way."),
+    Option("list", "Show all moves that are under way."),
+    Option("topics-to-move-json-file", 'With --generate: {"topics": [{"topic": "a"}], "version": 1}', "file"),
+    Option("broker-list", "With --generate: the brokers that partitions may go to.", "1,2,3"),
+    Option("reassignment-json-file", "The partitions and their replicas, as --generate prints them.", "file"),
+    Option("disable-rack-aware", "With --generate: do not look at racks."),
+    Option("throttle", "With --execute: how many bytes/s a broker may copy for the moves.", "bytes/s", kind="long"),
+    Option("additional", "With --execute: also while other moves are under way."),
+    Option("preserve-throttles", "With --verify and --cancel: leave the throttles."),
+)
+_ACTIONS = ("generate", "execute", "verify", "cancel", "list")
+_REQUIRED = {
+    "generate": ("topics-to-move-json-file", "broker-list"),
+    "execute": ("reassignment-json-file",),
+    "verify": ("reassignment-json-file",),
+    "cancel": ("reassignment-json-file",),
+    "list": (),
+}
+_PERMITTED = {
+    "generate": ("disable-rack-aware",),
+    "execute": ("throttle", "additional"),
+    "verify": ("preserve-throttles",),
+    "cancel": ("preserve-throttles",),
+    "list": (),
+}
+_UNDER_WAY = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create "
+    "a new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
+    "throttle by resubmitting the current reassignment."
+)
+Assignment = dict[TopicPartition, Replicas]
+
+
+def run(arguments: Arguments) -> int:
+    """Errors go to standard output, as those of Kafka's tool do."""
+    action = _checked(arguments)
+    work = {"generate": _generate, "execute": _execute, "verify": _verify, "cancel": _cancel, "list": _list}[action]
+    try:
+        act = partial(work, arguments)
+        with open_admin(arguments) as admin:
+            act(admin)
+    except (ArgumentError, KafkaError) as error:
+        print(f"Error: {as_java_says(error) if isinstance(error, KafkaError) else error}")
+        return 1
+    return 0
+
+
+def _checked(arguments: Arguments) -> str:
+    """The one action. Raises UsageError."""
+    actions = [action for action in _ACTIONS if arguments.has(action)]
+    if not arguments.in_order:
+        raise UsageError(SUMMARY)
+    if len(actions) != 1:
+        listed = ", ".join(f"--{action}" for action in _ACTIONS)
+        raise UsageError(f"Command must include exactly one action: {listed}")
+    [action] = actions
+    if arguments.has("bootstrap-server") and arguments.has("bootstrap-controller"):
+        raise UsageError("Please don't specify both --bootstrap-server and --bootstrap-controller")
+    if not arguments.has("bootstrap-server", "bootstrap-controller"):
+        raise UsageError("Please specify either --bootstrap-server or --bootstrap-controller")
+    check_required(arguments, *_REQUIRED[action])
+    anywhere = ("bootstrap-server", "bootstrap-controller", "command-config", action)
+    for name, _ in arguments.in_order:
+        if name not in (*anywhere, *_REQUIRED[action], *_PERMITTED[action]):
+            raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+    return action
+
+
+# --- generate ---
+
+
+def _generate(arguments: Arguments, admin: ClusterAdmin) -> None:
+    topics = read_topics(arguments.required("topics-to-move-json-file"))
+    brokers = _brokers(arguments.required("broker-list"))
+    current = _assignment(admin, topics)
+    print(f"Current partition replica assignment\n{written(current, _log_dirs(admin, current))}\n")
+    print(f"Proposed partition reassignment configuration\n{written(_proposed(arguments, admin, current, brokers))}")
+
+
+def _brokers(text: str) -> list[int]:
+    brokers = []
+    for word in text.split(","):
+        if not word.strip().isdecimal():
+            raise ArgumentError(f'For input string: "{word}"')
+        brokers.append(int(word))
+    twice = [broker for broker in dict.fromkeys(brokers) if brokers.count(broker) > 1]
+    if twice:
+        raise ArgumentError(f"Broker list contains duplicate entries: {twice}")
+    return brokers
+
+
+def _proposed(arguments: Arguments, admin: ClusterAdmin, current: Assignment, brokers: list[int]) -> Assignment:
+    """As the controller would place new topics on these brokers."""
+    known = {row.broker_id: row.rack for row in describe_cluster(admin).brokers if row.broker_id in brokers}
+    racks = dict.fromkeys(known) if arguments.has("disable-rack-aware") else known
+    if 0 < sum(rack is None for rack in racks.values()) < len(racks):
+        raise ArgumentError(
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
+            "assignment without rack information."
+        )
+    targets = [
+        BrokerImage(BrokerId(broker), 0, ZERO_UUID, (), rack=rack, is_fenced=False) for broker, rack in racks.items()
+    ]
+    proposed: Assignment = {}
+    for topic in dict.fromkeys(partition.topic for partition in current):
+        rows = [row for row in current if row.topic == topic]
+        placed = place_replicas(len(rows), len(current[rows[0]]), targets, SystemRandom())
+        proposed |= dict(zip(rows, placed, strict=True))
+    return proposed
+
+
+def _assignment(admin: ClusterAdmin, topics: Iterable[str]) -> Assignment:
+    described = describe_topics(admin, list(dict.fromkeys(topics)))
+    return {
+        TopicPartition(name, row.index): row.replicas for name, topic in described.items() for row in topic.partitions
+    }
+
+
+def _log_dirs(admin: ClusterAdmin, current: Mapping[TopicPartition, Replicas]) -> LogDirs:
+    """Where each replica lies now, of the brokers that answer."""
+    found: LogDirs = {}
+    serving = admin.cluster().broker_ids()
+    for broker in sorted({broker for replicas in current.values() for broker in replicas if broker in serving}):
+        for directory in describe_log_dirs(admin, broker, current):
+            found |= {(row.partition, broker): directory.path for row in directory.replicas if not row.is_future}
+    return found
+
+
+# --- execute, cancel, list ---
+
+
+def _execute(arguments: Arguments, admin: ClusterAdmin) -> None:
+    wanted, log_dirs = read_reassignment(arguments.required("reassignment-json-file"))
+    known = admin.cluster().broker_ids()
+    unknown = [broker for replicas in wanted.values() for broker in replicas if broker not in known]
+    if unknown:
+        raise ArgumentError(f"Unknown broker id {unknown[0]}")
+    if not arguments.has("additional") and list_reassignments(admin):
+        raise ArgumentError(_UNDER_WAY)
+    every = _assignment(admin, [partition.topic for partition in wanted])
+    absent = [partition for partition in wanted if partition not in every]
+    if absent:
+        raise ArgumentError(f"Unable to find partition: {absent[0]}")
+    current = {partition: every[partition] for partition in wanted}
+    print(f"Current partition replica assignment\n\n{written(current, _log_dirs(admin, current))}\n")
+    print("Save this to use as the --reassignment-json-file option during rollback")
+    bytes_per_s = arguments.integer("throttle")
+    if bytes_per_s is not None and bytes_per_s >= 0:
+        print(
+            "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is "
+            "removed."
+        )
+        throttle(admin, current, wanted, bytes_per_s)
+        print(f"The inter-broker throttle limit was set to {bytes_per_s} B/s")
+    _raise_refused("Error reassigning partition(s):", reassign(admin, {**wanted}))
+    print(f"Successfully started partition reassignment{_plural(wanted)} for {_listed(wanted)}")
+    _move_log_dirs(admin, log_dirs)
+
+
+def _raise_refused(title: str, results: Mapping[TopicPartition, KafkaError | None]) -> None:
+    refused = {partition: error for partition, error in results.items() if error is not None}
+    if refused:
+        lines = [f"{partition}: {error.message}" for partition, error in sorted(refused.items(), key=str)]
+        raise ArgumentError("\n".join((title, *lines)))
+
+
+def _move_log_dirs(admin: ClusterAdmin, log_dirs: LogDirs) -> None:
+    for broker in sorted({broker for _, broker in log_dirs}):
+        own = {partition: path for (partition, replica), path in log_dirs.items() if replica == broker}
+        for partition, error in move_to_log_dirs(admin, broker, own).items():
+            if error is not None:
+                raise ArgumentError(f"Failed to alter dir for {partition}-{broker}")
+
+
+def _cancel(arguments: Arguments, admin: ClusterAdmin) -> None:
+    wanted, _ = read_reassignment(arguments.required("reassignment-json-file"))
+    active = [partition for partition in wanted if partition in list_reassignments(admin)]
+    if active:
+        plural = _plural(active)
+        _raise_refused(f"Error cancelling partition reassignment{plural} for:", reassign(admin, dict.fromkeys(active)))
+        print(f"Successfully cancelled partition reassignment{plural} for: {_listed(active)}")
+    else:
+        print("None of the specified partition reassignments are active.")
+    sys.stdout.write("None of the specified partition moves are active.")
+    if not arguments.has("preserve-throttles"):
+        _end_throttles(admin, wanted)
+
+
+def _list(_: Arguments, admin: ClusterAdmin) -> None:
+    moving = list_reassignments(admin)
+    if not moving:
+        print("No partition reassignments found.")
+        return
+    print("Current partition reassignments:")
+    for partition, (replicas, adding, removing) in sorted(moving.items(), key=lambda item: str(item[0])):
+        added = f" adding: {','.join(map(str, adding))}." if adding else ""
+        removed = f" removing: {','.join(map(str, removing))}." if removing else ""
+        print(f"{partition}: replicas: {','.join(map(str, replicas))}.{added}{removed}")
+
+
+# --- verify ---
+
+
+def _verify(arguments: Arguments, admin: ClusterAdmin) -> None:
+    wanted, log_dirs = read_reassignment(arguments.required("reassignment-json-file"))
+    moving = list_reassignments(admin)
+    current = _assignment(admin, [partition.topic for partition in wanted])
+    print("Status of partition reassignment:")
+    for partition, replicas in sorted(wanted.items(), key=lambda item: (item[0].topic, item[0].partition)):
+        found = current.get(partition, ())
+        if partition in moving:
+            print(f"Reassignment of partition {partition} is still in progress.")
+        elif found == replicas:
+            print(f"Reassignment of partition {partition} is completed.")
+        else:
+            shown = [",".join(map(str, each)) for each in (found, replicas)]
+            print(
+                f"There is no active reassignment of partition {partition}, but replica set is {shown[0]} rather than "
+                f"{shown[1]}."
+            )
+    known = _log_dirs(admin, current) if log_dirs else {}
+    for (partition, broker), path in log_dirs.items():
+        own = known.get((partition, broker))
+        if own == path:
+            print(f"Reassignment of replica {partition}-{broker} completed successfully.")
+        else:
+            print(f"Partition {partition} on broker {broker} is not being moved from log dir {own} to {path}.")
+    if not log_dirs:
+        print()
+    if not arguments.has("preserve-throttles") and not any(partition in moving for partition in wanted):
+        _end_throttles(admin, wanted)
+
+
+def _end_throttles(admin: ClusterAdmin, wanted: Assignment) -> None:
+    brokers = sorted({broker for replicas in wanted.values() for broker in replicas})
+    topics = sorted({partition.topic for partition in wanted})
+    print(f"Clearing broker-level throttles on broker{_plural(brokers)} {','.join(map(str, brokers))}")
+    end_throttles(admin, brokers, ())
+    print(f"Clearing topic-level throttles on topic{_plural(topics)} {','.join(topics)}")
+    end_throttles(admin, (), topics)
+
+
+def _plural(things: Iterable[object]) -> str:
+    return "s" if len(list(things)) > 1 else ""
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(str(each) for each in sorted(partitions, key=lambda each: (each.topic, each.partition)))

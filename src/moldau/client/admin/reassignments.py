@@ -1,0 +1,107 @@
+"""Replicas are moved to other brokers and log directories, no faster than a throttle lets them (KIP-73, 113, 455)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.configs import BROKER, TOPIC, alter_configs, as_changes
+from moldau.client.admin.error_texts import error_of
+from moldau.client.protocol.offsets import by_topic
+from moldau.errors import KafkaError
+from moldau.types import TopicPartition
+from moldau.wire.protocol.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from moldau.wire.protocol.messages.partitions import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+
+Replicas = tuple[int, ...]
+BROKER_THROTTLES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+TOPIC_THROTTLES = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+
+
+def reassign(
+    admin: ClusterAdmin, wanted: Mapping[TopicPartition, Replicas | None]
+) -> dict[TopicPartition, KafkaError | None]:
+    """Begins to move each partition to these replicas; None ends a move that is under way. Gives what was refused."""
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=admin.request_timeout_ms,
+        topics=tuple(
+            ReassignableTopic(topic, tuple(ReassignablePartition(row.partition, wanted[row]) for row in rows))
+            for topic, rows in by_topic(wanted).items()
+        ),
+    )
+    answer = admin.ask(request)
+    if answer.error_code:
+        raise error_of(answer.error_code, answer.error_message)
+    return {
+        TopicPartition(topic.name, row.partition_index): (
+            error_of(row.error_code, row.error_message) if row.error_code else None
+        )
+        for topic in answer.responses
+        for row in topic.partitions
+    }
+
+
+def move_to_log_dirs(
+    admin: ClusterAdmin, broker_id: int, directories: Mapping[TopicPartition, str]
+) -> dict[TopicPartition, KafkaError | None]:
+    """Moves replicas of one broker to these log directories of it; gives what was refused."""
+    by_path: dict[str, list[TopicPartition]] = {}
+    for partition, path in directories.items():
+        by_path.setdefault(path, []).append(partition)
+    request = AlterReplicaLogDirsRequest(
+        tuple(
+            AlterReplicaLogDir(
+                path,
+                tuple(
+                    AlterReplicaLogDirTopic(topic, tuple(row.partition for row in rows))
+                    for topic, rows in by_topic(partitions).items()
+                ),
+            )
+            for path, partitions in by_path.items()
+        )
+    )
+    answer = admin.ask_broker(broker_id, request)
+    return {
+        TopicPartition(topic.topic_name, row.partition_index): error_of(row.error_code) if row.error_code else None
+        for topic in answer.results
+        for row in topic.partitions
+    }
+
+
+def throttle(
+    admin: ClusterAdmin,
+    current: Mapping[TopicPartition, Replicas],
+    wanted: Mapping[TopicPartition, Replicas],
+    bytes_per_s: int,
+) -> None:
+    """Holds the moves from `current` to `wanted` back: who leads sends to those that are new, who is new fetches."""
+    brokers = {broker for replicas in (*current.values(), *wanted.values()) for broker in replicas}
+    for broker in sorted(brokers):
+        alter_configs(admin, BROKER, str(broker), as_changes(dict.fromkeys(BROKER_THROTTLES, str(bytes_per_s)), ()))
+    for topic, rows in by_topic(wanted).items():
+        leaders = _throttled((row.partition, current[row]) for row in rows)
+        followers = _throttled((row.partition, [one for one in wanted[row] if one not in current[row]]) for row in rows)
+        alter_configs(
+            admin, TOPIC, topic, as_changes(dict(zip(TOPIC_THROTTLES, (leaders, followers), strict=True)), ())
+        )
+
+
+def _throttled(rows: Iterable[tuple[int, Sequence[int]]]) -> str:
+    """`partition:broker`, separated by commas, in order."""
+    return ",".join(f"{index}:{broker}" for index, brokers in sorted(rows) for broker in sorted(brokers))
+
+
+def end_throttles(admin: ClusterAdmin, brokers: Iterable[int], topics: Iterable[str]) -> None:
+    """Takes the settings that `throttle` makes back."""
+    for broker in brokers:
+        alter_configs(admin, BROKER, str(broker), as_changes({}, BROKER_THROTTLES))
+    for topic in topics:
+        alter_configs(admin, TOPIC, topic, as_changes({}, TOPIC_THROTTLES))
