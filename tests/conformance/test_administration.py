@@ -48,7 +48,7 @@ def test_fewer_partitions_are_refused_and_change_nothing(client: Client, new_top
     # each client has an error of its own for code 37
     with pytest.raises(Exception, match=r"(?i)partition|37"):
         client.administer("add_partitions", topic=topic, total=2)
-    assert client.administer("partition_count", topic=topic) == 3
+    eventually(lambda: client.administer("partition_count", topic=topic) == 3)
 
 
 @clients_that("config", "set_config")

@@ -88,6 +88,8 @@ def up(arguments: argparse.Namespace) -> int:
             return up_cluster(arguments, given, directory, brokers)
     with explained_failures():
         settings = parse_broker_settings(with_defaults(arguments, given))
+    if not settings.is_alone:
+        start_logging(arguments.log_format, names_node=True)
     with explained_failures(Path(settings.log_directory or "")):
         return up_alone(arguments, settings)
 

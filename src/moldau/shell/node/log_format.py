@@ -1,6 +1,7 @@
 """How log lines are written to standard error: for people, or one JSON object a line for programs.
 
     2026-11-21 11:45:03.120 INFO  node 1 serves 127.0.0.1:9092 ...
+    2026-11-21 11:45:03.120 INFO  [2] topic orders is created ...            a node of several says which one it is
     {"time": "2026-11-21T11:45:03.120Z", "level": "INFO", "kind": "node started", "node": 1, "message": "..."}
 
 In a text line a line break of a trace stays; in JSON the whole message is one string. Times are UTC.
@@ -16,9 +17,18 @@ FORMATS = ("text", "json")
 
 
 class TextFormat(logging.Formatter):
-    def __init__(self) -> None:
+    """`names_node`: the lines of a node begin with its id."""
+
+    def __init__(self, *, names_node: bool) -> None:
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)-5s %(message)s", "%Y-%m-%d %H:%M:%S")
         self.converter = time.gmtime
+        self._names_node = names_node
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        node = getattr(record, "fields", {}).get("node")
+        if self._names_node and node is not None:
+            record.message = f"[{node}] {record.message}"
+        return super().formatMessage(record)
 
 
 class JsonFormat(logging.Formatter):
@@ -37,11 +47,12 @@ class JsonFormat(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def start_logging(log_format: str) -> None:
-    """Our own loggers to standard error, from INFO on. For a process that is ours: nothing of a host is touched."""
+def start_logging(log_format: str, *, names_node: bool = False) -> None:
+    """Our own loggers to standard error, from INFO on. For a process that is ours: nothing of a host is touched. May be
+    called again, once it is known that the node is one of several."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormat() if log_format == "json" else TextFormat())
+    handler.setFormatter(JsonFormat() if log_format == "json" else TextFormat(names_node=names_node))
     ours = logging.getLogger("moldau")
     ours.setLevel(logging.INFO)
-    ours.addHandler(handler)
+    ours.handlers = [handler]
     ours.propagate = False

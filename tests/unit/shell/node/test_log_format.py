@@ -49,7 +49,14 @@ def test_a_line_has_node_partition_and_epoch_beside_the_message() -> None:
 def test_a_line_for_people_begins_with_time_and_level() -> None:
     record = kept(EventLog(ManualClock()), "it happened")
     record.created, record.msecs = 0.25, 250
-    assert TextFormat().format(record) == "1970-01-01 00:00:00.250 ERROR it happened"
+    assert TextFormat(names_node=False).format(record) == "1970-01-01 00:00:00.250 ERROR it happened"
+
+
+def test_a_node_of_several_says_which_one_it_is() -> None:
+    record = kept(EventLog(ManualClock(), 7), "it happened")
+    assert TextFormat(names_node=True).format(record).endswith(" ERROR [7] it happened")
+    other = logging.LogRecord("moldau.other", logging.INFO, "", 0, "plain %s", ("text",), None)
+    assert TextFormat(names_node=True).format(other).endswith(" INFO  plain text")
 
 
 def test_lines_of_other_modules_are_written_too() -> None:
