@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from moldau import __version__
 from moldau.cli import (
+    brokers,
     completion,
     configs,
     consume,
@@ -39,6 +40,7 @@ MODULES = (
     page,
     pipeline,
     configs,
+    brokers,
     partitions,
     quotas,
     quorum,
@@ -54,7 +56,7 @@ COMMAND_GROUPS = (
     ("topics and records", ("topics", "produce", "consume")),
     ("who reads what", ("groups", "offsets", "page")),
     ("pipelines on Spark", ("pipeline",)),
-    ("operating a cluster", ("configs", "partitions", "quotas", "quorum", "transactions", "doctor")),
+    ("operating a cluster", ("configs", "brokers", "partitions", "quotas", "quorum", "transactions", "doctor")),
     ("files and shells", ("log", "completion")),
 )
 EXAMPLES = (

@@ -1,4 +1,4 @@
-"""`moldau partitions add|elect|reassignments|trim`."""
+"""`moldau partitions describe|add|elect|reassignments|trim`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from moldau.cli.output import CommandError, print_rows
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("partitions", help="add partitions, elect leaders, see replicas move, trim records")
+    parser = subparsers.add_parser("partitions", help="see replicas, add partitions, elect leaders, trim records")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    describe = verbs.add_parser(
+        "describe",
+        help="show leaders, replicas and which of them are in sync",
+        examples=("moldau partitions describe orders", "moldau partitions describe --under-replicated"),
+    )
+    describe.add_argument("topic", nargs="*", default=[], help="without it, all topics")
+    describe.add_argument("--under-replicated", action="store_true", help="only where a replica is not in sync")
+    add_cluster_arguments(describe, describe_partitions)
 
     add = verbs.add_parser(
         "add", help="add partitions to a topic", examples=("moldau partitions add orders 6    # from 3 to 6, say",)
@@ -48,6 +57,32 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     trim.add_argument("topic", nargs="+", metavar="TOPIC[:0,1]")
     trim.add_argument("--before", type=int64, required=True, metavar="OFFSET", help="-1 deletes all records of now")
     add_cluster_arguments(trim, trim_partitions)
+
+
+def describe_partitions(arguments: argparse.Namespace) -> int:
+    from moldau.cli.cluster import matching_names
+    from moldau.client.admin.topics import describe_topics, list_topics
+
+    with cluster_admin(arguments) as admin:
+        known = list(list_topics(admin))
+        names = matching_names(arguments.topic, known, is_regex=False, what="topic") if arguments.topic else known
+        topics = describe_topics(admin, names)
+    rows: list[dict[str, object]] = [
+        {
+            "topic": name,
+            "partition": row.index,
+            "leader": None if row.leader_id < 0 else row.leader_id,
+            "replicas": list(row.replicas),
+            "in_sync": list(row.isr),
+            "eligible": list(row.elr or ()),
+        }
+        for name, topic in topics.items()
+        for row in topic.partitions
+        if not arguments.under_replicated or set(row.replicas) != set(row.isr)
+    ]
+    columns = ("topic", "partition", "leader", "replicas", "in_sync", "eligible")
+    print_rows(rows, columns, as_json=arguments.json, empty="every replica is in sync")
+    return 0
 
 
 def add_partitions(arguments: argparse.Namespace) -> int:

@@ -105,3 +105,29 @@ def end_throttles(admin: ClusterAdmin, brokers: Iterable[int], topics: Iterable[
         alter_configs(admin, BROKER, str(broker), as_changes({}, BROKER_THROTTLES))
     for topic in topics:
         alter_configs(admin, TOPIC, topic, as_changes({}, TOPIC_THROTTLES))
+
+
+def without_broker(
+    current: Mapping[TopicPartition, Replicas], broker_id: int, racks: Mapping[int, str | None]
+) -> dict[TopicPartition, Replicas]:
+    """The partitions that have a replica on the broker, with another broker in its place: one of a rack that the
+    partition is not in yet, if there is one, and of those the one with the fewest replicas. `racks`: of all brokers
+    that serve. Raises ValueError where no broker is left for a partition."""
+    held = dict.fromkeys((broker for broker in racks if broker != broker_id), 0)
+    for replicas in current.values():
+        for broker in replicas:
+            if broker in held:
+                held[broker] += 1
+    moved: dict[TopicPartition, Replicas] = {}
+    for partition, replicas in current.items():
+        if broker_id not in replicas:
+            continue
+        others = [broker for broker in replicas if broker != broker_id]
+        free = [broker for broker in held if broker not in others]
+        if not free:
+            raise ValueError(f"{partition} has a replica on every broker: add one first, or move it to fewer")
+        used = {racks.get(broker) for broker in others}
+        chosen = min(free, key=lambda broker: (racks[broker] in used, held[broker], broker))
+        held[chosen] += 1
+        moved[partition] = tuple(chosen if broker == broker_id else broker for broker in replicas)
+    return moved

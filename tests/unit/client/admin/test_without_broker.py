@@ -1,0 +1,33 @@
+"""Where the replicas of a broker go that is taken out."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.client.admin.reassignments import without_broker
+from moldau.types import TopicPartition
+
+
+def partition(index: int) -> TopicPartition:
+    return TopicPartition("orders", index)
+
+
+def test_another_broker_takes_its_place_and_its_order_and_the_load_stays_even() -> None:
+    current = {partition(index): (3, 1) for index in range(4)}
+    moved = without_broker(current, 3, dict.fromkeys((1, 2, 3, 4)))
+    assert [replicas[1] for replicas in moved.values()] == [1] * 4
+    assert sorted(replicas[0] for replicas in moved.values()) == [2, 2, 4, 4]
+
+
+def test_a_rack_that_the_partition_is_not_in_is_preferred() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    assert without_broker({partition(0): (1, 3)}, 3, racks) == {partition(0): (1, 4)}
+
+
+def test_what_it_does_not_hold_stays_where_it_is() -> None:
+    assert without_broker({partition(0): (1, 2)}, 3, dict.fromkeys((1, 2, 3))) == {}
+
+
+def test_a_partition_that_is_on_every_broker_is_named() -> None:
+    with pytest.raises(ValueError, match="orders-0 has a replica on every broker"):
+        without_broker({partition(0): (1, 2, 3)}, 3, dict.fromkeys((1, 2, 3)))
