@@ -1,4 +1,4 @@
-"""`moldau pipeline run FILE`: one YAML page through Spark; `moldau pipeline checkpoint`: where its checkpoint goes."""
+"""`moldau pipeline run FILE`: one YAML page through Spark; `check`: what pages mean; `checkpoint`: where one goes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from moldau.cli.arguments import Subparsers, input_path
+
+PACKAGES = ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich")
 
 
 def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -34,6 +36,16 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="serve rates and lag for Prometheus on http://127.0.0.1:PORT/metrics; default: not at all",
     )
     run.set_defaults(run=run_page)
+    check = verbs.add_parser(
+        "check",
+        help="say what a page means, or what is wrong with it; nothing is run, and no Spark is started",
+        description="Reads pages and says what each of them does. A mistake is told with its file, its line and the "
+        "nearest key that is known. Pages that would get in each other's way (one name, checkpoint or group) are "
+        "refused. No broker is asked.",
+        examples=("moldau pipeline check orders.yaml", "moldau pipeline check pages/*.yaml"),
+    )
+    check.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="pages; - is standard input")
+    check.set_defaults(run=check_pages)
     checkpoint = verbs.add_parser(
         "checkpoint",
         help="make a checkpoint one that another source goes on with",
@@ -68,6 +80,31 @@ def run_page(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def check_pages(arguments: argparse.Namespace) -> int:
+    """The exit code: 0 where every page can be meant, 2 where one cannot."""
+    if not _has_extra("yaml"):
+        return 2
+    from moldau.products.pipelines.check import find_conflicts
+    from moldau.products.pipelines.page import PipelinePage, describe, load_page
+    from moldau.products.pipelines.section import PageError
+
+    pages: dict[Path, PipelinePage] = {}
+    problems: list[str] = []
+    for file in arguments.files:
+        try:
+            pages[file] = load_page(file)
+        except PageError as error:
+            problems.append(str(error))
+    problems += find_conflicts(pages)
+    for file, page in pages.items():
+        print(f"{file}:")
+        for name, fact in describe(page).items():
+            print(f"  {name:<12} {fact}")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 2 if problems else 0
+
+
 def move_checkpoint(arguments: argparse.Namespace) -> int:
     """The exit code: 0 also where nothing was to change, 1 where it is no checkpoint or a driver runs on it."""
     from moldau.errors import MoldauError
@@ -89,11 +126,12 @@ def move_checkpoint(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _has_extra() -> bool:
+def _has_extra(*packages: str) -> bool:
+    """Whether these packages of the extra are there, or all of it."""
     from moldau.extras import MissingExtraError, require_extra
 
     try:
-        require_extra("moldau pipeline", "spark", ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "rich"))
+        require_extra("moldau pipeline", "spark", packages or PACKAGES)
     except MissingExtraError as error:
         print(error, file=sys.stderr)
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
@@ -40,7 +41,9 @@ class Section:
     def allow(self, *keys: str) -> None:
         for key in self._nodes:
             if key not in keys:
-                self.refuse(key, f"is not known here; known are {', '.join(keys)}")
+                near = get_close_matches(key, keys, n=1)
+                hint = f" (did you mean `{near[0]}`?)" if near else ""
+                self.refuse(key, f"is not known here{hint}; known are {', '.join(keys)}")
 
     def has(self, key: str) -> bool:
         return key in self._nodes
@@ -74,7 +77,9 @@ class Section:
     def choice(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
         value = self.text(key, default=default)
         if value not in choices:
-            self.refuse(key, f"must be one of {', '.join(choices)}, not `{value}`")
+            near = get_close_matches(value, choices, n=1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            self.refuse(key, f"must be one of {', '.join(choices)}, not `{value}`{hint}")
         return value
 
     def section(self, key: str) -> Section:

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
 from moldau.errors import MoldauError
 from moldau.products.pipelines.section import Section
 from moldau.products.pipelines.target import Target, TargetQuery
@@ -73,6 +71,8 @@ class ParquetTarget:
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """When it returns, the batch is readable. A batch without rows makes no file."""
+        import pyarrow.parquet as pq  # a page is checked without it
+
         parts_directory = self._unfinished / str(batch_id)
         batch.write.mode("overwrite").parquet(str(parts_directory))
         parts = [path for path in sorted(parts_directory.glob("part-*.parquet")) if pq.read_metadata(path).num_rows]
@@ -99,6 +99,8 @@ def check_target(directory: Path) -> None:
 
 def _join(parts: list[Path]) -> Path:
     """One file of all parts, on disk. A single part is that file already."""
+    import pyarrow.parquet as pq
+
     joined = parts[0]
     if len(parts) > 1:
         joined = parts[0].with_name("joined.parquet")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from moldau.products.pipelines.section import Section
 from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes, Target, TargetQuery
-from moldau.spark import by_target_partition
 
 ORIGIN_TYPES = {"_topic": "string", "_partition": "int", "_offset": "bigint"}
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
@@ -49,6 +48,8 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         return self.delivery == EXACTLY_ONCE
 
     def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        from moldau.spark import by_target_partition  # a page is checked without Spark
+
         servers, topic = query.bootstrap_servers, str(self.topic)
         if self.delivery == AT_LEAST_ONCE:
             return lambda batch, _: write_to_topic(batch, servers, topic, query.times)

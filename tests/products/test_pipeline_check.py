@@ -1,0 +1,73 @@
+"""`moldau pipeline check`: what pages mean, told without a broker and without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.main import main
+
+PAGE = """\
+name: {name}
+bootstrap_servers: localhost:9092
+source:
+  topic: orders
+  format: json
+  schema: user string, amount double
+sql: select user from source
+sink:
+  topic: out
+"""
+
+
+def page(directory: Path, name: str, **changes: str) -> str:
+    text = PAGE.format(name=name)
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    path = directory / f"{name}-{len(list(directory.iterdir()))}.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_page_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = page(tmp_path, "minutes")
+    assert main(["pipeline", "check", file]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith(f"{file}:\n  pipeline     minutes\n")
+    assert "exactly once" in told.out
+    assert told.err == ""
+
+
+def test_a_mistake_names_file_line_key_and_the_nearest_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    misspelt = page(tmp_path, "a", schema="shema")
+    wrong = page(tmp_path, "b", json="jsn")
+    well = page(tmp_path, "c")
+    assert main(["pipeline", "check", misspelt, wrong, well]) == 2
+    told = capsys.readouterr()
+    assert f"{misspelt}:6: `shema` is not known here (did you mean `schema`?); known are topic" in told.err
+    assert f"{wrong}:5: `format` must be one of json, string, binary, not `jsn`; did you mean `json`?" in told.err
+    assert well in told.out
+
+
+def test_pages_that_share_a_name_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = page(tmp_path, "same"), page(tmp_path, "same", orders="others")
+    third = page(tmp_path, "another", sql="group: moldau.same\nsql")
+    assert main(["pipeline", "check", first, second, third]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"{second}: `name` same is that of {first}: each page needs its own",
+        f"{third}: `group` moldau.same is that of {first}: each page needs its own",
+    ]
+
+
+def test_neither_spark_nor_arrow_is_loaded(tmp_path: Path) -> None:
+    program = (
+        "import sys; from moldau.cli.main import main; main(['pipeline', 'check', sys.argv[1]]);"
+        "print(sorted({'pyspark', 'pyarrow', 'pandas', 'numpy'} & set(sys.modules)))"
+    )
+    words = [sys.executable, "-c", program, page(tmp_path, "light")]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.splitlines()[-1] == "[]"
