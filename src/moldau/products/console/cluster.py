@@ -89,7 +89,6 @@ class TopicFacts(msgspec.Struct, frozen=True):
 class BrokerFacts(msgspec.Struct, frozen=True):
     broker_id: int
     address: str
-    is_controller: bool
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -187,11 +186,8 @@ class Cluster:
     # -- topics
 
     def overview(self) -> Overview:
-        cluster, topics = self._ask(lambda admin: (admin.cluster(), list_topics(admin)))
-        brokers = tuple(
-            BrokerFacts(broker.node_id, f"{broker.host}:{broker.port}", broker.node_id == cluster.controller_id)
-            for broker in cluster.brokers
-        )
+        cluster, topics = self.ask(lambda admin: (admin.cluster(), list_topics(admin)))
+        brokers = tuple(BrokerFacts(broker.node_id, f"{broker.host}:{broker.port}") for broker in cluster.brokers)
         facts = tuple(
             TopicFacts(
                 topic.name,
@@ -222,7 +218,7 @@ class Cluster:
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> list[dict[TopicPartition, int]]:
         """Where the partitions begin, and where they end."""
-        return self._ask(lambda admin: known(admin, partitions, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
+        return self.ask(lambda admin: known(admin, partitions, EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
 
     def _sizes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Bytes of the leaders' logs; empty where the cluster does not say."""
@@ -236,14 +232,14 @@ class Cluster:
                             found[each.partition] = max(found.get(each.partition, 0), each.size_bytes)
 
         with suppress(ClusterError):
-            self._ask(add)
+            self.ask(add)
         return found
 
     def features_not_served(self) -> list[str]:
         """What clients may ask for in vain; empty where the cluster does not say."""
         request = ApiVersionsRequest("moldau", "1")
         try:
-            answer = self._ask(lambda admin: admin.ask(request))
+            answer = self.ask(lambda admin: admin.ask(request))
         except ClusterError:
             return []
         return features_not_served(answer)
@@ -259,7 +255,7 @@ class Cluster:
     def _configs(self, resource_type: int, name: str, *, overriding: tuple[int, ...]) -> list[ConfigFacts]:
         """Sorted, overrides first; `overriding`: the sources of those. Raises ClusterError, also where the broker does
         not serve them."""
-        settings = self._ask(lambda admin: describe_configs(admin, resource_type, [name], synonyms=False))[name]
+        settings = self.ask(lambda admin: describe_configs(admin, resource_type, [name], synonyms=False))[name]
         facts = [
             ConfigFacts(
                 each.name,
@@ -276,13 +272,13 @@ class Cluster:
 
     def groups(self) -> list[GroupFacts]:
         """All groups by name, without members and lag."""
-        listed = self._ask(list_groups)
+        listed = self.ask(list_groups)
         return [GroupFacts(each.group_id, _words(each.group_state), _words(each.group_type)) for each in listed]
 
     def group(self, group_id: str) -> GroupFacts:
         """One group with members and lag. A group that is not there is `Dead` and empty."""
-        described = self._ask(lambda admin: _described(admin, group_id))
-        committed = self._ask(lambda admin: read_committed(admin, group_id))
+        described = self.ask(lambda admin: _described(admin, group_id))
+        committed = self.ask(lambda admin: read_committed(admin, group_id))
         owners = {partition: member.client_id for member in described.members for partition in member.assignment}
         keys = sorted({**committed, **owners})[:MAX_PARTITIONS]
         starts, ends = self._ends(keys)
@@ -303,7 +299,7 @@ class Cluster:
 
     def open_transactions(self) -> OpenTransactions:
         """Those that are open or being ended; none where a broker cannot say."""
-        count, described = self._ask(_open_transactions)
+        count, described = self.ask(_open_transactions)
         now_ms = time.time_ns() // 1_000_000
         rows = tuple(
             TransactionFacts(
@@ -320,7 +316,7 @@ class Cluster:
 
     # -- asking
 
-    def _ask(self, question: Callable[[ClusterAdmin], T]) -> T:
+    def ask(self, question: Callable[[ClusterAdmin], T]) -> T:
         """Asks; what the client raises becomes a ClusterError. Each turn of the loop takes a client that was idle."""
         while True:
             try:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from moldau import __version__
 from moldau.errors import MoldauError
 from moldau.products.console.browse import Browser, Found
 from moldau.products.console.cluster import Cluster, ClusterError, GroupFacts, TopicFacts
+from moldau.products.console.cluster_state import MAX_ROWS, ClusterState, is_in_sync, read_state
 from moldau.products.console.core.browsing import COUNTS, Question, read_question, write_next
 from moldau.products.console.core.charts import draw
 from moldau.products.console.core.shown import ShownRecord, show_count, show_duration, show_rate, show_size, visible
@@ -123,7 +125,8 @@ class Pages:
                 (topic for topic in snapshot.topics if not topic.is_internal),
                 key=lambda topic: (-(self._rate(f"in:{topic.name}") or 0), -(topic.records or 0), topic.name),
             )
-            return 200, "overview.html", values | {"busiest": busiest[:8]}
+            behind = sum(not is_in_sync(each) for topic in snapshot.topics for each in topic.partitions)
+            return 200, "overview.html", values | {"busiest": busiest[:8], "behind": behind}
         if path == "/topics":
             return 200, "topics.html", values | self._topic_list(snapshot, parameters)
         if path == "/groups":
@@ -234,13 +237,16 @@ class Pages:
     def _brokers(self, snapshot: Snapshot) -> dict[str, Any]:
         brokers = []
         for broker in snapshot.overview.brokers:
-            leads = sum(each.leader == broker.broker_id for topic in snapshot.topics for each in topic.partitions)
             try:
                 configs, error = self.cluster.broker_configs(broker.broker_id), None
             except ClusterError as failure:
                 configs, error = [], str(failure)
-            brokers.append((broker, leads, configs, error))
-        return {"brokers": brokers, "not_served": self.cluster.features_not_served()}
+            brokers.append((broker, configs, error))
+        state: ClusterState | None = None
+        with suppress(ClusterError):
+            state = self.cluster.ask(lambda admin: read_state(admin, snapshot.topics))
+        not_served = self.cluster.features_not_served()
+        return {"brokers": brokers, "state": state, "max_rows": MAX_ROWS, "not_served": not_served}
 
     # -- charts
 

@@ -11,6 +11,7 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.groups import commit
 from moldau.products.console.cluster import Cluster as PageCluster
 from moldau.products.console.cluster import TopicFacts
+from moldau.products.console.cluster_state import read_state
 from moldau.shell.io.tcp import TCP
 from moldau.testing import Cluster
 from moldau.types import TopicPartition
@@ -38,7 +39,12 @@ def orders(page: PageCluster) -> TopicFacts:
 
 def test_a_topic_has_its_offsets_and_its_size(broker: Cluster, page: PageCluster) -> None:
     overview = page.overview()
-    assert [each.address for each in overview.brokers if each.is_controller] == [broker.bootstrap_servers]
+    assert [each.address for each in overview.brokers] == [broker.bootstrap_servers]
+    state = page.ask(lambda admin: read_state(admin, overview.topics))
+    [row] = state.brokers
+    assert (row.address, row.is_fenced, row.out_of_sync) == (broker.bootstrap_servers, False, 0)
+    assert row.leads == row.replicas == sum(len(topic.partitions) for topic in overview.topics)
+    assert (state.active_controller, state.moves, state.behind) == (row.broker_id, (), ())
     assert overview.cluster_id
     topic = orders(page)
     assert [(each.index, each.start, each.end) for each in topic.partitions] == [(0, 0, 5), (1, 0, 1)]

@@ -1,0 +1,108 @@
+"""How a cluster of several brokers stands: who serves, what is not in sync, what moves, who votes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+
+from moldau.client.admin.brokers import describe_cluster
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.partitions import list_reassignments
+from moldau.client.admin.quorum import describe_quorum
+from moldau.errors import KafkaError
+from moldau.products.console.cluster import PartitionFacts, TopicFacts
+
+MAX_ROWS = 50
+"""Partitions that are shown of those not in sync, and of those that move."""
+
+
+class BrokerRow(msgspec.Struct, frozen=True):
+    """`out_of_sync`: how many of its replicas are."""
+
+    broker_id: int
+    address: str
+    rack: str | None
+    is_fenced: bool
+    leads: int
+    replicas: int
+    out_of_sync: int
+
+
+class VoterRow(msgspec.Struct, frozen=True):
+    """`heard_s`: how long ago the leader heard of it; None: never."""
+
+    node_id: int
+    role: str
+    log_end_offset: int
+    lag: int
+    heard_s: int | None
+
+
+class MoveRow(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class ClusterState(msgspec.Struct, frozen=True):
+    """`voters` is empty where the cluster does not say, or has no leader just now."""
+
+    brokers: tuple[BrokerRow, ...]
+    voters: tuple[VoterRow, ...]
+    moves: tuple[MoveRow, ...]
+    behind: tuple[tuple[str, PartitionFacts], ...]
+    """Topic and partition of those whose replicas are not all in sync."""
+
+    @property
+    def active_controller(self) -> int | None:
+        return next((voter.node_id for voter in self.voters if voter.role == "leader"), None)
+
+
+def is_in_sync(partition: PartitionFacts) -> bool:
+    """Whether all of its replicas are."""
+    return len(partition.in_sync) >= len(partition.replicas)
+
+
+def read_state(admin: ClusterAdmin, topics: Iterable[TopicFacts]) -> ClusterState:
+    """Raises KafkaError where no broker answers."""
+    named = [(topic.name, partition) for topic in topics for partition in topic.partitions]
+    partitions = [partition for _, partition in named]
+    brokers = tuple(
+        BrokerRow(
+            row.broker_id,
+            f"{row.host}:{row.port}",
+            row.rack,
+            row.is_fenced,
+            sum(each.leader == row.broker_id for each in partitions),
+            sum(row.broker_id in each.replicas for each in partitions),
+            sum(row.broker_id in each.replicas and row.broker_id not in each.in_sync for each in partitions),
+        )
+        for row in describe_cluster(admin, with_fenced=True).brokers
+    )
+    moves = tuple(
+        MoveRow(partition.topic, partition.partition, *replicas)
+        for partition, replicas in sorted(list_reassignments(admin).items())
+    )
+    behind = tuple((name, each) for name, each in named if not is_in_sync(each))
+    return ClusterState(brokers, _voters(admin), moves, behind)
+
+
+def _voters(admin: ClusterAdmin) -> tuple[VoterRow, ...]:
+    with suppress(KafkaError):
+        quorum, now_ms = describe_quorum(admin), time.time_ns() // 1_000_000
+        return tuple(
+            VoterRow(
+                replica.node_id,
+                replica.status.lower(),
+                replica.log_end_offset,
+                quorum.lag_of(replica),
+                None if replica.last_fetch_ms is None else max(0, now_ms - replica.last_fetch_ms) // 1_000,
+            )
+            for replica in sorted((*quorum.voters, *quorum.observers), key=lambda each: each.node_id)
+        )
+    return ()
