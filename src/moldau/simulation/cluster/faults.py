@@ -46,6 +46,7 @@ class Faults:
         kinds: dict[str, tuple[int, Callable[[Random], bool]]] = {
             "kill": (9_000, self._kill),
             "kill all": (40_000, self._kill_all),
+            "fall behind": (20_000, self._fall_behind),
             "loss of power": (9_000, self._lose_power),
             "clean stop": (12_000, self._stop),
             "crash inside a call": (9_000, self._crash_inside_a_call),
@@ -113,6 +114,20 @@ class Faults:
             return False
         for machine in self._machines:
             machine.kill("process")
+        return True
+
+    def _fall_behind(self, random: Random) -> bool:
+        """One node is cut off from the others until it is out of sync; then they end, and it alone goes on."""
+        machine = random.choice(self._machines)
+        self._hosts.cut_off(machine.host, self._others(machine), 6_000)
+
+        def end_others() -> None:
+            if self._may_end():
+                for other in self._machines:
+                    if other is not machine:
+                        other.kill("process")
+
+        self._after(5_500, end_others)
         return True
 
     def _lose_power(self, random: Random) -> bool:
