@@ -30,19 +30,19 @@ class Faults:
         self,
         world: Surroundings,
         machines: Sequence[ClusterMachine],
-        client_names: Sequence[str],
         is_whole: Callable[[], bool],
         is_flushed: bool,
     ) -> None:
         self.happened: Counter[str] = Counter()
         self._world = world
         self._machines = machines
-        self._client_names = client_names
+        self._client_names: Sequence[str] = ()
         self._is_whole = is_whole
         self._is_flushed = is_flushed
         self._hosts = HostFaults(world, [machine.host for machine in machines])
 
-    def begin(self) -> None:
+    def begin(self, client_names: Sequence[str]) -> None:
+        self._client_names = client_names
         kinds: dict[str, tuple[int, Callable[[Random], bool]]] = {
             "kill": (9_000, self._kill),
             "kill all": (40_000, self._kill_all),

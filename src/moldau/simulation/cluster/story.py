@@ -54,7 +54,8 @@ class Story:
         self.events: SimulatedTopic
         self.copied: SimulatedTopic
         self.administrator: Administrator
-        self.faults: Faults
+        flushed = is_flushed(world.machines[0].settings)
+        self.faults = Faults(world, world.machines, world.is_whole, flushed)
 
     @property
     def operations(self) -> int:
@@ -69,14 +70,7 @@ class Story:
         self.events = await self.created("events", world.random_of("events").choice((1, 2, 3)))
         self.copied = await self.created("copied", 2)
         loops = self.new_clients()
-        self.faults = Faults(
-            world,
-            world.machines,
-            [loop.name for loop in loops],
-            world.is_whole,
-            is_flushed(world.machines[0].settings),
-        )
-        self.faults.begin()
+        self.faults.begin([loop.name for loop in loops])
         self.clients = [asyncio.ensure_future(loop.run()) for loop in loops]
         await asyncio.sleep(seconds)
         world.trace.tell("the trouble ends")
