@@ -21,7 +21,7 @@ def announce(settings: BrokerSettings, node: Node, is_in_memory: bool, page: str
     address = node.bootstrap_servers
 
     which = "a cluster of one node" if settings.is_alone else f"node {settings.node_id} of a cluster"
-    print(f"Moldau {__version__}: broker and controller, {which}, Kafka protocol, no authentication")
+    print(f"Moldau {__version__}: {' and '.join(settings.process_roles)}, {which}, Kafka protocol, no authentication")
     for notice in settings.notices():
         print(f"  note       {notice}")
     print(f"  records    {'in memory only' if is_in_memory else Path(settings.log_directory or '').resolve()}")

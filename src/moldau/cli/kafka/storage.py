@@ -165,6 +165,8 @@ def _opened(directory: str) -> OsDisk:
 
 def _controller_listener(settings: BrokerSettings) -> BrokerListener:
     endpoint = settings.advertised_controller_endpoint or settings.controller_endpoint
+    if not settings.is_controller:
+        return BrokerListener("CONTROLLER", "localhost", 0)  # it has none
     if endpoint is None:
         raise ArgumentError(
             "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
@@ -182,11 +184,13 @@ def _first_controllers(arguments: Arguments, settings: BrokerSettings) -> tuple[
         raise ArgumentError(f"argument --initial-controllers/-I: not allowed with argument {other}")
     if is_alone and joins:
         raise ArgumentError("argument --no-initial-controllers/-N: not allowed with argument --standalone/-s")
+    if is_alone and not settings.is_controller:
+        raise ArgumentError("You can only use --standalone on a controller.")
     if settings.controller_quorum_voters:
         if text is not None or is_alone:
             raise ArgumentError(_TWO_MODES)
         return ()
-    if joins:
+    if joins or not settings.is_controller:
         return ()
     if text is None and not is_alone:
         raise ArgumentError(_NO_MODE)

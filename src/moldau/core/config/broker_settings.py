@@ -328,8 +328,15 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.inter_broker_listener_name or "PLAINTEXT"
 
     @property
+    def is_controller(self) -> bool:
+        """The node may vote on the metadata, and lead."""
+        return "controller" in self.process_roles
+
+    @property
     def is_alone(self) -> bool:
         """No setting names another node: a new directory is a new cluster."""
+        if not self.is_controller:
+            return False
         points = (self.controller_endpoint, self.advertised_controller_endpoint)
         own = [(host, point.port) for point in points if point is not None for host in (point.host, "localhost")]
         others = [each for each in self.controller_quorum_bootstrap_servers if (each.host, each.port) not in own]
@@ -468,8 +475,10 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _check_together(settings: BrokerSettings) -> None:
     """What Kafka's own start refuses, and what one node cannot be."""
-    if sorted(settings.process_roles) != ["broker", "controller"]:
-        raise invalid_config("process.roles must be broker,controller: nodes with one role are not served yet")
+    if sorted(settings.process_roles) not in (["broker"], ["broker", "controller"]):
+        raise invalid_config(
+            "process.roles must be broker or broker,controller: a controller without a broker is not served yet"
+        )
     if settings.broker_id not in (-1, settings.node_id):
         raise invalid_config("broker.id and node.id must be equal where both are set")
     inter_broker = settings.inter_broker_listener_name
@@ -502,8 +511,11 @@ def _check_together(settings: BrokerSettings) -> None:
 
 
 def _check_quorum(settings: BrokerSettings) -> None:
-    """A node of a quorum of several is one of its voters, and is reached by the others."""
+    """A controller of several is one of their voters, and is reached by the others; a broker alone is neither."""
     voters = settings.controller_quorum_voters
+    if not settings.is_controller:
+        _check_broker_alone(settings)
+        return
     if voters and settings.node_id not in [voter.node_id for voter in voters]:
         ids = ", ".join(str(voter.node_id) for voter in voters)
         raise invalid_config(
@@ -514,4 +526,25 @@ def _check_quorum(settings: BrokerSettings) -> None:
         raise invalid_config(
             "The controller.listener.names must contain at least one value appearing in the 'listeners' configuration "
             "when running the KRaft controller role"
+        )
+
+
+def _check_broker_alone(settings: BrokerSettings) -> None:
+    """It only reads the metadata log, of controllers that it must find."""
+    voters = settings.controller_quorum_voters
+    if not voters and not settings.controller_quorum_bootstrap_servers:
+        raise invalid_config(
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap "
+            "controllers or controller.quorum.voters must contain a parseable set of controllers."
+        )
+    if settings.node_id in [voter.node_id for voter in voters]:
+        ids = ", ".join(str(voter.node_id) for voter in voters)
+        raise invalid_config(
+            f"If process.roles contains just the 'broker' role, the node id {settings.node_id} must not be included in "
+            f"the set of voters controller.quorum.voters=Set({ids})"
+        )
+    if settings.controller_endpoint is not None:
+        raise invalid_config(
+            "The controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
+            "running KRaft with just the broker role"
         )

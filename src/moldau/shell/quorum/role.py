@@ -341,7 +341,9 @@ class QuorumRole:
             settings.controller_quorum_retry_backoff_ms,
         )
         node = ReplicaKey(self.identity.node_id, self.identity.directory_id)
-        membership = Membership(self._own_voter(), settings.controller_quorum_auto_join_enable)
+        membership = Membership(
+            self._own_voter(), settings.is_controller and settings.controller_quorum_auto_join_enable
+        )
         return Quorum(node, saved, own_log, timeouts, self._random, self._channel.bootstrap_ids, membership)
 
     def _own_voter(self) -> VotersRecordVoter:

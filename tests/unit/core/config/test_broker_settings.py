@@ -98,7 +98,12 @@ def test_the_nearest_unit_of_retention_wins(texts: dict[str, str], retention_ms:
         ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ({"queued.max.request.bytes": "5"}, "queued.max.request.bytes must be larger or equal to"),
         ({"authorizer.class.name": "x.Y"}, "authorizer.class.name is not served yet"),
-        ({"process.roles": "broker"}, "process.roles must be broker,controller"),
+        ({"process.roles": "controller"}, "process.roles must be broker or broker,controller"),
+        ({"process.roles": "broker"}, "either controller.quorum.bootstrap.servers must contain"),
+        (
+            {"process.roles": "broker", "controller.quorum.voters": "1@a:9093"},
+            "the node id 1 must not be included in the set of voters",
+        ),
         ({"node.id": "2", "broker.id": "3"}, "must be equal"),
         ({"offsets.topic.replication.factor": "3"}, "one node can hold one replica only"),
         ({"inter.broker.listener.name": "X"}, "inter.broker.listener.name must be a listener name defined in"),
