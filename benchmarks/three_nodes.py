@@ -133,7 +133,10 @@ class ThreeNodes:
 
     def is_whole(self, admin: ClusterAdmin, name: str) -> bool:
         """All replicas are in sync, and the first one of each partition leads; otherwise it is asked to."""
-        partitions = self.topic(admin, name).partitions
+        found = list_topics(admin).get(name)
+        if found is None:  # the broker that is asked has not heard of it yet
+            return False
+        partitions = found.partitions
         if any(len(each.isr) < len(NODE_IDS) for each in partitions):
             return False
         if all(each.leader_id == each.replicas[0] for each in partitions):

@@ -1,0 +1,147 @@
+"""`python -m benchmarks.cluster [--rounds 3]`: three nodes of Moldau beside three of Apache Kafka, in one run.
+
+Topics have three replicas, two of which must be in sync, and every record waits for all of them (acks=all). Both
+clusters are up all the time, and each round asks both, in alternating order. At the end each makes a topic of 2,000
+partitions, and stands idle with its 6,000 replicas for a while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.loaders import latency, produce
+from benchmarks.peers import CACHE, Peer, fetch_kafka
+from benchmarks.run import Figures, say, short
+from benchmarks.three_nodes import NODE_IDS, KafkaNode, MoldauNode, ThreeNodes
+from moldau.client.admin.client import ClusterAdmin
+from moldau.client.admin.topics import list_topics
+
+PARTITIONS = 3
+SETTINGS: dict[str, object] = {"acks": "all", "enable.idempotence": True}
+SIZES = {100: 400_000, 1_000: 100_000}
+"""Records of a round, by the bytes of their values."""
+PACED = {"rate": 1_000, "records": 5_000, "warm_up": 1_000, "value_bytes": 100}
+MANY_PARTITIONS = 2_000
+SETTLING_S = 15.0
+IDLE_S = 30.0
+
+
+@dataclass
+class AllNodes(Peer):
+    """The nodes of one cluster, as the loaders see one broker: their CPU and memory are added up."""
+
+    cluster: ThreeNodes | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._cluster.bootstrap_servers
+
+    def cpu_seconds(self) -> float:
+        return sum(node.cpu_seconds() for node in self._cluster.nodes.values())
+
+    def pss_mib(self) -> float:
+        return sum(node.pss_mib() for node in self._cluster.nodes.values())
+
+    @property
+    def _cluster(self) -> ThreeNodes:
+        assert self.cluster is not None
+        return self.cluster
+
+
+def whole(cluster: ThreeNodes, topic: str) -> None:
+    cluster.wait_for(lambda admin: cluster.is_whole(admin, topic))
+
+
+def round_of(peer: AllNodes, cluster: ThreeNodes, number: int) -> Figures:
+    figures: Figures = {}
+    for value_bytes, records in SIZES.items():
+        topic = f"produce-{value_bytes}-{number}"
+        cluster.create_topic(topic, PARTITIONS)
+        whole(cluster, topic)
+        seen = produce.produce(peer, topic, records=records, value_bytes=value_bytes, settings=SETTINGS)
+        figures[f"rate {value_bytes} B"] = seen["rate"]
+        figures[f"CPU s per GB, {value_bytes} B"] = seen["cpu_per_gb"]
+    topic = f"paced-{number}"
+    cluster.create_topic(topic, 1)
+    whole(cluster, topic)
+    seen = latency.measure(peer, topic, **PACED)
+    figures["p50 ms at 1,000/s"], figures["p99 ms at 1,000/s"] = seen["p50_ms"], seen["p99_ms"]
+    return figures
+
+
+def many_partitions(peer: AllNodes, cluster: ThreeNodes) -> Figures:
+    """What 6,000 replicas take to make, and cost while nothing happens."""
+    begin_s = time.perf_counter()
+    cluster.create_topic("many", MANY_PARTITIONS)
+
+    def are_led(admin: ClusterAdmin) -> bool:
+        found = list_topics(admin).get("many")
+        return found is not None and all(
+            each.leader_id in NODE_IDS and len(each.isr) == len(NODE_IDS) for each in found.partitions
+        )
+
+    cluster.wait_for(are_led)
+    made_s = time.perf_counter() - begin_s
+    time.sleep(SETTLING_S)
+    cpu_before = peer.cpu_seconds()
+    time.sleep(IDLE_S)
+    idle = (peer.cpu_seconds() - cpu_before) / IDLE_S
+    return {"s to make 2,000 partitions x 3": made_s, "idle CPU cores": idle, "PSS MiB": peer.pss_mib()}
+
+
+def table(seen: dict[str, list[Figures]]) -> None:
+    """Medians of the rounds, and Moldau's share of Apache Kafka's."""
+    ours, theirs = (seen[name] for name in ("Moldau", "Apache Kafka"))
+    for figure in ours[0]:
+        one, other = (statistics.median(each[figure] for each in rounds) for rounds in (ours, theirs))
+        ratios = [a[figure] / b[figure] for a, b in zip(ours, theirs, strict=True) if b[figure]]
+        spread = ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios))
+        say(f"{figure:32} {one:12,.4g} {other:12,.4g}   ratio {statistics.median(ratios):.2f}   ({spread})")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="moldau-cluster-bench-") as name:
+        folder, libraries = Path(name), fetch_kafka(CACHE)
+        make: dict[str, Callable[[int], MoldauNode | KafkaNode]] = {
+            "Moldau": lambda node_id: MoldauNode("Moldau", folder / f"moldau-{node_id}"),
+            "Apache Kafka": lambda node_id: KafkaNode("Kafka", folder / f"kafka-{node_id}", libraries=libraries),
+        }
+        clusters = [ThreeNodes(kind, {node_id: new(node_id) for node_id in NODE_IDS}) for kind, new in make.items()]
+        peers = [AllNodes(cluster.name, folder, cluster=cluster) for cluster in clusters]
+        both = list(zip(peers, clusters, strict=True))
+        seen: dict[str, list[Figures]] = {peer.name: [] for peer in peers}
+        idle: dict[str, list[Figures]] = {}
+        try:
+            for peer, cluster in both:
+                cluster.start()
+                round_of(peer, cluster, -1)  # warms it up
+            for number in range(arguments.rounds):
+                for peer, cluster in both if number % 2 == 0 else both[::-1]:
+                    seen[peer.name].append(round_of(peer, cluster, number))
+                    load = os.getloadavg()[0]
+                    say(f"round {number + 1} {peer.name}: {short(seen[peer.name][-1])} (load average {load:.1f})")
+            for peer, cluster in both:
+                idle[peer.name] = [many_partitions(peer, cluster)]
+                say(f"{peer.name}: {short(idle[peer.name][0])}")
+        finally:
+            for cluster in clusters:
+                cluster.stop()
+        say("")
+        for figures in (seen, idle):
+            table(figures)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
