@@ -10,16 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from moldau.client.admin.client import ClusterAdmin
-from moldau.client.admin.error_texts import error_of
 from moldau.client.admin.quorum import describe_quorum
+from moldau.client.admin.reassignments import reassign
 from moldau.client.admin.topics import list_topics
 from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
-from moldau.wire.protocol.messages.partitions import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
+from moldau.types import TopicPartition
 from tests.chaos.proxies import Proxies
 from tests.support.held_port import held_port, port_of
 
@@ -176,16 +172,11 @@ class Nodes:
 
     def reassign(self, topic: str, partition: int, replicas: tuple[int, ...]) -> None:
         """Raises KafkaError."""
-        row = ReassignablePartition(partition, replicas)
-        request = AlterPartitionReassignmentsRequest(topics=(ReassignableTopic(topic, (row,)),))
+        moved = TopicPartition(topic, partition)
         with self._client() as admin:
-            response = admin.ask(request)
-        if response.error_code:
-            raise error_of(response.error_code)
-        for answered in response.responses:
-            for each in answered.partitions:
-                if each.error_code:
-                    raise error_of(each.error_code)
+            refused = reassign(admin, {moved: replicas})[moved]
+        if refused is not None:
+            raise refused
 
     def _client(self, node_id: int | None = None) -> ClusterAdmin:
         """Of one node, or of any."""
