@@ -1,0 +1,100 @@
+"""`moldau events`: what each broker of a cluster learns, when it learns it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from moldau.cli.arguments import Subparsers
+from moldau.cli.cluster import add_cluster_arguments, cluster_admin
+from moldau.cli.output import print_json
+
+if TYPE_CHECKING:
+    from moldau.client.admin.client import ClusterAdmin
+
+POLL_MS = 50
+"""Between two looks at all brokers: what a broker learns is shown this much later, at most, and the time of a look."""
+
+Facts = dict[str, str]
+"""What a broker says of the cluster: a sentence for each thing, by its name."""
+
+
+def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "events",
+        help="show what each broker learns of brokers, topics and leaders",
+        description="Asks every broker what it knows; with --follow again and again, with a line for each thing that a "
+        "broker has learnt since.",
+        examples=("moldau events --follow", "moldau events --follow --json"),
+    )
+    parser.add_argument("--follow", action="store_true", help="until Ctrl-C")
+    add_cluster_arguments(parser, follow)
+
+
+def follow(arguments: argparse.Namespace) -> int:
+    from moldau.shell.io.tcp import TCP
+
+    known: dict[int, Facts] = {}
+    with cluster_admin(arguments) as admin:
+        while True:
+            now = _facts_of_all(admin)
+            for broker in sorted({*known, *now}):
+                for event in changes(known.get(broker), now.get(broker)):
+                    _print(arguments, broker, event)
+            known = now
+            if not arguments.follow:
+                return 0
+            TCP.pause(POLL_MS)
+
+
+def _facts_of_all(admin: ClusterAdmin) -> dict[int, Facts]:
+    """What each broker that answers knows."""
+    from moldau.errors import KafkaError
+    from moldau.wire.protocol.messages.metadata import MetadataRequest
+
+    found: dict[int, Facts] = {}
+    try:
+        brokers = admin.cluster().broker_ids()
+    except KafkaError:
+        return found
+    for broker in brokers:
+        try:
+            answer = admin.client.connection_to(broker).request(MetadataRequest(topics=None))
+        except KafkaError:
+            continue
+        facts = {f"broker {row.node_id}": f"serves {row.host}:{row.port}" for row in answer.brokers}
+        for topic in answer.topics:
+            facts[f"topic {topic.name}"] = f"has {len(topic.partitions)} partitions"
+            for row in topic.partitions:
+                leader = "none" if row.leader_id < 0 else str(row.leader_id)
+                in_sync = ", ".join(map(str, sorted(row.isr_nodes)))
+                facts[f"{topic.name}-{row.partition_index}"] = f"is led by {leader}, in sync {in_sync or 'none'}"
+        found[broker] = facts
+    return found
+
+
+def changes(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> Iterator[str]:
+    """Sentences; of a broker that is seen for the first time only that it is there."""
+    if now is None:
+        yield "does not answer"
+        return
+    if before is None:
+        yield f"answers, and knows {sum(name.startswith('topic ') for name in now)} topics"
+        return
+    for name, fact in now.items():
+        if before.get(name) != fact:
+            yield f"{name} {fact}"
+    for name in before:
+        if name not in now:
+            yield f"{name} is gone"
+
+
+def _print(arguments: argparse.Namespace, broker: int, event: str) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    if arguments.json:
+        print_json({"time_ms": now_ms, "broker": broker, "event": event})
+    else:
+        moment = time.strftime("%H:%M:%S", time.gmtime(now_ms // 1_000))
+        print(f"{moment}.{now_ms % 1_000:03d}  broker {broker}  {event}", flush=True)
