@@ -13,14 +13,15 @@ from moldau.client.admin.client import ClusterAdmin
 from moldau.client.admin.quorum import describe_quorum
 from moldau.client.admin.reassignments import reassign
 from moldau.client.admin.topics import list_topics
+from moldau.core.config.replicated import replicated
 from moldau.errors import KafkaError
 from moldau.shell.io.tcp import TCP
 from moldau.types import TopicPartition
 from tests.chaos.proxies import Proxies
+from tests.support.apache_kafka import CLUSTER_ID
 from tests.support.held_port import held_port, port_of
 
 NODE_IDS = (1, 2, 3)
-CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
 STOP_S = 60
 PATIENCE_S = 180.0
 """A cluster that is whole no sooner has failed."""
@@ -70,10 +71,7 @@ class Nodes:
             ",".join(f"{voter}@127.0.0.1:{proxied[1]}" for voter, proxied in self._proxied.items()),
         )
         yield "log.dirs", str(self._folder / f"node-{node_id}")
-        for name in ("default", "offsets.topic", "transaction.state.log"):
-            yield f"{name}.replication.factor", "3"
-        yield "min.insync.replicas", "2"
-        yield "transaction.state.log.min.isr", "2"
+        yield from replicated(3, 2).items()
         yield "log.segment.bytes", str(8 << 20)
 
     def _config(self, node_id: int) -> Path:

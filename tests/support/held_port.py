@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import socket
 
+from moldau.shell.io.held_port import hold_port
+
 
 def held_port() -> socket.socket:
-    """A socket whose port the kernel gives to nobody else while it is open, and at which a server may listen all the
-    same: both say SO_REUSEADDR, as every server does, and this one never listens."""
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("127.0.0.1", 0))
-    return held
+    """A socket whose port of 127.0.0.1 the kernel gives to nobody else while it is open; see `hold_port`."""
+    return hold_port("127.0.0.1")
 
 
 def port_of(held: socket.socket) -> int:

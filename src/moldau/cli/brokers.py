@@ -163,9 +163,9 @@ def _move(
     if bytes_per_s is not None:
         throttle(admin, current, wanted, bytes_per_s)
     try:
-        refused = {partition: error for partition, error in reassign(admin, {**wanted}).items() if error is not None}
-        for partition, error in refused.items():
-            raise CommandError(f"{partition}: {error}")
+        for partition, error in reassign(admin, {**wanted}).items():
+            if error is not None:
+                raise CommandError(f"{partition}: {error}")
         left = len(wanted)
         while left:
             moving = list_reassignments(admin)

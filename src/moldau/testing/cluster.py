@@ -120,10 +120,7 @@ class Cluster:
         """The (first) broker itself, for tests of Moldau: its insides change from release to release. Raises
         MoldauError."""
         self._check_started()
-        return self._members[1 if self._members.count > 1 else self._only_id()].node
-
-    def _only_id(self) -> int:
-        return next(iter(self._members)).node_id
+        return self._members.first().node
 
     def start(self) -> Cluster:
         """Returns once it serves. Raises what the start failed with, say a data directory that is in use."""
@@ -131,7 +128,6 @@ class Cluster:
             if self._is_started:
                 raise MoldauError("the cluster is running already")
             self._members.open()
-            self._apply_faults()
             self._addresses = ",".join(member.address for member in self._members)
             self._is_started = True
             self._owner_pid = os.getpid()
@@ -273,13 +269,8 @@ class Cluster:
         if self._faults is None:
             from moldau.testing.faults import Faults
 
-            self._faults = Faults(self.now_ms, self._apply_faults)
+            self._faults = Faults(self.now_ms, lambda: self._members.apply_faults(self.faults))
         return self._faults
-
-    def _apply_faults(self) -> None:
-        if self._faults is not None:
-            for member in self._members:
-                member.apply_faults(self._faults)
 
     # -- time
 
@@ -341,9 +332,7 @@ class Cluster:
         all_headers, key_bytes = encoded_headers(headers), encoded(key)
         all_values = [encoded(value) for value in values]
         self._check_started()
-        partitions = self._contents.partitions(topic, is_made=True)
-        if partition is not None:
-            partitions = self._contents.partitions(topic, partition)
+        partitions = self._contents.partitions(topic, partition, is_made=True)
         planned = plan_values(
             all_values, partitions, key=key_bytes, headers=all_headers, partition=partition, timestamp_ms=at_ms
         )

@@ -73,6 +73,11 @@ class Member:
         self.runtime.start(self._ready)
         return self.runtime
 
+    @property
+    def has_failed_start(self) -> bool:
+        ready = self.alive().ready
+        return ready.done() and ready.exception() is not None
+
     def wait_ready(self) -> None:
         """Returns once it serves. Raises what the start failed with; then it does not run."""
         runtime = self.alive()

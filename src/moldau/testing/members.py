@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from moldau.core.config.broker_settings import BrokerSettings, parse_broker_settings
 from moldau.core.config.listeners import Endpoint
+from moldau.core.config.replicated import replicated
 from moldau.errors import ERROR_CODES, KafkaError, MoldauError, kafka_error
 from moldau.testing.links import Links
 from moldau.testing.member import POLL_S, Member, data_directory_of
 from moldau.testing.ports import HeldPorts
+from moldau.testing.runtime import START_TIMEOUT_S
 from moldau.testing.tracebacks import hides
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.core.metadata.image import MetadataImage, PartitionImage
     from moldau.shell.broker.role import Broker
+    from moldau.testing.faults import Faults
 
 __tracebackhide__ = hides
 
@@ -43,15 +47,10 @@ _PASSING_CODES = frozenset(ERROR_CODES[name] for name in _PASSING)
 
 # Where several brokers want another answer than one: replicas as Kafka has them of its internal topics, a first
 # election and first fetches of replicas that a test need not wait for.
-_SETTINGS_OF_SEVERAL: Mapping[str, str] = {
+_SETTINGS_OF_SEVERAL = {
     "controller.quorum.election.timeout.ms": "100",
     "replica.fetch.backoff.ms": "50",
 }
-_REPLICAS = (
-    "default.replication.factor",
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-)
 MAX_REPLICAS = 3
 
 
@@ -66,13 +65,7 @@ def settings_of_several(brokers: int, given: Container[str]) -> dict[str, str]:
         if name in given:
             raise ValueError(f"{name} cannot be set: a cluster of several brokers chooses it for each")
     replicas = min(brokers, MAX_REPLICAS)
-    in_sync = str(replicas // 2 + 1)
-    return {
-        **_SETTINGS_OF_SEVERAL,
-        **dict.fromkeys(_REPLICAS, str(replicas)),
-        "min.insync.replicas": in_sync,
-        "transaction.state.log.min.isr": in_sync,
-    }
+    return _SETTINGS_OF_SEVERAL | replicated(replicas, replicas // 2 + 1)
 
 
 class Members:
@@ -86,6 +79,7 @@ class Members:
         self._data_dir = data_dir
         self._ports = HeldPorts()
         self._members: dict[int, Member] = {}
+        self._faults: Faults | None = None
         self.settings = self._settings_of_member(1, dict.fromkeys(range(1, brokers + 1), _UNKNOWN_PORTS))
         """What a broker runs with, but for its ports."""
 
@@ -102,6 +96,8 @@ class Members:
                 from moldau.testing.formatting import format_members
 
                 format_members(self._members.values())
+            if self._faults is not None:
+                self.apply_faults(self._faults)
             self.boot(*self._members)
         except BaseException:
             for member in self._members.values():
@@ -112,11 +108,20 @@ class Members:
 
     def boot(self, *node_ids: int) -> None:
         """Begins the lives of these; returns once all of them serve."""
+        starting: list[Future[None]] = []
         for node_id in node_ids:
             runtime = self._members[node_id].boot()
             self.links.lives(node_id, runtime.post)
-        for node_id in node_ids:
+            starting.append(runtime.ready)
+        wait(starting, START_TIMEOUT_S, FIRST_EXCEPTION)  # the others may wait for the one that has failed
+        for node_id in sorted(node_ids, key=lambda node_id: not self._members[node_id].has_failed_start):
             self._members[node_id].wait_ready()
+
+    def apply_faults(self, faults: Faults) -> None:
+        """They have changed; brokers to come take them too."""
+        self._faults = faults
+        for member in self._members.values():
+            member.apply_faults(faults)
 
     def close(self) -> None:
         """After the ends of all lives: ports and what was in memory are gone."""
@@ -191,6 +196,9 @@ class Members:
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
 
+    def first(self) -> Member:
+        return next(iter(self._members.values()))
+
     def chosen(self, broker: int | None) -> list[Member]:
         """That one, or all."""
         return list(self._members.values()) if broker is None else [self[broker]]
@@ -198,7 +206,7 @@ class Members:
     def answering(self) -> Member:
         """One that can be asked. Raises MoldauError, and what the only broker has stopped with by itself."""
         if self.count == 1:
-            return self[1] if 1 in self._members else next(iter(self._members.values()))
+            return self.first()
         answering = [member for member in self._members.values() if member.is_answering]
         if answering:
             return max(answering, key=lambda member: self._standing(member, answering))

@@ -5,14 +5,11 @@ from __future__ import annotations
 import socket
 
 from moldau.core.config.listeners import Endpoint
+from moldau.shell.io.held_port import hold_port
 
 
 class HeldPorts:
-    """Picks a port where 0 is asked for, and holds it with a socket that is bound and does not listen.
-
-    Meanwhile clients are refused, as by any closed port, and the system gives the port to nobody else. The broker binds
-    beside it: both allow it (SO_REUSEADDR), and only one of the two listens.
-    """
+    """Picks a port where 0 is asked for, and holds it (see `hold_port`)."""
 
     def __init__(self) -> None:
         self._sockets: list[socket.socket] = []
@@ -25,14 +22,7 @@ class HeldPorts:
         )
 
     def _hold(self, host: str) -> int:
-        # not getaddrinfo: it imports the tables of Unicode names for what is an address nearly always
-        held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        try:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            held.bind((host or "0.0.0.0", 0))
-        except OSError:
-            held.close()
-            raise
+        held = hold_port(host)
         self._sockets.append(held)
         return int(held.getsockname()[1])
 

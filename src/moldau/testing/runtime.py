@@ -45,6 +45,7 @@ class Runtime:
         self._network = network
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
+        self._serving: asyncio.Task[None] | None = None
         self._is_killed = False
         self._go_on = threading.Event()
         self._go_on.set()
@@ -57,7 +58,8 @@ class Runtime:
         self.failure: BaseException | None = None
         """What the node stopped with by itself."""
         self._thread = threading.Thread(target=self._run, name="moldau-cluster", daemon=True)
-        self._ready: Future[None] = Future()
+        self.ready: Future[None] = Future()
+        """Done once it serves, or with what the start failed with."""
 
     # -- life
 
@@ -69,7 +71,7 @@ class Runtime:
     def wait_ready(self) -> None:
         """Returns once it serves. Raises what the start failed with."""
         try:
-            self._ready.result(START_TIMEOUT_S)
+            self.ready.result(START_TIMEOUT_S)
         except BaseException as error:
             self._thread.join(STOP_TIMEOUT_S)
             raise without_inner_frames(error) from error.__cause__
@@ -101,6 +103,8 @@ class Runtime:
     def _abort(self) -> None:
         if self.node is not None:
             self.node.abort()
+        elif self._serving is not None:
+            self._serving.cancel()  # it is still starting, and may wait for others
 
     async def apply_retention(self) -> None:
         """On the node's loop: takes away what is too old now, whenever the next check would be."""
@@ -200,10 +204,10 @@ class Runtime:
         try:
             loop.run_until_complete(self._serve(workers))
         except BaseException as error:
-            if self._ready.done():
+            if self.ready.done():
                 self.failure = error
             else:
-                self._ready.set_exception(error)
+                self.ready.set_exception(error)
         finally:
             with self._calls_lock:
                 self._is_over = True
@@ -215,6 +219,7 @@ class Runtime:
                     call.set_exception(MoldauError("the cluster stopped"))
 
     async def _serve(self, workers: CountingWorkers) -> None:
+        self._serving = asyncio.current_task()
         try:
             doors = Doors(
                 clock=TravellingClock(self._travel),
@@ -229,7 +234,7 @@ class Runtime:
             await node.start()
             self.node = node
             self._on_ready(node)
-            self._ready.set_result(None)
+            self.ready.set_result(None)
             await self._until_over(node, self._ending)
         finally:
             workers.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from moldau.errors import StorageFullError
 from moldau.testing import Cluster
 
 
@@ -176,3 +177,11 @@ def test_what_cannot_be_is_refused_in_words(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         faults.random(seed=1, rate=2)
     assert not faults.are_any
+
+
+def test_a_fault_that_is_asked_for_before_the_start_is_there_at_the_start() -> None:
+    cluster = Cluster()
+    with cluster.faults.disk_full(), pytest.raises(StorageFullError):
+        cluster.start()
+    with cluster:
+        assert write(make_producer(cluster), cluster.topic(), b"there is room again") == [None]

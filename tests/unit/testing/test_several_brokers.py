@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from moldau.errors import KafkaError, MoldauError
+from moldau.shell.io.disk import OsDisk
 from moldau.testing import Cluster, NotReachedError
 
 PATIENCE_S = 60.0
@@ -218,6 +219,17 @@ def test_directories_are_opened_again_by_as_many_brokers(tmp_path: Path) -> None
         assert values(cluster, topic) == [b"kept"]
     with pytest.raises(MoldauError, match="nothing is there of 4"):
         Cluster(brokers=4, data_dir=tmp_path).start()
+
+
+def test_a_broker_that_cannot_start_fails_the_start_of_all_at_once(tmp_path: Path) -> None:
+    Cluster(brokers=2, data_dir=tmp_path).start().stop()
+    in_use = OsDisk(str(tmp_path / "node-2")).lock(".lock")
+    try:
+        with pytest.raises(MoldauError, match="node-2 is in use"):
+            Cluster(brokers=2, data_dir=tmp_path).start()  # broker 1 would wait for the other half of the quorum
+    finally:
+        in_use()
+    Cluster(brokers=2, data_dir=tmp_path).start().stop()
 
 
 def test_a_fault_troubles_clients_and_not_the_brokers_among_themselves() -> None:

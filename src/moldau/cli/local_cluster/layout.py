@@ -19,10 +19,12 @@ import msgspec
 from moldau.cli.output import CommandError
 from moldau.core.config.broker_settings import parse_broker_settings
 from moldau.core.config.properties import format_properties, parse_properties
+from moldau.core.config.replicated import replicated
 from moldau.core.metadata.image import BrokerListener
 from moldau.core.metadata.random_uuid import random_uuid
 from moldau.ports import Clock, Random
 from moldau.shell.io.disk import OsDisk
+from moldau.shell.io.held_port import hold_port
 from moldau.shell.node.storage_format import (
     META_PROPERTIES,
     find_use,
@@ -112,15 +114,10 @@ def _hold_ports(directory: Path, node_id: int, host: str, port: int) -> LocalNod
 
 
 def _hold(node_id: int, host: str, port: int) -> socket.socket:
-    """A socket that keeps `port` and never listens: the node can listen there, for both say SO_REUSEADDR."""
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-        held = socket.socket(family, kind)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(address)
+        return hold_port(host, port)
     except OSError as error:
         raise CommandError(f"port {port} on {host}, of node {node_id}, cannot be had: {error.strerror}") from error
-    return held
 
 
 def _settings_of(
@@ -128,13 +125,8 @@ def _settings_of(
 ) -> dict[str, str]:
     """The defaults of a cluster, what the user sets, and what is this node's alone, in this order of weight."""
     replicas = min(3, len(nodes))
-    in_sync = 2 if replicas > 2 else 1
     return {
-        "default.replication.factor": str(replicas),
-        "min.insync.replicas": str(in_sync),
-        "offsets.topic.replication.factor": str(replicas),
-        "transaction.state.log.replication.factor": str(replicas),
-        "transaction.state.log.min.isr": str(in_sync),
+        **replicated(replicas, 2 if replicas > 2 else 1),
         **settings,
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),

@@ -29,9 +29,8 @@ class OwnNode(msgspec.Struct, frozen=True):
     telemetry: Telemetry
     log: EventLog
     spawn: Callable[[Coroutine[Any, Any, None]], object]
-    """Runs what ends by itself soon."""
-    spawn_lasting: Callable[[Coroutine[Any, Any, None]], object]
-    """Runs what goes on as long as it is needed."""
     """Runs work beside the connections: a broken invariant stops the node, any other error is logged."""
+    spawn_lasting: Callable[[Coroutine[Any, Any, None]], object]
+    """As `spawn`, for work that goes on as long as it is needed."""
     directory_failed: Callable[[], None]
     """To be called when a log directory was found to be offline: all that lies in it goes offline."""

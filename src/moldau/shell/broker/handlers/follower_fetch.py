@@ -19,6 +19,7 @@ from moldau.wire.protocol.fast_fetch import FetchEntry, FetchResult
 class FollowerFetch(ParkedFetch):
     """See ParkedFetch. From the second request of its session on it looks, as a rule, only at what may have news."""
 
+    is_follower = True
     __slots__ = ("_looks_at_all", "_watch")
 
     def __init__(self, *asked: Any) -> None:
@@ -80,6 +81,10 @@ class FollowerFetch(ParkedFetch):
             super()._unregister()
         else:
             self._watch.leave(self)
+
+    def _counted(self) -> int:
+        """What a follower finds it may read: nothing else is waited for."""
+        return self.size
 
     def partition_changed(self, partition: Partition) -> None:
         """Looks again."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from moldau.core.log.reading import HOLD_ANY, TOO_LARGE, Read
 from moldau.core.replication.fetch_session import NO_SESSION_ID, SessionAnswer
@@ -79,6 +79,8 @@ def _aborted(
 class ParkedFetch:
     """One fetch from its first look to its answer. Holds no view of the frame."""
 
+    is_follower: ClassVar[bool] = False
+    """A broker asks, which holds replicas of what it fetches."""
     __slots__ = (
         "_cold",
         "_gathered",
@@ -93,7 +95,6 @@ class ParkedFetch:
         "broker_epoch",
         "context",
         "entries",
-        "is_follower",
         "is_read_committed",
         "is_urgent",
         "max_bytes",
@@ -119,8 +120,6 @@ class ParkedFetch:
         self.broker = broker
         self.context = context
         self.replica_id, self.broker_epoch = reader
-        self.is_follower = self.replica_id >= 0
-        """A broker asks, which holds replicas of what it fetches."""
         self.rack = rack
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
@@ -485,8 +484,6 @@ class ParkedFetch:
     def _counted(self) -> int:
         """The bytes that were found; or as many as are waited for, where a partition holds more that may not be read
         yet: then it looks again at each change, for the high watermark or a marker may let all of them be read."""
-        if self.is_follower:
-            return self.size
         for each in self._partitions:
             end_offset = each.last_stable_offset if self.is_read_committed else each.position.high_watermark
             if end_offset < each.log.log_end_offset:

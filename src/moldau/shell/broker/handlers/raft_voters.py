@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from moldau.core.raft.voter_protocol import VoterRequest, VoterResponse, encode_voter_refusal
 from moldau.errors import KafkaError
 from moldau.shell.broker.handlers.administration import ask_controller
 from moldau.shell.network.context import Operation, RequestContext
@@ -26,21 +27,16 @@ async def act_add_raft_voter(
 
     Ignored on purpose: nothing.
     """
-
-    def refused(_: AddRaftVoterRequest, error: KafkaError) -> Pausing[AddRaftVoterResponse]:
-        yield
-        return AddRaftVoterResponse(error_code=error.code, error_message=error.message)
-
-    return await ask_controller(broker, context, Operation.ALTER, request, refused)
+    return cast(AddRaftVoterResponse, await ask_controller(broker, context, Operation.ALTER, request, _refused))
 
 
 async def act_remove_raft_voter(
     broker: Broker, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
     """Versions 0-0. KIP-853. Ignored on purpose: nothing."""
+    return cast(RemoveRaftVoterResponse, await ask_controller(broker, context, Operation.ALTER, request, _refused))
 
-    def refused(_: RemoveRaftVoterRequest, error: KafkaError) -> Pausing[RemoveRaftVoterResponse]:
-        yield
-        return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message)
 
-    return await ask_controller(broker, context, Operation.ALTER, request, refused)
+def _refused(request: VoterRequest, error: KafkaError) -> Pausing[VoterResponse]:
+    yield
+    return encode_voter_refusal(request, error)

@@ -1,0 +1,16 @@
+"""A seed is the same story in every process: nothing in it hangs on the order of a set."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.hash_seeds import digests_of
+
+
+@pytest.mark.parametrize("simulator", ["cluster", "raft", "replication"])
+def test_a_seed_gives_the_same_story_whatever_the_hash_seed(simulator):
+    digests = digests_of(f"moldau.simulation.{simulator}", "--seeds", "1..2")
+    assert [line.rpartition(" ")[2] for line in digests[0].splitlines()] == [
+        line.rpartition(" ")[2] for line in digests[1].splitlines()
+    ]
+    assert digests[0].count("seed ") == 2
