@@ -17,8 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka import KafkaError, Message, Producer
+
 from benchmarks.loaders import latency, produce
-from benchmarks.peers import CACHE, Peer, fetch_kafka
+from benchmarks.peers import CACHE, Peer, PeerError, fetch_kafka
 from benchmarks.run import Figures, say, short
 from benchmarks.three_nodes import NODE_IDS, KafkaNode, MoldauNode, ThreeNodes
 from moldau.client.admin.client import ClusterAdmin
@@ -32,6 +34,7 @@ PACED = {"rate": 1_000, "records": 5_000, "warm_up": 1_000, "value_bytes": 100}
 MANY_PARTITIONS = 2_000
 SETTLING_S = 15.0
 IDLE_S = 30.0
+WRITTEN_WITHIN_S = 300.0
 
 
 @dataclass
@@ -90,11 +93,36 @@ def many_partitions(peer: AllNodes, cluster: ThreeNodes) -> Figures:
 
     cluster.wait_for(are_led)
     made_s = time.perf_counter() - begin_s
+    missing = write_to_each(cluster.bootstrap_servers, "many", MANY_PARTITIONS)
+    serve_s = time.perf_counter() - begin_s
+    if missing:
+        raise PeerError(f"{missing} of {MANY_PARTITIONS} new partitions took no record")
     time.sleep(SETTLING_S)
     cpu_before = peer.cpu_seconds()
     time.sleep(IDLE_S)
     idle = (peer.cpu_seconds() - cpu_before) / IDLE_S
-    return {"s to make 2,000 partitions x 3": made_s, "idle CPU cores": idle, "PSS MiB": peer.pss_mib()}
+    return {
+        "s to make 2,000 partitions x 3": made_s,
+        "s until each took a record": serve_s,
+        "idle CPU cores": idle,
+        "PSS MiB": peer.pss_mib(),
+    }
+
+
+def write_to_each(bootstrap_servers: str, topic: str, partitions: int) -> int:
+    """One record to each partition, acknowledged by all its replicas: metadata names leaders before they lead. How many
+    were not."""
+    taken: list[Message] = []
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 50, **SETTINGS})
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            taken.append(message)
+
+    for index in range(partitions):
+        producer.produce(topic, b"x", partition=index, on_delivery=delivered)
+    producer.flush(WRITTEN_WITHIN_S)
+    return partitions - len(taken)
 
 
 def table(seen: dict[str, list[Figures]]) -> None:

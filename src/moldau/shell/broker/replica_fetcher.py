@@ -30,9 +30,9 @@ EARLIEST = -4
 """Of the log itself, without what is tiered."""
 LATEST = -1
 
-LOOK_INTERVAL_MS = 500
-"""Between two looks at all that is wanted: with thousands of partitions, of which a few have news, the requests between
-them cost as much as the news."""
+LOOK_INTERVAL_MS = 5_000
+"""Between two looks at all that is wanted, which end what is followed no more: with thousands of partitions, of which a
+few have news, the requests between them cost as much as the news."""
 THROTTLE_PAUSE_S = 0.1
 """Until a fetcher whose replicas are all held back looks again."""
 
@@ -136,7 +136,7 @@ class ReplicaFetcher:
 
     def _sort_out(self) -> tuple[dict[PartitionKey, FetchPartition], dict[PartitionKey, None]]:
         """What the leader is to be asked anew, and who is to be left out: who is not wanted, or held back. Who follows
-        no more, and what a throttle should hold back, is found out soon, and not with every request."""
+        no more, and what should be held back and has not come, is found out soon, not with every request."""
         now_ms, max_bytes = self._node.clock.monotonic_ms(), self._node.settings.view.replica_fetch_max_bytes
         keys, self._new = self._new, {}
         if self._requests.is_full or now_ms >= self._look_ms:

@@ -51,8 +51,10 @@ async def act_delete_records(
         # also if nothing moved: what an earlier request moved may not be on the disk yet
         await _save(broker, context, results, accepted)
         deadline_s = broker.loop.time() + max(0, request.timeout_ms) / 1_000
-        for each, _ in accepted:
+        for each, is_moved in accepted:
             if each.has_followers and not each.is_offline:
+                if is_moved:
+                    broker.waits.changed(each)  # so that the followers are told with their next answer
                 await _wait_for_followers(broker, context, results, each, deadline_s)
             await context.pause()
     topics = []

@@ -34,8 +34,10 @@ class FollowerFetch(ParkedFetch):
         broker, noted = self.broker, self.entries
         session = None if self.session is None else self.session.session
         if session is not None:
-            known = session.watch
-            self._watch = watch = known if isinstance(known, FollowerWatch) else FollowerWatch(broker.waits, session)
+            watch = session.watch
+            if not isinstance(watch, FollowerWatch):
+                watch = FollowerWatch(broker.waits, session, broker.settings.replica_lag_time_max_ms)
+            self._watch = watch
             self._looks_at_all = watch.is_time_to_look(broker.clock.monotonic_ms())
             if not self._looks_at_all:
                 watch.named(named)
