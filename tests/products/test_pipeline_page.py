@@ -35,12 +35,14 @@ def parse(text: str):
 
 def test_every_key_has_its_place():
     page = parse(PAGE)
-    assert (page.name, page.source.topic, page.source.format, page.source.watermark) == (
-        "minutes", "orders", "json", "10 seconds",
-    )  # fmt: skip
-    assert page.sql == "select user from source"
-    assert (page.sink.topic, page.sink.key, page.sink.mode) == ("out", "user", "append")
-    assert (page.checkpoint, page.group) == (Path("/pages/state/minutes"), "moldau.other")
+    (query,) = page.queries
+    source, target = query.sources["source"], query.target
+    assert (page.name, source.topic, source.format, source.watermark) == ("minutes", "orders", "json", "10 seconds")
+    assert [(flow.name, flow.sql, flow.reads) for flow in page.plan.flows] == [
+        ("minutes", "select user from source", ("source",))
+    ]
+    assert (target.topic, target.key, target.mode) == ("out", "user", "append")
+    assert (query.checkpoint, query.group) == (Path("/pages/state/minutes"), "moldau.other")
     assert describe(page)["delivery"] == "exactly once: one transaction for each batch"
     page = parse(PAGE.replace("mode: append", "mode: append\n  delivery: at_least_once"))
     assert "at least once" in describe(page)["delivery"]
@@ -48,10 +50,96 @@ def test_every_key_has_its_place():
 
 def test_what_may_be_left_out_has_a_default():
     page = parse(
-        "name: n\nbootstrap_servers: a:1\nsource: {topic: t, format: string}\nsql: select 1\nsink: {path: out}"
+        "name: n\nbootstrap_servers: a:1\nsource: {topic: t, format: string}\nsql: select 1 from source\n"
+        "sink: {path: out}"
     )
-    assert (page.checkpoint, page.group) == (Path("/pages/checkpoints/n"), "moldau.n")
-    assert (page.sink.path, page.sink.mode) == (Path("/pages/out"), "append")
+    (query,) = page.queries
+    assert (query.checkpoint, query.group) == (Path("/pages/checkpoints/n"), "moldau.n")
+    assert (query.target.path, query.target.mode) == (Path("/pages/out"), "append")
+
+
+SHOP = """\
+name: shop
+bootstrap_servers: a:1
+sources:
+  orders: {topic: orders, format: json, schema: "user string, amount double, at timestamp", event_time: at}
+  prices:
+    pattern: prices-.*
+    format: string
+    bootstrap_servers: b:2
+flows:
+  big: select * from orders where amount > ${LEAST} and user <> '\\${LEAST}'
+  counts: {sql_file: counts.sql}
+targets:
+  lake: {from: big, path: out/big}
+  counts: {topic: counts, key: user, mode: update}
+  raw: {from: prices, topic: raw}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path):
+    (tmp_path / "counts.sql").write_text("-- how many\nselect user, count(*) as n\nfrom Big group by user;\n")
+
+    def parse_shop(text: str = SHOP):
+        return parse_page(text, file_name="shop.yaml", directory=tmp_path, parameters={"LEAST": "100"})
+
+    return parse_shop
+
+
+def test_each_target_is_a_query_with_places_of_its_own(shop, tmp_path: Path):
+    page = shop()
+    state = tmp_path / "checkpoints" / "shop"
+    assert [(one.name, one.checkpoint, one.group, one.transactional_id, list(one.sources)) for one in page.queries] == [
+        ("shop.lake", state / "lake", "moldau.shop.lake", "shop.lake", ["orders"]),
+        ("shop.counts", state / "counts", "moldau.shop.counts", "shop.counts", ["orders"]),
+        ("shop.raw", state / "raw", "moldau.shop.raw", "shop.raw", ["prices"]),
+    ]
+    assert [flow.name for flow in page.queries[1].step.flows] == ["big", "counts"]
+    assert page.queries[2].sources["prices"].bootstrap_servers == "b:2"
+
+
+def test_of_a_source_that_several_read_the_first_keeps_the_dead_letters(shop):
+    assert [one.dead_letters_of for one in shop().queries] == [("orders",), (), ("prices",)]
+
+
+def test_a_parameter_has_its_value_also_in_a_file_and_a_backslash_keeps_it(shop, tmp_path: Path):
+    (tmp_path / "counts.sql").write_text("select user, ${LEAST} as n\nfrom big limit ${MOST}")
+    with pytest.raises(PageError, match=r"counts\.sql:2: `\$\{MOST\}` in `sql_file` has no value: .*`--set MOST=VALUE"):
+        shop()
+    (tmp_path / "counts.sql").write_text("select user, ${LEAST} as n from big")
+    assert [flow.sql for flow in shop().plan.flows] == [
+        "select * from orders where amount > 100 and user <> '${LEAST}'",
+        "select user, 100 as n from big",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        (("${LEAST} and", "${LESS} and"), "shop.yaml:10: `${LESS}` in `big` has no value"),
+        (("from orders where", "from order where"), "shop.yaml:10: `flows.big` reads order, which is no source and no "
+         "flow (did you mean orders?)"),
+        (("from: big", "from: bigger"), "shop.yaml:13: `targets.lake` takes the rows of bigger, which is no source"),
+        (("{from: big, ", "{"), "shop.yaml:13: `targets.lake` takes the rows of lake"),
+        (("  raw: {from: prices, topic: raw}\n", ""), "shop.yaml:5: `sources.prices` is read by no target"),
+        (("from orders where", "from counts where"), "shop.yaml:10: `flows.big` reads itself: big <- counts <- big"),
+        (("  big: ", "  Orders: "), "shop.yaml:10: `flows.Orders` has the name of `sources.orders`"),
+        ((", mode: update", ""), "shop.yaml:11: `flows.counts` groups rows"),
+        (("  big: ", "  big-ones: "), "shop.yaml:10: `big-ones` must be a word that SQL can read"),
+        (("{sql_file: counts.sql}", "{sql_file: none.sql}"), "none.sql: cannot be read"),
+        (("{sql_file: counts.sql}", "{file: counts.sql}"), "shop.yaml:11: `file` is not known here"),
+        (("    pattern: prices-.*", "    pattern: prices-("), "shop.yaml:6: `pattern` is no regular expression"),
+        (("bootstrap_servers: b:2", "bootstrap_servers: b:x"), "shop.yaml:8: `bootstrap_servers` must be host:port"),
+        (("name: shop", "name: shop\nsink: {path: out}"), "shop.yaml:2: `sink` is not known here"),
+        (("  raw: ", "  a/b: "), "shop.yaml:15: `a/b` must be 1 to 100 letters"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_run_is_refused_with_its_line(shop, change: tuple[str, str], refused: str):
+    assert change[0] in SHOP
+    with pytest.raises(PageError) as error:
+        shop(SHOP.replace(*change))
+    assert refused in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +157,12 @@ def test_what_may_be_left_out_has_a_default():
         (("  schema: user string, amount double\n", ""), "page.yaml:5: `format` json needs a `schema`"),
         (("  format: json", "  format: string"), "page.yaml:6: `schema` has no meaning"),
         (("10 seconds", "soon"), "page.yaml:7: `watermark` must be a time"),
-        (("  key: user", "  path: x"), "page.yaml:11: `sink` needs either `path` or `topic`"),
+        (("  key: user", "  path: x"), "page.yaml:11: `sink` needs exactly one of "),
         (
             ("  topic: out\n  key: user\n  mode: append", "  path: x\n  mode: update"),
             "`mode` update cannot go to files",
         ),
-        (("  topic: out\n", "  path: x\n"), "`key` is for topics"),
-        (("  topic: out\n  key: user\n", "  path: x\n  delivery: at_least_once\n"), "`delivery` is for topics"),
+        (("  topic: out\n", "  path: x\n"), "`key` is not known here; known are path, mode"),
         (
             ("  mode: append", "  delivery: twice"),
             "page.yaml:13: `delivery` must be one of exactly_once",
@@ -108,9 +195,9 @@ def test_a_new_target_is_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setattr(targets, "__path__", [*targets.__path__, str(tmp_path)])
     page = parse(PAGE.replace("  topic: out\n  key: user\n  mode: append", "  shout: out\n  loudness: high"))
-    assert page.sink.loudness == "high"
+    assert page.queries[0].target.loudness == "high"
     monkeypatch.undo()
-    with pytest.raises(PageError, match="`shout` is not known here; known are path, topic, mode, key, delivery"):
+    with pytest.raises(PageError, match="`shout` is not known here; known are"):
         parse(PAGE.replace("  topic: out", "  shout: out"))
 
 

@@ -85,8 +85,8 @@ def test_a_group_s_offsets_are_committed_and_read_back(cluster: Cluster):
     cluster.produce(topic, "a", "b", partition=1)
     offsets = GroupOffsets(cluster.bootstrap_servers, "g")
     offsets.commit({TopicPartition(topic, 1): 1})
-    assert offsets.bounds(topic) == {TopicPartition(topic, 0): (0, 0), TopicPartition(topic, 1): (0, 2)}
-    assert offsets.bounds("none") == {}
+    assert offsets.bounds([topic]) == {TopicPartition(topic, 0): (0, 0), TopicPartition(topic, 1): (0, 2)}
+    assert offsets.bounds(["none"]) == {}
     assert cluster.lag("g") == 1
     offsets.close()
 
@@ -113,10 +113,10 @@ def test_a_directory_of_sparks_own_file_sink_is_refused(tmp_path: Path):
 def test_a_lost_broker_is_one_line_and_then_one_every_ten_seconds():
     lines = io.StringIO()
     with ProgressDisplay({"pipeline": "p"}, Console(file=lines)) as display:
-        lost = PipelineState(1, 10, None, 5, "running", trouble="cannot reach a:1: connection refused")
+        lost = PipelineState("p", 1, 10, None, 5, "running", trouble="cannot reach a:1: connection refused")
         for _ in range(1_000):
-            display.show(lost)
-        display.show(PipelineState(1, 10, 0, 5, "running"))
+            display.show([lost])
+        display.show([PipelineState("p", 1, 10, 0, 5, "running")])
     said = [line for line in lines.getvalue().splitlines() if "running" in line]
     assert len(said) == 2
     assert said[0].endswith("; cannot reach a:1: connection refused")

@@ -38,7 +38,7 @@ def test_a_spark_program_runs(
     assert read_back(copy) == [(b"k", b"v")]
 
 
-def test_the_pipeline_of_the_guide_runs_and_its_lag_is_shown(
+def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
     spark: object,
     new_topic: Callable[..., str],
     produce: Callable[..., None],
@@ -47,13 +47,15 @@ def test_the_pipeline_of_the_guide_runs_and_its_lag_is_shown(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The whole page of the guide, with each command of its block, in their order. In this process and its session: a
+    """Each whole page of the guide, with each command of its block, in their order. In this process and its session: a
     session of its own costs half a minute of two cores."""
-    (page,) = of("yaml")
-    new_topic(name="orders")
-    new_topic(name="orders-per-minute")
+    for topic in ("orders", "orders-per-minute", "spenders"):
+        new_topic(name=topic)
     produce("orders", [(None, b'{"user": "ann", "amount": 2.5}'), (None, b"no JSON")])
-    (tmp_path / "orders-per-minute.yaml").write_text(page.text.replace(ADDRESS, bootstrap_servers), encoding="utf-8")
+    for page in of("yaml"):
+        text = page.text.replace(ADDRESS, bootstrap_servers)
+        name = text.partition("\n")[0].removeprefix("name: ")
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     shown = []
     for line in "".join(block.text for block in of("sh")).splitlines():
@@ -65,3 +67,4 @@ def test_the_pipeline_of_the_guide_runs_and_its_lag_is_shown(
         assert code == 0, line + said.out + said.err
         shown.append(said.out)
     assert "no JSON" in shown[-1], shown  # what did not parse is kept
+    assert [path.suffix for path in (tmp_path / "out" / "big").iterdir()] == [".parquet"]

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
-from moldau.products.pipelines.flow import make_result, start_query
+from moldau.products.pipelines.flow import make_result, make_views, start_query
 from moldau.products.pipelines.page import parse_page
 from moldau.products.pipelines.runner import run_pipeline
 from moldau.testing import Cluster
@@ -88,7 +88,7 @@ source: {{topic: {source}, format: json, schema: "user string, amount double"}}
 sql: select user, amount * 2 as twice, _partition as partition from source where user is not null
 sink: {{topic: {target}, key: user}}
 """
-    state = run_page(page, name)
+    (state,) = run_page(page, name)
     assert sorted(read_back(target)) == [
         (b"ann", b'{"user":"ann","twice":5.0,"partition":0}'),
         (b"bob", b'{"user":"bob","twice":2.0,"partition":1}'),
@@ -96,7 +96,7 @@ sink: {{topic: {target}, key: user}}
     assert (state.records_read, state.lag, state.state) == (3, 0, "finished")
     assert committed(bootstrap_servers, f"moldau.{name}", source, 2) == [2, 1]
     produce(source, [(None, b'{"user":"cid","amount":0}')])
-    assert run_page(page, name).records_read == 1
+    assert run_page(page, name)[0].records_read == 1
     assert len(read_back(target)) == 3
 
 
@@ -148,9 +148,11 @@ checkpoint: state
             os.kill(os.getpid(), signal.SIGKILL)
         yield from batches
 
-    result = make_result(spark, page).mapInArrow(lose_the_first_task, "key string, value string")
-    query = start_query(result, page, once=True, checkpoint_id="1", may_start_batch=lambda: None)
-    query.awaitTermination()
+    (query,) = page.queries
+    result = make_result(page, query, make_views(spark, page))
+    result = result.mapInArrow(lose_the_first_task, "key string, value string")
+    running = start_query(result, page, query, once=True, checkpoint_id="1", may_start_batch=lambda: None)
+    running.awaitTermination()
     assert lost.exists()
     assert sorted(key for key, _ in read_back(target)) == sorted(b"k%d" % number for number in range(50))
 
@@ -196,7 +198,7 @@ source: {{topic: {source}, format: json, schema: "user string, amount double"}}
 sql: select user, amount from source
 sink: {{topic: {target}}}
 """
-    state = run_page(page, name)
+    (state,) = run_page(page, name)
     assert (state.records_read, state.dead_letters, state.lag) == (7, 6, 0)
     assert [record.value() for record in cluster_records(target)] == [good]
     letters = cluster_records(f"{name}.dead-letters")
@@ -210,7 +212,7 @@ sink: {{topic: {target}}}
     assert headers[3]["moldau.reason"] == b"the JSON does not fit the schema: user string, amount double"
     assert headers[5]["moldau.reason"] == b"the record has no value"
     produce(source, [(None, b"{"), (None, good)])
-    assert run_page(page, name).dead_letters == 1
+    assert run_page(page, name)[0].dead_letters == 1
     assert len(cluster_records(f"{name}.dead-letters")) == 7
 
 
@@ -244,8 +246,9 @@ def test_a_batch_is_one_parquet_file_however_often_it_is_written(spark, tmp_path
     ("topic", "sql", "key", "refused"),
     [
         ("", "select value from source", "price", "'price', but the SQL gives value"),
-        ("", "select price from source", "value", "price"),
-        ("", "select value form", "value", "PARSE_SYNTAX_ERROR|cannot be resolved"),
+        ("", "select price from source", "value", "^page.yaml:5: `sql`: .*price"),
+        ("", "select value value value from source", "value", "^page.yaml:5: `sql`: .*PARSE_SYNTAX_ERROR"),
+        ("", "select value form", "value", r"^page\.yaml:5: `sql` reads no source and no flow; there is source"),
         (
             "never-made",
             "select value from source",
@@ -268,7 +271,7 @@ def test_a_port_for_metrics_that_is_taken_is_said_in_a_sentence(run_page, new_to
         port = taken.getsockname()[1]
         with pytest.raises(MoldauError, match=rf"127\.0\.0\.1:{port} cannot serve /metrics: .*in use"):
             run_page(page, metrics_port=port)
-    assert run_page(page, metrics_port=0).records_read == 1
+    assert run_page(page, metrics_port=0)[0].records_read == 1
 
 
 def test_a_broker_that_stays_away_ends_the_pipeline_with_one_sentence(spark, tmp_path, capsys):
@@ -296,7 +299,7 @@ retry_timeout: 2 seconds
         thread = threading.Thread(target=take_the_broker_away)
         thread.start()
         try:
-            code = pipeline_command.run_page(argparse.Namespace(file=page, once=False, metrics_port=None))
+            code = pipeline_command.run_page(argparse.Namespace(file=page, once=False, metrics_port=None, set=[]))
         finally:
             thread.join(240)
     shown = capsys.readouterr()

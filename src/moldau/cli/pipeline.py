@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -20,14 +21,19 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         help="run it until Ctrl-C, showing progress, rate and lag",
         description="Runs the pipeline of a YAML page on Spark, on this machine. No Java needs to be installed. "
         "Records reach a topic exactly once, for readers of committed records: each batch is one transaction.",
-        examples=("moldau pipeline run orders.yaml", "moldau pipeline run orders.yaml --once"),
+        examples=(
+            "moldau pipeline run orders.yaml",
+            "moldau pipeline run orders.yaml --once",
+            "moldau pipeline run orders.yaml --set LEAST=100",
+        ),
     )
     run.add_argument(
         "file",
         type=input_path,
         metavar="FILE",
-        help="the page: name, bootstrap_servers, source, sql, sink, ...; - is standard input",
+        help="the page: name, bootstrap_servers, sources, flows, targets, ...; - is standard input",
     )
+    _add_parameters(run)
     run.add_argument("--once", action="store_true", help="process what is there now, then stop")
     run.add_argument(
         "--metrics-port",
@@ -45,6 +51,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         examples=("moldau pipeline check orders.yaml", "moldau pipeline check pages/*.yaml"),
     )
     check.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="pages; - is standard input")
+    _add_parameters(check)
     check.set_defaults(run=check_pages)
     checkpoint = verbs.add_parser(
         "checkpoint",
@@ -59,6 +66,28 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     checkpoint.set_defaults(run=move_checkpoint)
 
 
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        type=_parameter,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what ${NAME} in a page stands for; may be given often, and goes before the environment",
+    )
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def _parameters(arguments: argparse.Namespace) -> dict[str, str]:
+    return {**os.environ, **dict(arguments.set)}
+
+
 def run_page(arguments: argparse.Namespace) -> int:
     """The exit code: 0 after a clean end, 1 when the pipeline failed, 2 for a page that cannot be run."""
     from moldau.errors import MoldauError
@@ -70,7 +99,8 @@ def run_page(arguments: argparse.Namespace) -> int:
     from moldau.products.pipelines.section import PageError
 
     try:
-        run_pipeline(load_page(arguments.file), once=arguments.once, metrics_port=arguments.metrics_port)
+        page = load_page(arguments.file, _parameters(arguments))
+        run_pipeline(page, once=arguments.once, metrics_port=arguments.metrics_port)
     except PageError as error:
         print(error, file=sys.stderr)
         return 2
@@ -92,14 +122,16 @@ def check_pages(arguments: argparse.Namespace) -> int:
     problems: list[str] = []
     for file in arguments.files:
         try:
-            pages[file] = load_page(file)
+            pages[file] = load_page(file, _parameters(arguments))
         except PageError as error:
             problems.append(str(error))
     problems += find_conflicts(pages)
     for file, page in pages.items():
         print(f"{file}:")
-        for name, fact in describe(page).items():
-            print(f"  {name:<12} {fact}")
+        facts = describe(page)
+        width = max(map(len, facts))
+        for name, fact in facts.items():
+            print(f"  {name:<{width}} {fact}")
     for problem in problems:
         print(problem, file=sys.stderr)
     return 2 if problems else 0

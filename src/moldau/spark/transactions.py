@@ -151,7 +151,7 @@ def commit_transaction(
     written = {partition: at for report in reports for partition, at in report.written.items()}
     try:
         with _client(options, had_contact=True) as client:
-            offsets = _positions(options, batch_id, written)
+            offsets = _positions(client, options, batch_id, written)
             if offsets or written:
                 _commit(client, transaction, offsets, first.query, batch_id)
     except KafkaError as error:
@@ -225,13 +225,16 @@ def _end_of_one(written: Mapping[TopicPartition, Written]) -> dict[TopicPartitio
 
 
 def _positions(
-    options: SinkOptions, batch_id: int | None, written: dict[TopicPartition, Written]
+    client: ClusterClient, options: SinkOptions, batch_id: int | None, written: dict[TopicPartition, Written]
 ) -> dict[TopicPartition, int]:
-    """What the group gets: where the batch ends in its source topics; else the end of a partition that it wrote to."""
+    """What the group gets: where the batch ends in its source topics; else the end of a partition that it wrote to.
+
+    A source topic of another cluster has no offsets in a group of this one, which refuses those of unknown topics."""
     if batch_id is None:
         return {}
     ends = {} if options.checkpoint_location is None else batch_end(options.checkpoint_location, batch_id)
-    return ends or _end_of_one(written)
+    here = client.retry(lambda: client.refresh({one.topic: None for one in ends})) if ends else {}
+    return {one: offset for one, offset in ends.items() if one.topic in here} or _end_of_one(written)
 
 
 # --- a batch write in ranges ---

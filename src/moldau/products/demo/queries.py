@@ -16,8 +16,8 @@ from moldau.products.demo.feed import LEVEL, REPLAY
 from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
 from moldau.products.pipelines.flow import read_source
 from moldau.products.pipelines.group import GroupOffsets, lag
-from moldau.products.pipelines.page import PipelineSource
 from moldau.products.pipelines.progress import BatchCounter
+from moldau.products.pipelines.sources.topic import TopicSource
 from moldau.products.pipelines.targets.topic import to_records, write_to_topic
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Query:
 
     def publish(self, topic: str) -> int:
         """Commits the finished batches' offsets to the group; gives the lag on `topic`. Raises GroupError."""
-        bounds = self._group.bounds(topic)
+        bounds = self._group.bounds([topic])
         done = newest_finished_batch(self.output.checkpoint)
         if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
             self._group.commit(done.offsets)
@@ -115,19 +115,21 @@ class Query:
 
 
 def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output, *, of_lines: bool) -> Query:
-    source = PipelineSource(
-        topic,
-        "binary" if of_lines else "json",
-        None if of_lines else METRICS_SCHEMA,
-        f"{WATERMARK_SECONDS} seconds",
+    source = TopicSource(
+        bootstrap_servers=bootstrap_servers,
+        topic=topic,
+        format="binary" if of_lines else "json",
+        schema=None if of_lines else METRICS_SCHEMA,
+        watermark=f"{WATERMARK_SECONDS} seconds",
     )
-    frame = read_source(spark, bootstrap_servers, source)
+    frame = read_source(spark, source)
     sql = LINE_WINDOWS if of_lines else METRIC_WINDOWS
     return Query(spark.sql(sql, source=frame), output, bootstrap_servers)
 
 
 def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output) -> Query:
-    frame = read_source(spark, bootstrap_servers, PipelineSource(topic, "json", METRICS_SCHEMA))
+    source = TopicSource(bootstrap_servers=bootstrap_servers, topic=topic, format="json", schema=METRICS_SCHEMA)
+    frame = read_source(spark, source)
     values = frame.where("value is not null").selectExpr(
         "_partition as partition", "_key as key", "_offset as offset", "_timestamp as timestamp", "value"
     )

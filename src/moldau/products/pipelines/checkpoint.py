@@ -133,12 +133,12 @@ def claim_checkpoint(checkpoint: Path, query: Mapping[str, str | None], *, pipel
         pass
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: not the query of a pipeline: {error}") from error
-    changed = [name for name in wanted if before.get(name) != wanted[name]]
+    changed = [name for name in {**before, **wanted} if before.get(name) != wanted.get(name)]
     if changed and _has_batches(checkpoint):
         raise CheckpointError(
             f"`{'`, `'.join(changed)}` of pipeline {pipeline!r} changed since the checkpoint {checkpoint} was begun: "
             "it holds the offsets and aggregates of the old query. Undo the change, or name another directory with "
-            "`checkpoint`; the new query then starts where `source.start` says"
+            "`checkpoint`; the new query then starts where `start` of its source says"
         )
     write_whole(path, json.dumps({"id": checkpoint_id, "query": wanted}, indent=2) + "\n")
     return checkpoint_id

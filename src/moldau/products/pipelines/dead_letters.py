@@ -9,7 +9,7 @@ once. The group's offsets follow behind, so they never pass a record that is in 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,15 +20,16 @@ from moldau.products.pipelines.checkpoint import (
     newest_finished_batch,
     write_whole,
 )
-from moldau.products.pipelines.flow import DOES_NOT_PARSE, times_of, value_columns
+from moldau.products.pipelines.flow import times_of
 from moldau.products.pipelines.page import PipelinePage
 from moldau.products.pipelines.preflight import make_topic
 from moldau.products.pipelines.progress import BatchCounter
+from moldau.products.pipelines.sources.topic import DOES_NOT_PARSE, TopicSource
 from moldau.products.pipelines.targets.topic import write_to_topic
 from moldau.types import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.spark import SparkSession
+    from moldau.spark import DataFrame, SparkSession
 
 STATE_FILE = "dead-letters.json"
 
@@ -37,19 +38,23 @@ TOPIC_HEADER, PARTITION_HEADER, OFFSET_HEADER = "moldau.topic", "moldau.partitio
 
 
 class DeadLetters:
-    """The dead letters of one run. `count`: those kept in this run."""
+    """The dead letters of one run of a query. `count`: those kept in this run."""
 
-    def __init__(self, spark: SparkSession, page: PipelinePage) -> None:
+    def __init__(
+        self, spark: SparkSession, page: PipelinePage, checkpoint: Path, sources: Collection[TopicSource]
+    ) -> None:
         """Raises CheckpointError."""
         self.count = 0
         self._spark = spark
         self._page = page
-        self._state = page.checkpoint / STATE_FILE
+        self._checkpoint = checkpoint
+        self._sources = sources
+        self._state = checkpoint / STATE_FILE
         self._searched = _load(self._state)
-        self._topic_is_there = False
-        if self._searched is None and not self._state.exists() and not first_batch_start(page.checkpoint):
+        self._made_topics: set[str] = set()
+        if self._searched is None and not self._state.exists() and not first_batch_start(checkpoint):
             # a checkpoint from before there were dead letters: they begin now
-            self._searched = newest_finished_batch(page.checkpoint)
+            self._searched = newest_finished_batch(checkpoint)
 
     def catch_up(self, done: FinishedBatch, counter: BatchCounter, *, is_last: bool) -> FinishedBatch | None:
         """Keeps the dead letters up to `done`; gives the newest batch of which all are kept.
@@ -63,8 +68,9 @@ class DeadLetters:
         if counter.reported_to < done.batch_id and not is_last:
             return self._searched
         if any(counter.dead_letters.get(batch_id, 1) for batch_id in range(first, done.batch_id + 1)):
-            before = first_batch_start(self._page.checkpoint) if self._searched is None else self._searched.offsets
-            self._keep(before, done.offsets)
+            before = first_batch_start(self._checkpoint) if self._searched is None else self._searched.offsets
+            for source in self._sources:
+                self._keep(source, before, done.offsets)
         for batch_id in range(first, done.batch_id + 1):
             counter.dead_letters.pop(batch_id, None)
         self._searched = done
@@ -74,9 +80,11 @@ class DeadLetters:
         write_whole(self._state, json.dumps({"batch": done.batch_id, "offsets": offsets}))
         return done
 
-    def _keep(self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> None:
-        source, topic = self._page.source, str(self._page.source.dead_letters)
-        waiting = {one: offset for one, offset in sorted(end.items()) if offset > start.get(one, 0)}
+    def _keep(
+        self, source: TopicSource, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+    ) -> None:
+        ends = {one: offset for one, offset in sorted(end.items()) if source.reads(one.topic)}
+        waiting = {one: offset for one, offset in ends.items() if offset > start.get(one, 0)}
         if not waiting:
             return
         bounds: dict[str, dict[str, dict[str, int]]] = {"start": {}, "end": {}}
@@ -86,7 +94,7 @@ class DeadLetters:
         numbers = {name: [int(number) for number in numbers] for name, numbers in bounds["end"].items()}
         records = (
             self._spark.read.format("moldau")
-            .option("kafka.bootstrap.servers", self._page.bootstrap_servers)
+            .option("kafka.bootstrap.servers", source.bootstrap_servers)
             .option("assign", json.dumps(numbers))
             .option("startingOffsets", json.dumps(bounds["start"]))
             .option("endingOffsets", json.dumps(bounds["end"]))
@@ -96,18 +104,21 @@ class DeadLetters:
             .options(**times_of(self._page).options())
             .load()
         )
-        found = records.selectExpr("*", *value_columns(source)).where(DOES_NOT_PARSE)
+        found = records.selectExpr("*", *source.value_columns()).where(DOES_NOT_PARSE)
         letters = found.selectExpr("key", "value", f"{_headers(str(source.schema))} as headers").persist()
         try:
             count = letters.count()
             if count:
-                if not self._topic_is_there:
-                    make_topic(self._page, topic, partitions=1)
-                    self._topic_is_there = True
-                write_to_topic(letters.coalesce(1), self._page.bootstrap_servers, topic, times_of(self._page))
+                self._write(letters, str(source.dead_letters))
             self.count += count
         finally:
             letters.unpersist()
+
+    def _write(self, letters: DataFrame, topic: str) -> None:
+        if topic not in self._made_topics:
+            make_topic(self._page, topic, partitions=1)
+            self._made_topics.add(topic)
+        write_to_topic(letters.coalesce(1), self._page.bootstrap_servers, topic, times_of(self._page))
 
 
 def _headers(schema: str) -> str:

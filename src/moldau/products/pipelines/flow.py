@@ -1,51 +1,31 @@
-"""From a page to a Spark query: the source as a view named `source`, the page's SQL over it, its result into the sink.
-
-Columns of `source`: those of the schema (format json), or `value` (string, binary); and of every record, with a leading
-underscore, `_key` (string), `_topic`, `_partition`, `_offset`, `_timestamp`. A JSON record that does not parse is no
-row of `source`: the query counts it for each batch, and `dead_letters` keeps it.
-"""
+"""From a page to Spark's queries: each source and each flow is a view of its name, each target a query over one."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from moldau.products.pipelines.page import PipelinePage, PipelineSource
+from moldau.products.pipelines.failures import what_failed
+from moldau.products.pipelines.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.source import Source
 from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes, TargetQuery
 from moldau.products.pipelines.targets.topic import quoted
-from moldau.spark import expression, spark_error
+from moldau.spark import spark_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from moldau.spark import DataFrame, SparkSession, StreamingQuery
 
 logger = logging.getLogger("moldau.pipelines")
 
-MAX_OFFSETS_PER_TRIGGER = 1_000_000
-"""So that the first run over a full topic shows progress, and a killed driver repeats at most this much."""
-
 WRITE_ATTEMPTS = 3
-"""Of one batch, where a task or an executor was lost; after that the pipeline ends with the reason."""
+"""Of one batch, where a task or an executor was lost; after that the query ends with the reason."""
+
+_REFUSALS: tuple[type[Exception], ...] = (FlowError, *spark_error())
 
 _MAY_PASS = ("BatchAbortedError", "ExecutorLostFailure", "FetchFailed", "Python worker exited unexpectedly")
 """What the report of such a loss has in it."""
-
-SOURCE_VIEW = "source"
-
-DEAD_LETTERS_METRIC = "dead_letters"
-CORRUPT_COLUMN = "_moldau_corrupt"
-DOES_NOT_PARSE = f"_value is null or _value.{CORRUPT_COLUMN} is not null"
-"""No value, no JSON object, or a field that does not fit the schema."""
-
-_RECORD_COLUMNS = (
-    "cast(key as string) as _key",
-    "topic as _topic",
-    "partition as _partition",
-    "offset as _offset",
-    "timestamp as _timestamp",
-)
-_RECORD_NAMES = ("_key", "_topic", "_partition", "_offset", "_timestamp")
 
 
 def times_of(page: PipelinePage) -> SourceTimes:
@@ -54,46 +34,66 @@ def times_of(page: PipelinePage) -> SourceTimes:
     return SourceTimes(page.retry_timeout_ms, page.retry_timeout_ms)
 
 
-def query_facts(page: PipelinePage) -> dict[str, str | None]:
-    """What a checkpoint belongs to: with any of it changed, old offsets and aggregates have no meaning."""
-    source = page.source
-    return {
-        "source.topic": source.topic,
-        "source.format": source.format,
-        "source.schema": source.schema,
-        "source.event_time": source.event_time,
-        "source.watermark": source.watermark,
-        "sql": page.sql,
-        "sink.mode": page.sink.mode,
-    }
+def metric_of(source: str) -> str:
+    """The name under which each batch reports how many records of a source do not parse."""
+    return f"dead_letters_of_{source}"
 
 
-def make_result(spark: SparkSession, page: PipelinePage) -> DataFrame:
-    """The rows that go to the sink; nothing runs yet.
+def make_views(spark: SparkSession, page: PipelinePage) -> dict[str, DataFrame]:
+    """The rows of each source and flow by its name; nothing runs yet. Raises FlowError, with the line of the page."""
+    views: dict[str, DataFrame] = {}
+    sources = {name: source for query in page.queries for name, source in query.sources.items()}
+    for step in page.plan.sources:
+        try:
+            source = sources[step.name]
+            view = read_source(spark, source, counted_as=metric_of(step.name), times=times_of(page))
+            view.createOrReplaceTempView(quoted(step.name))
+            views[step.name] = view
+        except _REFUSALS as error:
+            raise _at(page, step.line, step.place, error) from error
+    for flow in page.plan.flows:
+        try:
+            views[flow.name] = spark.sql(flow.sql)
+            views[flow.name].createOrReplaceTempView(quoted(flow.name))
+        except spark_error() as error:
+            raise _at(page, flow.line, flow.place, error) from error
+    return views
 
-    Raises FlowError; errors in the page's SQL are Spark's own (AnalysisException, ParseException).
-    """
-    view = read_source(spark, page.bootstrap_servers, page.source, counted_as=DEAD_LETTERS_METRIC, times=times_of(page))
-    view.createOrReplaceTempView(SOURCE_VIEW)
-    result = spark.sql(page.sql)
-    return page.sink.rows_of(result)
+
+def make_result(page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows that go to the query's target. Raises FlowError."""
+    step = query.step.target
+    try:
+        return query.target.rows_of(views[step.reads])
+    except _REFUSALS as error:
+        raise _at(page, step.line, step.place, error) from error
 
 
 def start_query(
     result: DataFrame,
     page: PipelinePage,
+    query: PipelineQuery,
     *,
     once: bool,
     checkpoint_id: str,
     may_start_batch: Callable[[], None],
 ) -> StreamingQuery:
-    """Starts the pipeline. `once`: stop when all that is there now is processed. `may_start_batch` is called before a
+    """Starts one query. `once`: stop when all that is there now is processed. `may_start_batch` is called before a
     batch writes its first record, and stops the query by raising."""
-    writer = result.writeStream.queryName(page.name).outputMode(page.sink.mode)
-    writer = writer.option("checkpointLocation", str(page.checkpoint))
+    writer = result.writeStream.queryName(query.name).outputMode(query.target.mode)
+    writer = writer.option("checkpointLocation", str(query.checkpoint))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
-    query = TargetQuery(page.name, page.checkpoint, checkpoint_id, page.group, page.bootstrap_servers, times_of(page))
-    write = page.sink.writer(query)
+    write = query.target.writer(
+        TargetQuery(
+            pipeline=query.name,
+            checkpoint=query.checkpoint,
+            checkpoint_id=checkpoint_id,
+            group=query.group,
+            transactional_id=query.transactional_id,
+            bootstrap_servers=page.bootstrap_servers,
+            times=times_of(page),
+        )
+    )
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         for attempt in range(1, WRITE_ATTEMPTS + 1):
@@ -104,53 +104,34 @@ def start_query(
             except spark_error() as error:
                 if attempt == WRITE_ATTEMPTS or not any(reason in str(error) for reason in _MAY_PASS):
                     raise
-                logger.warning("batch %d of pipeline %s is written anew: %s", batch_id, page.name, error)
+                logger.warning("batch %d of %s is written anew: %s", batch_id, query.name, error)
 
     return writer.foreachBatch(write_batch).start()
 
 
 def read_source(
     spark: SparkSession,
-    bootstrap_servers: str,
-    source: PipelineSource,
+    source: Source,
     *,
     counted_as: str | None = None,
     times: SourceTimes = DEFAULT_TIMES,
 ) -> DataFrame:
-    """The stream behind the view `source`. `counted_as`: the name of a metric that every batch reports, with the number
-    of its records that do not parse as `dead_letters`. Raises FlowError for an event time that is none."""
-    records = (
-        spark.readStream.format("moldau")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
-        .option("subscribe", source.topic)
-        .option("startingOffsets", source.start)
-        .option("maxOffsetsPerTrigger", str(MAX_OFFSETS_PER_TRIGGER))
-        .options(**times.options())
-        .load()
-    )
-    frame = records.selectExpr(*value_columns(source), *_RECORD_COLUMNS)
-    if source.format == "json":
-        if counted_as is not None:
-            frame = frame.observe(counted_as, expression(f"count_if({DOES_NOT_PARSE}) as {DEAD_LETTERS_METRIC}"))
-        names = [name for name in frame.select("_value.*").columns if name != CORRUPT_COLUMN]
-        parsed = [f"_value.{quoted(name)}" for name in names]
-        frame = frame.where(f"not ({DOES_NOT_PARSE})").selectExpr(*parsed, *_RECORD_NAMES)
-    event_time = source.event_time or "_timestamp"
-    if dict(frame.dtypes).get(event_time) not in ("timestamp", "timestamp_ntz"):
+    """The view of a source. `counted_as`: see `Source.rows`. Raises FlowError for an event time that is none."""
+    return with_watermark(source.rows(source.load(spark, times), counted_as=counted_as), source)
+
+
+def with_watermark(rows: DataFrame, source: Source) -> DataFrame:
+    """Raises FlowError for an event time that is none."""
+    event_time = source.event_time or source.DEFAULT_EVENT_TIME
+    if event_time is None and source.watermark is None:
+        return rows
+    if event_time is None or dict(rows.dtypes).get(event_time) not in ("timestamp", "timestamp_ntz"):
         raise FlowError(
-            f"source.event_time names {event_time!r}, which must be a column of the schema with the type timestamp; "
-            f"the columns are {', '.join(f'{name} {kind}' for name, kind in frame.dtypes if name[:1] != '_')}"
+            f"event_time names {event_time!r}, which must be a column of the schema with the type timestamp; "
+            f"the columns are {', '.join(f'{name} {kind}' for name, kind in rows.dtypes if name[:1] != '_')}"
         )
-    return frame if source.watermark is None else frame.withWatermark(event_time, source.watermark)
+    return rows if source.watermark is None else rows.withWatermark(event_time, source.watermark)
 
 
-def value_columns(source: PipelineSource) -> tuple[str, ...]:
-    """The value of a record as SQL; with the format json a struct `_value`, and DOES_NOT_PARSE says what is none."""
-    if source.format == "json":
-        schema = str(source.schema).strip()
-        if schema.lower().startswith("struct<") and schema.endswith(">"):
-            schema = schema[len("struct<") : -1]
-        text = f"{schema}, {CORRUPT_COLUMN} string".replace("\\", "\\\\").replace("'", "\\'")
-        options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}')"
-        return (f"from_json(cast(value as string), '{text}', {options}) as _value",)
-    return ("cast(value as string) as value" if source.format == "string" else "value",)
+def _at(page: PipelinePage, line: int, place: str, error: Exception) -> FlowError:
+    return FlowError(f"{page.file_name}:{line}: `{place}`: {what_failed(str(error))}")

@@ -6,7 +6,8 @@ the pipeline itself starts from Spark's checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import commit_offsets, list_offsets
@@ -51,20 +52,25 @@ class GroupOffsets:
         except KafkaError as error:
             raise GroupError(f"the offsets of group {self._group} were not taken: {error}") from error
 
-    def bounds(self, topic: str) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset and the end offset of every partition. Empty for an absent topic. Raises GroupError."""
+    def matching(self, pattern: str) -> list[str]:
+        """The topics of the cluster whose whole names match. Raises GroupError."""
         try:
-            found = self._client.retry(lambda: self._client.refresh([topic]))
-            partitions = [
-                TopicPartition(topic, number) for number in (found[topic].partitions if topic in found else ())
-            ]
+            return sorted(name for name in self._client.list_topics() if re.fullmatch(pattern, name))
+        except KafkaError as error:
+            raise GroupError(f"the topics {pattern} could not be listed: {error}") from error
+
+    def bounds(self, topics: Sequence[str]) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset and the end offset of every partition. Nothing for an absent topic. Raises GroupError."""
+        try:
+            found = self._client.retry(lambda: self._client.refresh(topics)) if topics else {}
+            partitions = [TopicPartition(topic, number) for topic in found for number in found[topic].partitions]
             firsts, ends = (
                 list_offsets(self._client, dict.fromkeys(partitions, which), isolation_level=READ_UNCOMMITTED)
                 for which in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
             )
             return {one: (firsts[one], ends[one]) for one in partitions}
         except KafkaError as error:
-            raise GroupError(f"the offsets of topic {topic} could not be read: {error}") from error
+            raise GroupError(f"the offsets of topic {', '.join(topics)} could not be read: {error}") from error
 
     def close(self) -> None:
         self._client.close()

@@ -1,27 +1,26 @@
 """A pipeline's page: one YAML file that says what is read, what is done with it, and where it goes.
 
-    name: orders-per-minute
+    name: shop
     bootstrap_servers: 127.0.0.1:9092
-    source:
-      topic: orders
-      format: json                                  # json | string | binary
-      schema: user string, amount double            # json only: names and Spark types
-      start: earliest                               # earliest | latest: where the first run starts
-      event_time: ordered_at                        # a timestamp column of the schema; default: the record's timestamp
-      watermark: 10 seconds                         # how late a record may come, by its event time
-      dead_letters: orders-per-minute.dead-letters  # json only: the topic for records that do not parse
-    sql: |
-      select window.start as minute, user, sum(amount) as amount
-      from source group by window(_timestamp, '1 minute'), user
-    sink:
-      topic: orders-per-minute                      # or `path`: a directory of Parquet files
-      key: user                                     # the column that becomes the record's key
-      mode: append                                  # append | update
-      delivery: exactly_once                        # topics only: exactly_once | at_least_once
-    checkpoint: checkpoints/orders-per-minute       # default: checkpoints/<name>
-    group: moldau.orders-per-minute                 # default: moldau.<name>; where progress and lag show
-    first_contact_timeout: 10 seconds               # how long a cluster is tried that has never answered
-    retry_timeout: 5 minutes                        # how long a broker is tried that was lost
+    sources:                                            # each is a view that SQL reads by its name
+      orders:
+        topic: orders                                   # or `pattern: orders-.*`; `sources` has the kinds
+        format: json                                    # json | string | binary
+        schema: user string, amount double, at timestamp
+        event_time: at
+        watermark: 10 seconds
+    flows:                                              # each is a view too: one SELECT, inline or in a file
+      big: select * from orders where amount > ${LEAST}
+      per_minute: {sql_file: per_minute.sql}
+    targets:                                            # each is one streaming query; `targets` has the kinds
+      lake: {from: big, path: out/big}
+      per_minute: {topic: orders-per-minute, key: user, mode: update}    # `from` is its own name, if not said
+    checkpoint: checkpoints/shop                        # default: checkpoints/<name>
+    group: moldau.shop                                  # default: moldau.<name>; where progress and lag show
+    first_contact_timeout: 10 seconds                   # how long a cluster is tried that has never answered
+    retry_timeout: 5 minutes                            # how long a broker is tried that was lost
+
+Of one source, one flow and one target, `source`, `sql` and `sink` are the short form: SQL reads the view `source`.
 
 The page is strict: a key that is not known, is missing, or says what cannot be meant is refused with its line. Paths
 count from the page's own directory, so that a page means the same wherever it is run from.
@@ -30,60 +29,118 @@ count from the page's own directory, so that a page means the same wherever it i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import yaml
 
-from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
-from moldau.products.pipelines.section import PageError, Section
+from moldau.products.pipelines.core.plan import (
+    FlowStep,
+    Plan,
+    PlanError,
+    Query,
+    SourceStep,
+    TargetStep,
+    make_flow,
+    make_plan,
+)
+from moldau.products.pipelines.section import PAGE, PageError, Section
+from moldau.products.pipelines.source import COMMON_KEYS, PageHead, Source
+from moldau.products.pipelines.sources import all_sources
+from moldau.products.pipelines.sources.topic import TopicSource, servers_of
 from moldau.products.pipelines.target import Target
 from moldau.products.pipelines.targets import all_targets
 
-FORMATS = ("json", "string", "binary")
-STARTS = ("earliest", "latest")
+SHORT_FORM = ("source", "sql", "sink")
+LONG_FORM = ("sources", "flows", "targets")
+
+Kind = TypeVar("Kind", Source, Target)
 
 
-class PipelineSource(msgspec.Struct, frozen=True):
-    """`watermark`: an interval in Spark's words, on the event time; None: nothing is ever too late. `event_time`: a
-    column of the schema; None: the record's timestamp. `dead_letters`: the topic for records that do not parse; None
-    where every record does (formats string and binary)."""
+class PipelineQuery(msgspec.Struct, frozen=True):
+    """One streaming query of the page, and what belongs to it alone. `sources`: by the names of their views.
+    `dead_letters_of`: those of its sources whose dead letters this query keeps: of a source that several read, the
+    first."""
 
-    topic: str
-    format: str
-    schema: str | None = None
-    watermark: str | None = None
-    start: str = "earliest"
-    event_time: str | None = None
-    dead_letters: str | None = None
+    name: str
+    step: Query
+    sources: dict[str, Source]
+    target: Target
+    checkpoint: Path
+    group: str
+    transactional_id: str
+    dead_letters_of: tuple[str, ...]
+
+    def topics(self) -> Iterator[TopicSource]:
+        return (source for source in self.sources.values() if isinstance(source, TopicSource))
 
 
 class PipelinePage(msgspec.Struct, frozen=True):
-    name: str
+    """`checkpoint`: of all queries; the lease of the one driver is on it."""
+
+    plan: Plan
     bootstrap_servers: str
-    source: PipelineSource
-    sql: str
-    sink: Target
+    queries: tuple[PipelineQuery, ...]
     checkpoint: Path
-    group: str
+    file_name: str
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
+    @property
+    def name(self) -> str:
+        return self.plan.name
 
-def load_page(path: Path) -> PipelinePage:
-    """Reads and checks the page. Raises PageError."""
+
+def load_page(path: Path, parameters: Mapping[str, str] | None = None) -> PipelinePage:
+    """Reads and checks the page. `parameters`: what `${NAME}` stands for. Raises PageError."""
+    return parse_page(read_text(path), file_name=str(path), directory=path.resolve().parent, parameters=parameters)
+
+
+def read_text(path: Path) -> str:
+    """Raises PageError."""
     try:
-        text = path.read_text("utf-8")
+        return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror or str(error)) if isinstance(error, OSError) else "it is not UTF-8"
         raise PageError(f"{path}: cannot be read: {reason}") from error
-    return parse_page(text, file_name=str(path), directory=path.resolve().parent)
 
 
-def parse_page(text: str, *, file_name: str, directory: Path) -> PipelinePage:
+def parse_page(
+    text: str, *, file_name: str, directory: Path, parameters: Mapping[str, str] | None = None
+) -> PipelinePage:
     """As load_page; relative paths of the page count from `directory`."""
+    page = Section(file_name, PAGE, _compose(text, file_name), parameters)
+    is_long = any(page.has(key) for key in LONG_FORM)
+    page.allow(
+        "name", "bootstrap_servers", *(LONG_FORM if is_long else SHORT_FORM), "checkpoint", "group",
+        "first_contact_timeout", "retry_timeout",
+    )  # fmt: skip
+    name = page.text("name")
+    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", name):
+        page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores")
+    head = PageHead(name, servers_of(page), directory)
+    parts = _long_form(page, head) if is_long else _short_form(page, head)
+    try:
+        plan = make_plan(name, [step for step, _ in parts.sources], parts.flows, [step for step, _ in parts.targets])
+    except PlanError as error:
+        raise PageError(f"{file_name}:{error.line}: {error}") from None
+    checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
+    group = page.text("group", default=f"moldau.{name}")
+    return PipelinePage(
+        plan=plan,
+        bootstrap_servers=head.bootstrap_servers,
+        queries=tuple(_queries(plan, parts, checkpoint, group, is_long=is_long)),
+        checkpoint=checkpoint,
+        file_name=file_name,
+        first_contact_timeout_ms=page.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
+        retry_timeout_ms=page.interval_ms("retry_timeout", RETRY_TIMEOUT_MS),
+    )
+
+
+def _compose(text: str, file_name: str) -> yaml.Node:
     try:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
@@ -92,78 +149,145 @@ def parse_page(text: str, *, file_name: str, directory: Path) -> PipelinePage:
         raise PageError(f"{file_name}:{line}: no YAML: {getattr(error, 'problem', error)}") from error
     if node is None:
         raise PageError(f"{file_name}:1: the page is empty")
-    page = Section(file_name, "the page", node)
-    page.allow(
-        "name", "bootstrap_servers", "source", "sql", "sink", "checkpoint", "group",
-        "first_contact_timeout", "retry_timeout",
-    )  # fmt: skip
-    name = page.text("name")
-    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", name):
-        page.refuse("name", "must be 1 to 200 letters, digits, dots, dashes or underscores")
-    servers = page.text("bootstrap_servers")
-    try:
-        parse_bootstrap_servers(servers)
-    except ValueError as error:
-        page.refuse("bootstrap_servers", f"must be host:port, or several with commas: {error}")
-    return PipelinePage(
+    return node
+
+
+# --- the two forms ---
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """The steps of the plan, and what the sources and targets among them are."""
+
+    sources: list[tuple[SourceStep, Source]]
+    flows: list[FlowStep]
+    targets: list[tuple[TargetStep, Target]]
+
+
+def _short_form(page: Section, head: PageHead) -> _Parts:
+    """The source is named `source`; the flow and the target are named after the page."""
+    flow = make_flow(head.name, page.text("sql"), place="sql", line=page.line_of("sql"))
+    return _Parts(
+        [_parse_source(page, "source", "source", head)],
+        [flow],
+        [_parse_target(page, "sink", head.name, head.directory, reads=flow.name)],
+    )
+
+
+def _long_form(page: Section, head: PageHead) -> _Parts:
+    sources, targets = page.section("sources"), page.section("targets")
+    for name in targets.entries():
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,100}", name):
+            targets.refuse(name, "must be 1 to 100 letters, digits, dots, dashes or underscores")
+    return _Parts(
+        [_parse_source(sources, name, _view(sources, name), head) for name in sources.entries()],
+        _parse_flows(page.section("flows"), head.directory) if page.has("flows") else [],
+        [
+            _parse_target(targets, name, name, head.directory, reads=targets.section(name).text("from", default=name))
+            for name in targets.entries()
+        ],
+    )
+
+
+def _view(section: Section, name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        section.refuse(name, "must be a word that SQL can read: letters, digits and underscores")
+    return name
+
+
+def _parse_source(section: Section, key: str, name: str, head: PageHead) -> tuple[SourceStep, Source]:
+    source = section.section(key)
+    kinds = all_sources()
+    source.allow(*kinds, *dict.fromkeys(key for kind in kinds.values() for key in kind.KEYS), *COMMON_KEYS)
+    kind = _kind(source, kinds)
+    source.allow(*kind.NAMED_BY, *kind.KEYS, *COMMON_KEYS)
+    parsed = kind.parse(source, head)
+    step = SourceStep(
         name=name,
-        bootstrap_servers=servers,
-        source=_parse_source(page.section("source"), f"{name}.dead-letters"),
-        sql=page.text("sql").strip().rstrip(";"),
-        sink=_parse_sink(page.section("sink"), directory),
-        checkpoint=page.local_path("checkpoint", directory, default=f"checkpoints/{name}"),
-        group=page.text("group", default=f"moldau.{name}"),
-        first_contact_timeout_ms=page.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
-        retry_timeout_ms=page.interval_ms("retry_timeout", RETRY_TIMEOUT_MS),
+        place=source.name,
+        line=section.line_of(key),
+        facts=parsed.all_facts(),
+        watermark=parsed.watermark,
+        is_stream=parsed.is_stream,
     )
+    return step, parsed
 
 
-def _parse_source(source: Section, dead_letters: str) -> PipelineSource:
-    source.allow("topic", "format", "schema", "start", "event_time", "watermark", "dead_letters")
-    record_format = source.choice("format", FORMATS)
-    if record_format == "json" and not source.has("schema"):
-        source.refuse("format", "json needs a `schema`, such as `user string, amount double`")
-    for key in ("schema", "event_time", "dead_letters"):
-        if record_format != "json" and source.has(key):
-            source.refuse(key, f"has no meaning for the format {record_format}")
-    watermark = source.text("watermark", default="")
-    if watermark:
-        source.interval_ms("watermark", 0)
-    topic = source.topic("topic")
-    if source.has("dead_letters"):
-        dead_letters = source.topic("dead_letters")
-    if record_format == "json" and dead_letters == topic:
-        source.refuse("dead_letters", "must not be the topic that is read: what does not parse would be read again")
-    return PipelineSource(
-        topic=topic,
-        format=record_format,
-        schema=source.text("schema", default="") or None,
-        watermark=watermark or None,
-        start=source.choice("start", STARTS, default="earliest"),
-        event_time=source.text("event_time", default="") or None,
-        dead_letters=dead_letters if record_format == "json" else None,
-    )
+def _parse_target(section: Section, key: str, name: str, directory: Path, *, reads: str) -> tuple[TargetStep, Target]:
+    sink = section.section(key)
+    kinds = all_targets()
+    more = () if section.name == PAGE else ("from",)
+    sink.allow(*kinds, *dict.fromkeys(key for kind in kinds.values() for key in kind.KEYS), *more)
+    kind = _kind(sink, kinds)
+    sink.allow(kind.NAMED_BY, *kind.KEYS, *more)
+    parsed = kind.parse(sink, directory)
+    step = TargetStep(name=name, place=sink.name, line=section.line_of(key), reads=reads, mode=parsed.mode)
+    return step, parsed
 
 
-def _parse_sink(sink: Section, directory: Path) -> Target:
-    targets = all_targets()
-    sink.allow(*targets, *dict.fromkeys(key for target in targets.values() for key in target.KEYS))
-    named = [target for key, target in targets.items() if sink.has(key)]
+def _kind(section: Section, kinds: Mapping[str, type[Kind]]) -> type[Kind]:
+    named = [kind for key, kind in kinds.items() if section.has(key)]
     if len(named) != 1:
-        sink.refuse(None, f"needs either `{'` or `'.join(targets)}`")
-    return named[0].parse(sink, directory)
+        section.refuse(None, f"needs exactly one of `{'`, `'.join(kinds)}`")
+    return named[0]
+
+
+def _parse_flows(flows: Section, directory: Path) -> list[FlowStep]:
+    """A text is SQL; a mapping has `sql`, or `sql_file`, a path."""
+    steps = []
+    for name in flows.entries():
+        if flows.is_text(name):
+            sql = flows.text(name)
+        else:
+            flow = flows.section(name)
+            flow.allow("sql", "sql_file")
+            if flow.has("sql") == flow.has("sql_file"):
+                flow.refuse(None, "needs either `sql` or `sql_file`")
+            sql = flow.text("sql") if flow.has("sql") else _sql_of_file(flow, directory)
+        steps.append(make_flow(_view(flows, name), sql, place=f"{flows.name}.{name}", line=flows.line_of(name)))
+    return steps
+
+
+def _sql_of_file(flow: Section, directory: Path) -> str:
+    path = flow.local_path("sql_file", directory)
+    return flow.fill("sql_file", read_text(path), 1, str(path))
+
+
+def _queries(plan: Plan, parts: _Parts, checkpoint: Path, group: str, *, is_long: bool) -> Iterator[PipelineQuery]:
+    """The one query of the short form has the names of the page itself."""
+    sources = {step.name: source for step, source in parts.sources}
+    kept: set[str] = set()
+    for step, (_, target) in zip(plan.queries(), parts.targets, strict=True):
+        name = step.target.name
+        own = {source.name: sources[source.name] for source in step.sources}
+        dead_letters_of = tuple(name for name in own if name not in kept)
+        kept.update(dead_letters_of)
+        yield PipelineQuery(
+            name=f"{plan.name}.{name}" if is_long else plan.name,
+            step=step,
+            sources=own,
+            target=target,
+            checkpoint=checkpoint / name if is_long else checkpoint,
+            group=f"{group}.{name}" if is_long else group,
+            transactional_id=f"{plan.name}.{name if is_long else target.topic or name}",
+            dead_letters_of=dead_letters_of,
+        )
 
 
 def describe(page: PipelinePage) -> Mapping[str, str]:
     """The page in a few words, for people."""
-    to, promise = page.sink.describe()
-    facts = {
-        "pipeline": page.name,
-        "cluster": page.bootstrap_servers,
-        "from": f"topic {page.source.topic} ({page.source.format}), first run from the {page.source.start} offsets",
-        "to": f"{to} ({page.sink.mode})",
-        "delivery": promise,
-    }
-    if page.source.dead_letters is not None:
-        facts["dead letters"] = f"topic {page.source.dead_letters}"
-    return {**facts, "checkpoint": str(page.checkpoint), "group": page.group}
+    facts = {"pipeline": page.name, "cluster": page.bootstrap_servers}
+    sources = {name: source for query in page.queries for name, source in query.sources.items()}
+    is_long = page.queries[0].checkpoint != page.checkpoint
+    for name, source in sources.items():
+        facts[f"source {name}" if is_long else "from"] = source.describe()
+        if isinstance(source, TopicSource) and source.dead_letters is not None:
+            facts["dead letters"] = f"topic {source.dead_letters}"
+    if is_long:
+        facts |= {f"flow {flow.name}": f"reads {', '.join(flow.reads)}" for flow in page.plan.flows}
+    for query in page.queries:
+        to, promise = query.target.describe()
+        if is_long:
+            facts[f"target {query.step.target.name}"] = f"{to} ({query.target.mode}), {promise}"
+        else:
+            facts |= {"to": f"{to} ({query.target.mode})", "delivery": promise}
+    return {**facts, "checkpoint": str(page.checkpoint), "group": ", ".join(query.group for query in page.queries)}

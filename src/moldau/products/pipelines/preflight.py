@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from moldau.client.blocking.cluster import ClusterClient
 from moldau.client.blocking.offsets import find_coordinator
 from moldau.errors import KafkaError, MoldauError, ProtocolError, kafka_error
 from moldau.products.pipelines.group import CLIENT_ID, REQUEST_TIMEOUT_MS
-from moldau.products.pipelines.page import PipelinePage
+from moldau.products.pipelines.page import PipelinePage, PipelineQuery
 from moldau.shell.io.tcp import TCP
 from moldau.wire.protocol.messages.groups_classic import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
@@ -21,22 +23,38 @@ class PreflightError(MoldauError):
 
 
 def check_cluster(page: PipelinePage) -> None:
-    """Reaches a broker, finds both topics and looks at the group. Raises PreflightError.
+    """Reaches a broker of each cluster, finds the topics and looks at the groups. Raises PreflightError.
 
-    A sink's topic that is not there is made by a cluster that makes topics by itself.
+    A target's topic that is not there is made by a cluster that makes topics by itself.
     """
-    try:
-        with _client(page) as client:
-            client.retry(client.any_connection)
-            if page.source.topic not in client.retry(lambda: client.refresh([page.source.topic])):
-                raise PreflightError(_absent(page, page.source.topic))
-            if page.sink.topic is not None:
-                _find_or_make(client, page, page.sink.topic)
-            _check_group(client, page)
-    except KafkaError as error:
-        raise PreflightError(str(error)) from error
-    except ProtocolError as error:
-        raise PreflightError(f"{page.bootstrap_servers} does not answer as a Kafka broker: {error}") from error
+    clusters = {page.bootstrap_servers: None} | {
+        source.bootstrap_servers: None for query in page.queries for source in query.topics()
+    }
+    for servers in clusters:
+        try:
+            with _client(page, servers) as client:
+                client.retry(client.any_connection)
+                for query in page.queries:
+                    _check_query(client, page, servers, query)
+        except KafkaError as error:
+            raise PreflightError(str(error)) from error
+        except ProtocolError as error:
+            raise PreflightError(f"{servers} does not answer as a Kafka broker: {error}") from error
+
+
+def _check_query(client: ClusterClient, page: PipelinePage, servers: str, query: PipelineQuery) -> None:
+    sources = [source for source in query.topics() if source.bootstrap_servers == servers]
+    is_written_to = servers == page.bootstrap_servers
+    for source in sources:
+        if source.topic is None:
+            if not any(source.reads(name) for name in client.list_topics()):
+                raise PreflightError(f"no topic on {servers} matches {source.pattern!r}")
+        elif source.topic not in client.retry(partial(client.refresh, [source.topic])):
+            raise PreflightError(_absent(servers, source.topic))
+    if is_written_to and query.target.topic is not None:
+        _find_or_make(client, servers, query.target.topic)
+    if sources or is_written_to:
+        _check_group(client, query.group)
 
 
 def make_topic(page: PipelinePage, topic: str, partitions: int) -> None:
@@ -55,16 +73,16 @@ def make_topic(page: PipelinePage, topic: str, partitions: int) -> None:
                     raise error
 
     try:
-        with _client(page) as client:
+        with _client(page, page.bootstrap_servers) as client:
             client.retry(lambda: create(client))
     except KafkaError as error:
         raise PreflightError(f"the topic {topic!r} could not be created: {error}") from error
 
 
-def _client(page: PipelinePage) -> ClusterClient:
+def _client(page: PipelinePage, servers: str) -> ClusterClient:
     return ClusterClient(
         TCP,
-        page.bootstrap_servers,
+        servers,
         client_id=CLIENT_ID,
         request_timeout_ms=REQUEST_TIMEOUT_MS,
         first_contact_timeout_ms=page.first_contact_timeout_ms,
@@ -72,34 +90,34 @@ def _client(page: PipelinePage) -> ClusterClient:
     )
 
 
-def _absent(page: PipelinePage, topic: str) -> str:
-    make = f"moldau topics create {topic} --bootstrap-server {page.bootstrap_servers}"
-    return f"topic {topic!r} does not exist on {page.bootstrap_servers}; to create it: {make}"
+def _absent(servers: str, topic: str) -> str:
+    make = f"moldau topics create {topic} --bootstrap-server {servers}"
+    return f"topic {topic!r} does not exist on {servers}; to create it: {make}"
 
 
-def _find_or_make(client: ClusterClient, page: PipelinePage, topic: str) -> None:
+def _find_or_make(client: ClusterClient, servers: str, topic: str) -> None:
     try:
         client.topic_to_write(topic)
     except KafkaError as error:
         if error.name != "UNKNOWN_TOPIC_OR_PARTITION":
             raise
-        raise PreflightError(_absent(page, topic)) from error
+        raise PreflightError(_absent(servers, topic)) from error
 
 
-def _check_group(client: ClusterClient, page: PipelinePage) -> None:
+def _check_group(client: ClusterClient, group: str) -> None:
     """The pipeline commits from outside, which a group with members refuses."""
-    request = DescribeGroupsRequest(groups=(page.group,))
+    request = DescribeGroupsRequest(groups=(group,))
 
     def describe() -> DescribeGroupsResponse:
-        coordinator = find_coordinator(client, page.group)
+        coordinator = find_coordinator(client, group)
         found = coordinator.request(request, max_version=_UNKNOWN_GROUP_IS_DEAD)
         if found.groups[0].error_code:
-            raise kafka_error(found.groups[0].error_code, found.groups[0].error_message or f"group {page.group!r}")
+            raise kafka_error(found.groups[0].error_code, found.groups[0].error_message or f"group {group!r}")
         return found
 
     members = client.retry(describe).groups[0].members
     if members:
         raise PreflightError(
-            f"group {page.group!r} has {len(members)} members, the first is {members[0].client_id!r}: only a group "
+            f"group {group!r} has {len(members)} members, the first is {members[0].client_id!r}: only a group "
             "without consumers can show a pipeline's progress; name another one with `group`"
         )

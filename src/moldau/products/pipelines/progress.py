@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Mapping
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+
+from moldau.products.pipelines.source import DEAD_LETTERS_METRIC
 
 if TYPE_CHECKING:
     from moldau.spark import StreamingQuery
@@ -23,10 +25,11 @@ RATE_OVER_SECONDS = 10.0
 
 
 class PipelineState(msgspec.Struct, frozen=True):
-    """What is shown. `lag`: records of the source's topic that no finished batch has read, None before the first look;
-    `batch_ms`: how long the newest batch took; `dead_letters`: records that did not parse, None where all do;
+    """What is shown of one query. `lag`: records of its topics that no finished batch has read, None before the first
+    look; `batch_ms`: how long the newest batch took; `dead_letters`: records that did not parse, None where all do;
     `trouble`: what keeps the pipeline from going on, None if nothing does."""
 
+    name: str
     batches: int
     records_read: int
     lag: int | None
@@ -52,19 +55,19 @@ class Rate:
 
 
 class BatchCounter:
-    """Adds up a streaming query's progress reports; Spark itself keeps only the newest hundred.
+    """Adds up the progress reports of a streaming query; Spark itself keeps only the newest hundred.
 
     `reported_to`: the newest batch that is reported. `dead_letters`: for each batch, how many of its records did not
     parse; the code that has dealt with a batch takes it out.
     """
 
-    def __init__(self, dead_letters_metric: str | None = None) -> None:
+    def __init__(self, dead_letters_metrics: Collection[str] = ()) -> None:
         self.records = 0
         self.batches = 0
         self.batch_ms = 0
         self.reported_to = -1
         self.dead_letters: dict[int, int] = {}
-        self._metric = dead_letters_metric
+        self._metrics = dead_letters_metrics
 
     def look(self, query: StreamingQuery) -> None:
         for progress in query.recentProgress:
@@ -72,10 +75,9 @@ class BatchCounter:
             if progress["batchId"] <= self.reported_to or "addBatch" not in progress["durationMs"]:
                 continue
             self.reported_to = progress["batchId"]
-            if self._metric is not None:
-                row = progress["observedMetrics"].get(self._metric)
-                if row is not None:
-                    self.dead_letters[self.reported_to] = row[self._metric]
+            rows = [progress["observedMetrics"].get(name) for name in self._metrics]
+            if rows and all(row is not None for row in rows):
+                self.dead_letters[self.reported_to] = sum(row[DEAD_LETTERS_METRIC] for row in rows)
             if progress["numInputRows"] > 0:
                 self.records += progress["numInputRows"]
                 self.batches += 1
@@ -83,14 +85,14 @@ class BatchCounter:
 
 
 class ProgressDisplay:
-    """Shows states as they come, as a context manager: it gives the terminal back whole."""
+    """Shows the states of a page's queries as they come, as a context manager: it gives the terminal back whole."""
 
     def __init__(self, facts: Mapping[str, str], console: Console | None = None) -> None:
         self._facts = facts
         self._console = console or Console()
-        self._rate = Rate()
-        self._line_due = 0.0
-        self._trouble: str | None = None
+        self._rates: defaultdict[str, Rate] = defaultdict(Rate)
+        self._lines_due: dict[str, float] = {}
+        self._troubled: set[str] = set()
         self._live: Live | None = None
 
     def __enter__(self) -> ProgressDisplay:
@@ -108,23 +110,31 @@ class ProgressDisplay:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, state: PipelineState, *, force: bool = False) -> None:
-        """Draws the table anew, or prints a line if the last one is a second old (10 s where there is trouble, and
-        the trouble is said already) or `force`."""
+    def show(self, states: Sequence[PipelineState], *, force: bool = False) -> None:
+        """Draws the table anew, or prints a line of each query whose last one is a second old (10 s where there is
+        trouble, and the trouble is said already), or that `force` asks for."""
         now = time.monotonic()
-        is_new_trouble = (state.trouble is None) != (self._trouble is None)
-        if self._live is None and now < self._line_due and not force and not is_new_trouble:
-            return
-        self._trouble = state.trouble
-        per_second = self._rate.per_second(now, state.records_read)
         if self._live is not None:
-            self._live.update(self._table(state, per_second), refresh=True)
+            rates = {state.name: self._rates[state.name].per_second(now, state.records_read) for state in states}
+            self._live.update(self._table(states, rates), refresh=True)
             return
-        self._line_due = now + (LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS)
-        lag = "?" if state.lag is None else f"{state.lag:,}"
+        for state in states:
+            is_new_trouble = (state.trouble is not None) != (state.name in self._troubled)
+            if now >= self._lines_due.get(state.name, 0.0) or force or is_new_trouble:
+                self._show_line(state, now)
+
+    def _show_line(self, state: PipelineState, now: float) -> None:
+        self._lines_due[state.name] = now + (
+            LINE_EVERY_SECONDS if state.trouble is None else TROUBLE_LINE_EVERY_SECONDS
+        )
+        if state.trouble is None:
+            self._troubled.discard(state.name)
+        else:
+            self._troubled.add(state.name)
+        per_second = self._rates[state.name].per_second(now, state.records_read)
         self._say(
-            f"{self._facts['pipeline']}: {state.state}, batch {state.batches}, read {state.records_read:,} records, "
-            f"{per_second:,.0f}/s, lag {lag}, last batch {state.batch_ms:,} ms"
+            f"{state.name}: {state.state}, batch {state.batches}, read {state.records_read:,} records, "
+            f"{per_second:,.0f}/s, lag {_lag(state)}, last batch {state.batch_ms:,} ms"
             + (f", dead letters {state.dead_letters:,}" if state.dead_letters else "")
             + (f"; {state.trouble}" if state.trouble else "")
         )
@@ -132,24 +142,32 @@ class ProgressDisplay:
     def _say(self, line: str) -> None:
         print(line, file=self._console.file, flush=True)
 
-    def _table(self, state: PipelineState, per_second: float) -> Table:
-        table = Table(title=f"moldau pipeline · {self._facts['pipeline']}", show_header=False, min_width=64)
-        table.add_column(style="dim")
-        table.add_column()
-        for name, fact in self._facts.items():
-            if name != "pipeline":
-                table.add_row(name, fact)
-        table.add_section()
-        table.add_row("state", state.state)
-        table.add_row("read", f"[bold]{state.records_read:,}[/] records in {state.batches:,} batches")
-        table.add_row("rate", f"[bold]{per_second:,.0f}[/] records/s")
-        behind = "not known yet" if state.lag is None else f"{state.lag:,} records"
-        table.add_row("lag", f"[{'green' if not state.lag else 'yellow'}]{behind}[/]")
-        table.add_row("last batch", f"{state.batch_ms:,} ms")
-        if state.dead_letters is not None:
+    def _table(self, states: Sequence[PipelineState], rates: Mapping[str, float]) -> Table:
+        table = Table(title=f"moldau pipeline · {self._facts['pipeline']}", min_width=64)
+        for name in ("query", "state", "read", "batches", "records/s", "lag", "last batch", "did not parse"):
+            table.add_column(name, justify="left" if name in ("query", "state") else "right")
+        for state in slowest_first(states):
+            letters = "" if state.dead_letters is None else f"{state.dead_letters:,}"
             table.add_row(
-                "did not parse", f"[{'red' if state.dead_letters else 'green'}]{state.dead_letters:,}[/] records"
-            )
-        if state.trouble is not None:
-            table.add_row("trouble", Text(state.trouble, style="red"))
+                Text(state.name),
+                Text(state.state if state.trouble is None else f"{state.state}: {state.trouble}",
+                     style="red" if state.trouble else ""),
+                f"{state.records_read:,}",
+                f"{state.batches:,}",
+                f"[bold]{rates[state.name]:,.0f}[/]",
+                f"[{'green' if not state.lag else 'yellow'}]{_lag(state)}[/]",
+                f"{state.batch_ms:,} ms",
+                f"[{'red' if state.dead_letters else 'green'}]{letters}[/]",
+            )  # fmt: skip
+        facts = (f"{name}: {fact}" for name, fact in self._facts.items() if name != "pipeline")
+        table.caption = Text("\n".join(facts), style="dim", justify="left")
         return table
+
+
+def slowest_first(states: Iterable[PipelineState]) -> list[PipelineState]:
+    """By what they have still to read, then by how long a batch takes."""
+    return sorted(states, key=lambda state: (state.lag or 0, state.batch_ms), reverse=True)
+
+
+def _lag(state: PipelineState) -> str:
+    return "?" if state.lag is None else f"{state.lag:,}"

@@ -1,8 +1,12 @@
-"""One mapping of a pipeline's page: its keys, each refused with its line where it cannot be meant."""
+"""One mapping of a pipeline's page: its keys, each refused with its line where it cannot be meant.
+
+`${NAME}` in a text of the page is the value of that parameter (see `core.parameters`).
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
@@ -10,9 +14,13 @@ from typing import NoReturn
 import yaml
 
 from moldau.errors import MoldauError
+from moldau.products.pipelines.core.parameters import UnknownParameterError, fill
 
 _UNITS_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _INTERVAL = re.compile(rf"(\d{{1,9}}) ({'|'.join(_UNITS_MS)})s?")
+
+PAGE = "the page"
+"""The name of the outermost mapping; a name of another is the keys that lead to it."""
 
 
 class PageError(MoldauError):
@@ -22,9 +30,10 @@ class PageError(MoldauError):
 class Section:
     """One mapping of the page, with the lines of its keys."""
 
-    def __init__(self, file_name: str, name: str, node: yaml.Node) -> None:
+    def __init__(self, file_name: str, name: str, node: yaml.Node, parameters: Mapping[str, str] | None = None) -> None:
         self._file_name = file_name
-        self._name = name
+        self.name = name
+        self._parameters = parameters or {}
         self._line = node.start_mark.line + 1
         if not isinstance(node, yaml.MappingNode):
             self.refuse(None, "must be `key: value` lines")
@@ -48,6 +57,17 @@ class Section:
     def has(self, key: str) -> bool:
         return key in self._nodes
 
+    def entries(self) -> list[str]:
+        """As they stand in the page."""
+        return list(self._nodes)
+
+    def line_of(self, key: str) -> int:
+        """Where the key stands, or else the mapping itself."""
+        return self._lines.get(key, self._line)
+
+    def is_text(self, key: str) -> bool:
+        return isinstance(self._nodes.get(key), yaml.ScalarNode)
+
     def text(self, key: str, default: str | None = None) -> str:
         """A scalar as the text that stands there. Without a default the key is required and not empty."""
         node = self._nodes.get(key)
@@ -57,7 +77,21 @@ class Section:
             return default
         if not isinstance(node, yaml.ScalarNode) or not str(node.value).strip():
             self.refuse(key, "must be a text")
-        return str(node.value).strip()
+        # a block (`key: |`) begins in the line below its key
+        line = node.start_mark.line + (2 if node.style in ("|", ">") else 1)
+        return self.fill(key, str(node.value), line).strip()
+
+    def fill(self, key: str, text: str, line: int, file_name: str | None = None) -> str:
+        """The text with the values of its parameters. `line`: where it begins in the file, `file_name`: another one."""
+        try:
+            return fill(text, self._parameters)
+        except UnknownParameterError as error:
+            where = f"{file_name or self._file_name}:{line + error.lines}"
+            reason = (
+                f"`${{{error.name}}}` in `{key}` has no value: give one with `--set {error.name}=VALUE`, or set it "
+            )
+            reason += "in the environment (`\\${...}` stands for `${...}` itself)"
+            raise PageError(f"{where}: {reason}") from None
 
     def topic(self, key: str) -> str:
         name = self.text(key)
@@ -86,7 +120,7 @@ class Section:
         node = self._nodes.get(key)
         if node is None:
             self.refuse(key, "is missing", line=self._line)
-        return Section(self._file_name, f"`{key}`", node)
+        return Section(self._file_name, key if self.name == PAGE else f"{self.name}.{key}", node, self._parameters)
 
     def local_path(self, key: str, directory: Path, default: str | None = None) -> Path:
         """A path below `directory`, where it does not say where it begins."""
@@ -96,6 +130,6 @@ class Section:
         return directory / Path(text).expanduser()
 
     def refuse(self, key: str | None, reason: str, *, line: int | None = None) -> NoReturn:
-        at = line or (self._lines.get(key, self._line) if key is not None and hasattr(self, "_lines") else self._line)
-        what = f"`{key}`" if key is not None else self._name
+        at = line or (self.line_of(key) if key is not None and hasattr(self, "_lines") else self._line)
+        what = f"`{key}`" if key is not None else self.name if self.name == PAGE else f"`{self.name}`"
         raise PageError(f"{self._file_name}:{at}: {what} {reason}")

@@ -41,14 +41,15 @@ DEFAULT_TIMES = SourceTimes()
 
 
 class TargetQuery(msgspec.Struct, frozen=True):
-    """Whose rows a target takes. `checkpoint_id`: another checkpoint counts its batches from 0 again. `group`: where
-    the pipeline shows how far it is."""
+    """Whose rows a target takes. `pipeline`: the query's name, its own among those of the page. `checkpoint_id`:
+    another checkpoint counts its batches from 0 again. `group`: where the query shows how far it is."""
 
     pipeline: str
     checkpoint: Path
     checkpoint_id: str
     group: str
     bootstrap_servers: str
+    transactional_id: str
     times: SourceTimes = DEFAULT_TIMES
 
 
@@ -56,9 +57,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """`topic`: the one that must be there before Spark starts."""
 
     NAMED_BY: ClassVar[str]
-    """The key of the page's `sink` that asks for this kind."""
+    """The key of the page's target that asks for this kind."""
     KEYS: ClassVar[tuple[str, ...]] = ("mode",)
-    """What else may stand in such a `sink`."""
+    """What else may stand in such a target."""
 
     mode: str
     topic: str | None = None

@@ -38,10 +38,6 @@ class FilesTarget(Target, frozen=True, kw_only=True):
         mode = cls.parse_mode(sink)
         if mode == "update":
             sink.refuse("mode", "update cannot go to files, which only grow; use append, or a topic")
-        if sink.has("key"):
-            sink.refuse("key", "is for topics; files have no keys")
-        if sink.has("delivery"):
-            sink.refuse("delivery", "is for topics; files get each batch exactly once")
         return cls(mode=mode, path=sink.local_path("path", directory))
 
     def describe(self) -> tuple[str, str]:

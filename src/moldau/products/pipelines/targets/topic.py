@@ -1,7 +1,7 @@
 """A topic as a pipeline's target: how rows become records.
 
 A result with a column `value` of text or bytes, and at most `key` beside it, goes as it is; any other row becomes one
-JSON object. `sink.key` names the column that becomes the record's key, as text.
+JSON object. `key` names the column that becomes the record's key, as text.
 
 By default each batch is one transaction, in which its source offsets are committed to the pipeline's group too.
 """
@@ -54,7 +54,7 @@ class TopicTarget(Target, frozen=True, kw_only=True):
         if self.delivery == AT_LEAST_ONCE:
             return lambda batch, _: write_to_topic(batch, servers, topic, query.times)
         options = {
-            "kafka.transactional.id": f"{query.pipeline}.{topic}",
+            "kafka.transactional.id": query.transactional_id,
             "kafka.group.id": query.group,
             "checkpointLocation": str(query.checkpoint),
         }
@@ -87,7 +87,7 @@ def to_records(result: DataFrame, key: str | None = None) -> DataFrame:
     name the input record. Raises FlowError if there is no column `key` names."""
     columns = result.columns
     if key is not None and key not in columns:
-        raise FlowError(f"sink.key names the column {key!r}, but the SQL gives {', '.join(columns)}")
+        raise FlowError(f"`key` names the column {key!r}, but the SQL gives {', '.join(columns)}")
     types = dict(result.dtypes)
     goes_as_it_is = types.get("value") in ("string", "binary") and set(columns) <= {"key", "value"}
     value = "value" if goes_as_it_is else "to_json(struct(*)) as value"

@@ -1,0 +1,1 @@
+"""The plan of a pipeline: values and decisions, without Spark, files, sockets or YAML."""

@@ -1,0 +1,123 @@
+"""Keeps one streaming query running: a query that ends by an error is started again after a while, and given up after
+several errors in a row. The others of the page go on meanwhile.
+
+The pause before each start doubles, from RETRY_FIRST_SECONDS; a finished batch counts the errors from the beginning.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.failures import what_failed
+from moldau.products.pipelines.progress import PipelineState
+from moldau.products.pipelines.watching import QueryProgress
+from moldau.spark import spark_error
+
+if TYPE_CHECKING:
+    from moldau.spark import StreamingQuery
+
+TURN_SECONDS = 0.2
+STOP_WITHIN_SECONDS = 30.0
+RETRY_FIRST_SECONDS = 1.0
+MOST_RETRIES = 4
+"""15 s in all: what lasts longer is tried by clients themselves, for the page's `retry_timeout`."""
+
+_ENDS_IT: tuple[type[Exception], ...] = (MoldauError, *spark_error())
+
+
+class Supervised:
+    """One query from its first start to its end. `error`: why it was given up, None while it was not."""
+
+    def __init__(self, start: Callable[[], StreamingQuery], progress: QueryProgress) -> None:
+        """`start`: starts the query, anew after each failure. It raises what Spark refuses at once."""
+        self.error: str | None = None
+        self._start = start
+        self._progress = progress
+        self._failures = 0
+        self._batches = 0
+        self._reason = ""
+        self._due = 0.0
+        self._running: StreamingQuery | None = start()
+        self.state = progress.state("starting")
+
+    @property
+    def is_over(self) -> bool:
+        return self.state.state in ("failed", "finished", "stopped")
+
+    def turn(self) -> PipelineState:
+        """Looks at the query, and starts it again where that is due."""
+        if not self.is_over:
+            try:
+                self.state = self._wait_to_start() if self._running is None else self._look(self._running)
+            except _ENDS_IT as error:
+                if self._running is not None:
+                    self._running.stop()
+                self.state = self._give_up(what_failed(str(error)))
+        return self.state
+
+    def stop(self) -> PipelineState:
+        """Waits for the batch that is being written; afterwards the query is over."""
+        if not self.is_over:
+            try:
+                self.state = self._stop()
+            except MoldauError as error:
+                self.state = self._give_up(str(error))
+        return self.state
+
+    def end(self) -> None:
+        """The query runs no more, whatever became of it."""
+        if self._running is not None:
+            self._running.stop()
+
+    def _look(self, running: StreamingQuery) -> PipelineState:
+        is_active = running.isActive
+        self._progress.count(running)
+        if self._progress.batches > self._batches:
+            self._batches, self._failures = self._progress.batches, 0
+        if is_active:
+            return self._progress.look("running")
+        error = running.exception()
+        if error is None:
+            return self._progress.look("finished", is_last=True)
+        self._reason = what_failed(str(error))
+        if self._failures == MOST_RETRIES:
+            return self._give_up(self._reason)
+        self._running = None
+        self._due = time.monotonic() + RETRY_FIRST_SECONDS * 2**self._failures
+        self._failures += 1
+        return self._wait_to_start()
+
+    def _wait_to_start(self) -> PipelineState:
+        left = self._due - time.monotonic()
+        if left <= 0:
+            self._running = self._start()
+            return self._progress.state("starting")
+        trouble = f"{self._reason}; started again in {left:.0f} s ({self._failures} of {MOST_RETRIES})"
+        return self._progress.state("waiting", trouble=trouble)
+
+    def _stop(self) -> PipelineState:
+        if self._running is not None:
+            self._progress.count(self._running)
+            state = self._progress.look("stopping")
+            if state.trouble is None:
+                _wait_for_the_batch(self._running)
+            self._running.stop()
+            self._progress.count(self._running)
+        return self._progress.look("stopped", is_last=True)
+
+    def _give_up(self, reason: str) -> PipelineState:
+        self.error = reason
+        return self._progress.state("failed", trouble=reason)
+
+
+def _wait_for_the_batch(query: StreamingQuery) -> None:
+    """Waits until the query is idle, or has ended itself at the next batch's begin."""
+    idle = threading.Event()
+    for _ in range(int(STOP_WITHIN_SECONDS / TURN_SECONDS)):
+        if not query.isActive or not query.status["isTriggerActive"]:
+            break
+        idle.wait(TURN_SECONDS)

@@ -1,0 +1,113 @@
+"""Looks at one query's checkpoint and at its clusters, publishes what is newly finished, and says how far it is.
+
+Every look reads in Spark's checkpoint which batch is finished, keeps its dead letters, and commits its source offsets
+to the query's group, unless the target has done so in the batch's transaction. The group is therefore never ahead of
+the target, and a killed driver's last batch is published by the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
+from moldau.products.pipelines.dead_letters import DeadLetters
+from moldau.products.pipelines.flow import metric_of
+from moldau.products.pipelines.group import GroupError, GroupOffsets, lag
+from moldau.products.pipelines.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.progress import BatchCounter, PipelineState
+from moldau.products.pipelines.sources.topic import TopicSource
+from moldau.types import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.spark import SparkSession, StreamingQuery
+
+
+class QueryProgress:
+    """What is known of one query, through all of its restarts. Close it."""
+
+    def __init__(self, spark: SparkSession, page: PipelinePage, query: PipelineQuery) -> None:
+        """Raises CheckpointError."""
+        self._page = page
+        self._query = query
+        parsed = {
+            name: source
+            for name, source in query.sources.items()
+            if isinstance(source, TopicSource) and source.dead_letters is not None
+        }
+        kept = [source for name, source in parsed.items() if name in query.dead_letters_of]
+        self._counter = BatchCounter([metric_of(name) for name in parsed])
+        self._dead_letters = DeadLetters(spark, page, query.checkpoint, kept) if kept else None
+        self._groups = {
+            source.bootstrap_servers: GroupOffsets(
+                source.bootstrap_servers, query.group, first_contact_timeout_ms=page.first_contact_timeout_ms
+            )
+            for source in query.topics()
+        }
+        self._published: FinishedBatch | None = None
+        self._trouble_since: float | None = None
+
+    @property
+    def batches(self) -> int:
+        """How many batches with records are finished."""
+        return self._counter.batches
+
+    def close(self) -> None:
+        for group in self._groups.values():
+            group.close()
+
+    def count(self, running: StreamingQuery) -> None:
+        """Takes up what Spark has reported."""
+        self._counter.look(running)
+
+    def look(self, state: str, *, is_last: bool = False) -> PipelineState:
+        """A cluster that cannot be reached is shown and asked again. Raises GroupError where that lasts longer than the
+        page's `retry_timeout`, and at the last look: what the group shows then stays."""
+        behind: int | None = None
+        trouble: str | None = None
+        try:
+            behind = self._publish(is_last=is_last)
+            self._trouble_since = None
+        except GroupError as error:
+            now = time.monotonic()
+            self._trouble_since = self._trouble_since or now
+            lasted = now - self._trouble_since
+            if is_last or lasted * 1_000 > self._page.retry_timeout_ms:
+                raise
+            left = self._page.retry_timeout_ms / 1_000 - lasted
+            trouble = f"{error}; trying for another {left:.0f} s"
+        return self.state(state, behind=behind, trouble=trouble)
+
+    def state(self, state: str, *, behind: int | None = None, trouble: str | None = None) -> PipelineState:
+        return PipelineState(
+            name=self._query.name,
+            batches=self._counter.batches,
+            records_read=self._counter.records,
+            lag=behind,
+            batch_ms=self._counter.batch_ms,
+            state=state,
+            dead_letters=self._dead_letters.count if self._dead_letters is not None else None,
+            trouble=trouble,
+        )
+
+    def _publish(self, *, is_last: bool) -> int:
+        """The lag, after keeping and committing what is newly finished."""
+        bounds = {servers: self._bounds(servers, group) for servers, group in self._groups.items()}
+        done = newest_finished_batch(self._query.checkpoint)
+        if done is not None and self._dead_letters is not None:
+            done = self._dead_letters.catch_up(done, self._counter, is_last=is_last)
+        offsets = done.offsets if done else {}
+        if done is not None and (self._published is None or done.batch_id != self._published.batch_id):
+            for servers, group in self._groups.items():
+                if not (self._query.target.commits_offsets and servers == self._page.bootstrap_servers):
+                    group.commit({one: offset for one, offset in offsets.items() if one in bounds[servers]})
+            self._published = done
+        return sum(lag(of_cluster, offsets) for of_cluster in bounds.values())
+
+    def _bounds(self, servers: str, group: GroupOffsets) -> dict[TopicPartition, tuple[int, int]]:
+        """Of all topics that the query reads on one cluster."""
+        topics: list[str] = []
+        for source in self._query.topics():
+            if source.bootstrap_servers == servers:
+                topics += group.matching(source.pattern) if source.pattern is not None else [str(source.topic)]
+        return group.bounds(list(dict.fromkeys(topics)))

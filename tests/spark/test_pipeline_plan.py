@@ -1,0 +1,144 @@
+"""A page of several sources, flows and targets: one Spark session, one query for each target."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from rich.console import Console
+
+from moldau.columnar.reader import read_topic
+from moldau.products.pipelines import supervision
+from moldau.products.pipelines.core.statement import relations_of
+from moldau.products.pipelines.failures import PipelineFailedError
+from moldau.products.pipelines.page import parse_page
+from moldau.products.pipelines.runner import run_pipeline
+from moldau.testing import Cluster
+from tests.products.test_pipeline_plan import STATEMENTS
+
+
+@pytest.fixture
+def run_text(spark, tmp_path: Path):
+    """Runs a page once, as the command does; gives the last states."""
+
+    def run(text: str):
+        page = parse_page(text, file_name="page.yaml", directory=tmp_path)
+        with open(os.devnull, "w") as nowhere:
+            return run_pipeline(page, once=True, console=Console(file=nowhere))
+
+    return run
+
+
+def values(servers: str, topic: str) -> list[dict[str, object]]:
+    rows = [row for batch in read_topic(servers, topic) for row in batch.column("value").to_pylist()]
+    return [json.loads(row) for row in rows]
+
+
+def committed(servers: str, group: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    (found,) = consumer.committed([TopicPartition(topic, 0)], timeout=30)
+    consumer.close()
+    return found.offset
+
+
+def test_one_flow_goes_to_two_targets_and_into_another_flow(
+    run_text, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path
+):
+    orders, counts, name = new_topic(), new_topic(), new_name("shop").replace(".", "-")
+    sent = [b'{"user":"ann","amount":120}', b'{"user":"bob","amount":5}', b"no JSON", b'{"user":"ann","amount":300}']
+    produce(orders, [(None, value) for value in sent])
+    page = f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+sources:
+  orders: {{topic: {orders}, format: json, schema: "user string, amount double"}}
+flows:
+  big: select user, amount from orders where amount >= 100
+  counts: select user, count(*) as n from big group by user
+targets:
+  lake: {{from: big, path: out/big}}
+  counts: {{topic: {counts}, key: user, mode: update}}
+checkpoint: state
+"""
+    states = run_text(page)
+    assert [(state.name, state.state, state.lag, state.dead_letters) for state in states] == [
+        (f"{name}.lake", "finished", 0, 1),
+        (f"{name}.counts", "finished", 0, None),
+    ]
+    assert sorted(row["amount"] for row in pq.read_table(tmp_path / "out" / "big").to_pylist()) == [120, 300]
+    assert values(bootstrap_servers, counts) == [{"user": "ann", "n": 2}]
+    assert [committed(bootstrap_servers, f"moldau.{name}.{one}", orders) for one in ("lake", "counts")] == [4, 4]
+    assert (tmp_path / "state" / "lake" / "commits" / "0").exists()
+    produce(orders, [(None, b'{"user":"ann","amount":100}')])
+    assert [state.records_read for state in run_text(page)] == [1, 1]
+    assert values(bootstrap_servers, counts)[-1] == {"user": "ann", "n": 3}
+
+
+def test_a_page_reads_topics_of_several_clusters_by_name_and_by_pattern(run_text, new_topic, new_name, produce,
+                                                                      bootstrap_servers):  # fmt: skip
+    name = new_name("two")
+    here, joined, both = new_topic(), new_topic(), new_topic()
+    new_topic(name=f"{name}-eu"), new_topic(name=f"{name}-us")
+    produce(here, [(b"1", b"ann")])
+    produce(f"{name}-eu", [(b"1", b"x")])
+    produce(f"{name}-us", [(b"1", b"y")])
+    with Cluster() as other:
+        there = other.topic()
+        other.produce(there, "far", key="1")
+        states = run_text(f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+sources:
+  here: {{topic: {here}, format: string}}
+  there: {{topic: {there}, format: string, bootstrap_servers: "{other.bootstrap_servers}"}}
+  all_of_them: {{pattern: "{name}-(eu|us)", format: string}}
+flows:
+  joined: select here.value as here, there.value as there from here join there on here._key = there._key
+  both: select value from all_of_them
+targets:
+  joined: {{topic: {joined}}}
+  both: {{topic: {both}}}
+checkpoint: state
+""")
+        assert [(state.state, state.lag) for state in states] == [("finished", 0), ("finished", 0)]
+        assert values(bootstrap_servers, joined) == [{"here": "ann", "there": "far"}]
+        assert other.lag(f"moldau.{name}.joined") == 0
+    rows = [row for batch in read_topic(bootstrap_servers, both) for row in batch.column("value").to_pylist()]
+    assert sorted(rows) == [b"x", b"y"]
+
+
+def test_a_target_that_fails_is_tried_again_and_its_neighbour_goes_on(
+    run_text, new_topic, new_name, produce, bootstrap_servers, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr(supervision, "RETRY_FIRST_SECONDS", 0.01)
+    topic, out, name = new_topic(), new_topic(), new_name("fails").replace(".", "-")
+    produce(topic, [(None, b"1"), (None, b"no number")])
+    page = f"""
+name: {name}
+bootstrap_servers: {bootstrap_servers}
+sources:
+  numbers: {{topic: {topic}, format: string}}
+flows:
+  checked: select if(cast(value as string) rlike '^[0-9]+$', value, raise_error('no number here')) as value from numbers
+targets:
+  bad: {{from: checked, topic: {out}}}
+  good: {{from: numbers, path: out}}
+checkpoint: state
+"""
+    with pytest.raises(PipelineFailedError, match=r"^page\.yaml:9: `targets\.bad`: (.|\n)*no number here"):
+        run_text(page)
+    assert sorted(row["value"] for row in pq.read_table(tmp_path / "out").to_pylist()) == ["1", "no number"]
+    assert committed(bootstrap_servers, f"moldau.{name}.good", topic) == 2
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_spark_finds_the_relations_that_we_find(spark, sql: str):
+    """Spark's parser as the oracle: its unresolved relations of one part."""
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql).toString()
+    defined = {"a", "b"} if sql.startswith("with") else set()
+    named = {part.partition("]")[0] for part in plan.split("UnresolvedRelation [")[1:]}
+    assert {one for one in named if "," not in one} - defined == set(relations_of(sql))
