@@ -18,7 +18,7 @@ from moldau.products.pipelines.failures import PipelineFailedError
 from moldau.products.pipelines.page import parse_page
 from moldau.products.pipelines.runner import run_pipeline
 from moldau.testing import Cluster
-from tests.products.test_pipeline_plan import STATEMENTS
+from tests.support.sql_statements import STATEMENTS
 
 
 @pytest.fixture

@@ -143,7 +143,12 @@ class ProgressDisplay:
         print(line, file=self._console.file, flush=True)
 
     def _table(self, states: Sequence[PipelineState], rates: Mapping[str, float]) -> Table:
-        table = Table(title=f"moldau pipeline · {self._facts['pipeline']}", min_width=64)
+        facts = "\n".join(f"{name}: {fact}" for name, fact in self._facts.items() if name != "pipeline")
+        table = Table(
+            title=f"moldau pipeline · {self._facts['pipeline']}",
+            caption=Text(facts, style="dim"),
+            caption_justify="left",
+        )
         for name in ("query", "state", "read", "batches", "records/s", "lag", "last batch", "did not parse"):
             table.add_column(name, justify="left" if name in ("query", "state") else "right")
         for state in slowest_first(states):
@@ -159,8 +164,6 @@ class ProgressDisplay:
                 f"{state.batch_ms:,} ms",
                 f"[{'red' if state.dead_letters else 'green'}]{letters}[/]",
             )  # fmt: skip
-        facts = (f"{name}: {fact}" for name, fact in self._facts.items() if name != "pipeline")
-        table.caption = Text("\n".join(facts), style="dim", justify="left")
         return table
 
 
