@@ -7,6 +7,9 @@ from importlib.util import find_spec
 
 PACKAGES: dict[str, tuple[str, ...]] = {
     "columnar": ("numpy", "pyarrow"),
+    "delta": ("deltalake",),
+    "iceberg": ("pyiceberg", "sqlalchemy"),
+    "postgresql": ("psycopg",),
     "simulation": ("greenlet",),
     "spark": ("numpy", "pyarrow", "pyspark", "pandas", "yaml", "matplotlib", "psutil", "rich"),
 }

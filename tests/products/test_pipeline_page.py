@@ -162,7 +162,33 @@ def test_a_plan_that_cannot_run_is_refused_with_its_line(shop, change: tuple[str
             ("  topic: out\n  key: user\n  mode: append", "  path: x\n  mode: update"),
             "`mode` update cannot go to files",
         ),
-        (("  topic: out\n", "  path: x\n"), "`key` is not known here; known are path, mode"),
+        (("  topic: out\n", "  path: x\n"), "page.yaml:12: `key` is not known here; known are path, mode"),
+        (
+            ("  topic: out\n  key: user\n", "  path: x\n  delivery: at_least_once\n"),
+            "`delivery` is not known here; known are path, mode",
+        ),
+        (("  topic: out\n", "  delta: x\n"), "page.yaml:12: `key` is for the mode update"),
+        (("  topic: out\n  key: user\n  mode: append", "  delta: x\n  mode: update"), "`mode` update needs `key`"),
+        (
+            ("  topic: out\n  key: user\n  mode: append", "  delta: x\n  mode: update\n  key: [a, a]"),
+            "page.yaml:13: `key` must be a text, or a list of different texts",
+        ),
+        (
+            ("  topic: out\n  key: user\n", "  postgresql: postgresql://ann:secret@db/shop\n  table: t\n"),
+            "page.yaml:11: `postgresql` must not hold a password",
+        ),
+        (
+            ("  topic: out\n  key: user\n", "  postgresql: host=db password = secret\n  table: t\n"),
+            "page.yaml:11: `postgresql` must not hold a password",
+        ),
+        (
+            ("  topic: out\n  key: user\n", "  postgresql: postgresql://db/shop\n  table: a.b.c\n"),
+            "page.yaml:12: `table` must be `table` or `schema.table`",
+        ),
+        (
+            ("  topic: out\n  key: user\n", "  delta: x\n  compact_every: 0\n"),
+            "page.yaml:12: `compact_every` must be a number from 1 to 1000000, not `0`",
+        ),
         (
             ("  mode: append", "  delivery: twice"),
             "page.yaml:13: `delivery` must be one of exactly_once",

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
 
+from moldau.products.pipelines.page import parse_page
+from moldau.products.pipelines.runner import run_pipeline
+from moldau.products.pipelines.target import TargetQuery
 from moldau.spark import open_session
 
 Row = tuple[bytes | None, bytes | None]
@@ -86,3 +90,25 @@ def read_back(bootstrap_servers: str) -> Callable[[str], list[Row]]:
         return [(key, value) for _, _, key, value in sorted(rows, key=lambda row: row[:2])]
 
     return read
+
+
+@pytest.fixture
+def run_page(spark, bootstrap_servers, tmp_path):
+    """`run_page(text)` runs a page once in this process, with its name, cluster and checkpoint filled in."""
+
+    def run(text: str, name: str = "pipe", metrics_port: int | None = None):
+        head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
+        page = parse_page(head + text, file_name="page.yaml", directory=tmp_path)
+        with open(os.devnull, "w") as nowhere:
+            return run_pipeline(page, once=True, console=Console(file=nowhere), metrics_port=metrics_port)
+
+    return run
+
+
+@pytest.fixture
+def target_query(tmp_path) -> TargetQuery:
+    """Of a pipeline `p` with a checkpoint `c1` that has begun its batches 0 to 9."""
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "9").touch()
+    return TargetQuery("p", offsets.parent, "c1", "group", "127.0.0.1:1", "p")

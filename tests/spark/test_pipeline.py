@@ -17,32 +17,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
-from rich.console import Console
 
 from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
 from moldau.products.pipelines.flow import make_result, make_views, start_query
 from moldau.products.pipelines.page import parse_page
-from moldau.products.pipelines.runner import run_pipeline
 from moldau.testing import Cluster
 
 KILLS = 5
 LIFE_S = 240
 """A bound for a driver that hangs, far above what one needs."""
 COMMAND = "import sys; from moldau.cli.main import main; sys.exit(main(sys.argv[1:]))"
-
-
-@pytest.fixture
-def run_page(spark, bootstrap_servers, tmp_path):
-    """`run_page(text)` runs a page once in this process, with its name, cluster and checkpoint filled in."""
-
-    def run(text: str, name: str = "pipe", metrics_port: int | None = None):
-        head = f"name: {name}\nbootstrap_servers: {bootstrap_servers}\ncheckpoint: state\n"
-        page = parse_page(head + text, file_name="page.yaml", directory=tmp_path)
-        with open(os.devnull, "w") as nowhere:
-            return run_pipeline(page, once=True, console=Console(file=nowhere), metrics_port=metrics_port)
-
-    return run
 
 
 @pytest.fixture

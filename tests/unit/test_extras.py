@@ -61,4 +61,4 @@ def test_the_packages_of_an_extra_are_those_of_the_project_file():
     extras = tomllib.loads(text)["project"]["optional-dependencies"]
     for extra, modules in PACKAGES.items():
         wanted = " ".join(extras[extra] + (extras["columnar"] if "moldau[columnar]" in extras[extra] else []))
-        assert all({"yaml": "pyyaml"}.get(module, module) in wanted for module in modules)
+        assert all({"yaml": "pyyaml", "sqlalchemy": "sql-sqlite"}.get(module, module) in wanted for module in modules)

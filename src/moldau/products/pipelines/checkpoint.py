@@ -56,6 +56,15 @@ def newest_finished_batch(checkpoint: Path) -> FinishedBatch | None:
     return FinishedBatch(batch_id, _source_offsets(checkpoint / "offsets" / str(batch_id)))
 
 
+def newest_planned_batch(checkpoint: Path) -> int:
+    """The newest batch that Spark has begun: it notes the offsets of a batch before it runs it. -1 before the first."""
+    try:
+        names = [path.name for path in (checkpoint / "offsets").iterdir()]
+    except FileNotFoundError:
+        return -1
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
 def first_batch_start(checkpoint: Path) -> dict[TopicPartition, int]:
     """Where the first batch started, as our source noted it in that batch's end. Empty where Spark no longer has it."""
     path = checkpoint / "offsets" / "0"
@@ -134,7 +143,7 @@ def claim_checkpoint(checkpoint: Path, query: Mapping[str, str | None], *, pipel
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: not the query of a pipeline: {error}") from error
     changed = [name for name in {**before, **wanted} if before.get(name) != wanted.get(name)]
-    if changed and _has_batches(checkpoint):
+    if changed and newest_planned_batch(checkpoint) >= 0:
         raise CheckpointError(
             f"`{'`, `'.join(changed)}` of pipeline {pipeline!r} changed since the checkpoint {checkpoint} was begun: "
             "it holds the offsets and aggregates of the old query. Undo the change, or name another directory with "
@@ -142,13 +151,6 @@ def claim_checkpoint(checkpoint: Path, query: Mapping[str, str | None], *, pipel
         )
     write_whole(path, json.dumps({"id": checkpoint_id, "query": wanted}, indent=2) + "\n")
     return checkpoint_id
-
-
-def _has_batches(checkpoint: Path) -> bool:
-    try:
-        return any(path.name.isdigit() for path in (checkpoint / "offsets").iterdir())
-    except FileNotFoundError:
-        return False
 
 
 def write_whole(path: Path, text: str) -> None:

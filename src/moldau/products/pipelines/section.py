@@ -93,6 +93,22 @@ class Section:
             reason += "in the environment (`\\${...}` stands for `${...}` itself)"
             raise PageError(f"{where}: {reason}") from None
 
+    def names(self, key: str) -> tuple[str, ...]:
+        """A text, or a list of different texts; () where the key is not there."""
+        node = self._nodes.get(key)
+        if not isinstance(node, yaml.SequenceNode):
+            return (self.text(key),) if node is not None else ()
+        found = tuple(str(one.value).strip() if isinstance(one, yaml.ScalarNode) else "" for one in node.value)
+        if not found or not all(found) or len(set(found)) < len(found):
+            self.refuse(key, "must be a text, or a list of different texts")
+        return found
+
+    def number(self, key: str, default: int, *, least: int, most: int) -> int:
+        text = self.text(key, default=str(default))
+        if not re.fullmatch(r"[0-9]{1,18}", text) or not least <= int(text) <= most:
+            self.refuse(key, f"must be a number from {least} to {most}, not `{text}`")
+        return int(text)
+
     def topic(self, key: str) -> str:
         name = self.text(key)
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):

@@ -11,5 +11,7 @@ from moldau.products.pipelines.target import Target
 def all_targets() -> dict[str, type[Target]]:
     """By the key of `sink` that names the target."""
     modules = [import_module(module.name) for module in iter_modules(__path__, f"{__name__}.")]
-    named = [one for module in modules for one in vars(module).values() if isinstance(one, type)]
-    return {target.NAMED_BY: target for target in named if issubclass(target, Target) and target is not Target}
+    classes = [
+        one for module in modules for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__
+    ]
+    return {one.NAMED_BY: one for one in classes if isinstance(one, type) and issubclass(one, Target)}

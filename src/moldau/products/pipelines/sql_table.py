@@ -1,0 +1,33 @@
+"""What the tables of PostgreSQL and SQLite share: a small table `moldau_batches` beside them says, in the transaction
+of a batch, which batch of which checkpoint is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BATCHES = "moldau_batches"
+BATCHES_COLUMNS = (
+    "(pipeline text not null, checkpoint text not null, batch bigint not null, primary key (pipeline, checkpoint))"
+)
+
+
+def quoted(name: str) -> str:
+    """`name` as an identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+def on_conflict(columns: Sequence[str], key: Sequence[str]) -> str:
+    """How an INSERT ends that upserts by `key`; nothing for one that appends."""
+    if not key:
+        return ""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in map(quoted, columns))
+    return f" on conflict ({listed(key)}) do update set {changes}"
+
+
+def primary_key(key: Sequence[str]) -> str:
+    """How the columns of a new table end."""
+    return f", primary key ({listed(key)})" if key else ""

@@ -1,0 +1,97 @@
+"""A target that is a table: its rows have columns, and it remembers which batch of which checkpoint it holds.
+
+A table takes a batch and the batch's number in one commit of its own. So a batch that Spark runs again after a crash
+is found there, and is not written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.target import FlowError, Target, TargetQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from moldau.spark import DataFrame
+
+
+class TableTargetError(MoldauError):
+    """The table cannot be this pipeline's target, or could not take a batch; the message says why."""
+
+
+class TableTarget(Target, frozen=True, kw_only=True):
+    """`key`: in the mode update, the columns by which a row takes the place of an older one."""
+
+    KEYS: ClassVar[tuple[str, ...]] = (*Target.KEYS, "key")
+
+    key: tuple[str, ...] = ()
+
+    @staticmethod
+    def parse_key(sink: Section, mode: str) -> tuple[str, ...]:
+        key = sink.names("key")
+        if mode == "update" and not key:
+            sink.refuse("mode", "update needs `key`: the columns by which a row takes the place of an older one")
+        if mode == "append" and key:
+            sink.refuse("key", "is for the mode update; with append every row is another one")
+        return key
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """`names`: the columns of the SQL's result. Raises FlowError."""
+        seen: set[str] = set()
+        for name in names:
+            if name.lower() in seen:
+                raise FlowError(f"the SQL gives two columns {name!r}: a table needs another name for each (`as`)")
+            seen.add(name.lower())
+        missing = [name for name in self.key if name not in names]
+        if missing:
+            raise FlowError(f"sink.key names the column {missing[0]!r}, but the SQL gives {', '.join(names)}")
+
+    def rows_of(self, result: DataFrame) -> DataFrame:
+        self.check_columns(result.columns)
+        return result
+
+
+def is_committed(newest: int | None, batch_id: int) -> bool:
+    """`newest`: the newest batch of this checkpoint that the table holds; None: it has none."""
+    return newest is not None and newest >= batch_id
+
+
+def check_not_ahead(newest: int | None, query: TargetQuery, table: str) -> None:
+    """Raises TableTargetError where the table holds a batch that the checkpoint has never begun: the checkpoint was put
+    back to an older state, so its next batches would be other records under numbers that are taken."""
+    from moldau.products.pipelines.checkpoint import newest_planned_batch  # a page is checked without Spark
+
+    planned = newest_planned_batch(query.checkpoint)
+    if newest is not None and newest > planned:
+        raise TableTargetError(
+            f"{table} holds batch {newest} of the checkpoint {query.checkpoint}, which has only come to batch "
+            f"{planned}: it was put back to an older state. Name another directory with `checkpoint`"
+        )
+
+
+def check_keys(rows: pa.Table, key: Sequence[str]) -> None:
+    """`rows`: the columns `key` of a batch. Raises TableTargetError where an upsert could not tell two rows apart."""
+    import pyarrow.compute as pc  # a page is checked without it
+
+    for name in key:
+        if rows.column(name).null_count:
+            raise no_key(name)
+    groups = rows.group_by(list(key)).aggregate([([], "count_all")])
+    if groups.num_rows < rows.num_rows:
+        first = groups.filter(pc.greater(groups.column("count_all"), 1)).select(list(key)).to_pylist()[0]
+        raise several_rows_of_a_key(key, tuple(first.values()))
+
+
+def no_key(name: str) -> TableTargetError:
+    return TableTargetError(f"a row has no {name!r}, which `key` names: leave such rows out (`where`)")
+
+
+def several_rows_of_a_key(key: Sequence[str], values: tuple[object, ...]) -> TableTargetError:
+    return TableTargetError(
+        f"a batch has several rows of one key ({', '.join(key)}), such as {values}: which one is the last? "
+        "Make one row of each key with `group by`"
+    )

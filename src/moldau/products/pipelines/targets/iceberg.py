@@ -1,0 +1,201 @@
+"""A pipeline's Iceberg table: its files are written by the tasks, and committed once for each batch, by `pyiceberg`.
+
+    sink: {iceberg: shop.orders, warehouse: lake}
+
+The catalogue is `catalog.db` in the warehouse directory, an SQL catalogue that other readers of Iceberg open too.
+
+The commit of a batch also sets a property of the table: its name is the pipeline with its checkpoint, its value the
+number of the batch. A batch whose number is there is not written again. (The summary of a snapshot would be the usual
+place; but snapshots expire, and a pipeline may have been stopped for longer.) A commit counts on the snapshot that was
+read before: of two drivers that write the same batch at once, the second one has to look again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from moldau.extras import require_extra
+from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.table_target import TableTarget, TableTargetError, check_not_ahead, is_committed
+from moldau.products.pipelines.target import FlowError, TargetQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.table import Table
+
+    from moldau.spark import DataFrame
+
+logger = logging.getLogger("moldau.pipelines")
+
+COMMIT_ATTEMPTS = 5
+"""Of one batch, where another writer commits meanwhile."""
+CATALOG_FILE = "catalog.db"
+NEW_TABLE = {
+    # a stream commits often: old metadata goes, and manifests do not become as many as batches
+    "write.metadata.delete-after-commit.enabled": "true",
+    "commit.manifest-merge.enabled": "true",
+}
+
+
+class IcebergTarget(TableTarget, frozen=True, kw_only=True):
+    NAMED_BY = "iceberg"
+    KEYS = ("mode", "warehouse")
+
+    table: str
+    warehouse: Path
+
+    @classmethod
+    def parse(cls, sink: Section, directory: Path) -> IcebergTarget:
+        if (mode := cls.parse_mode(sink)) == "update":
+            sink.refuse("mode", "update cannot go to an Iceberg table here; use append, or `delta`")
+        table = sink.text("iceberg")
+        if len(table.split(".")) < 2 or not all(table.split(".")):
+            sink.refuse("iceberg", f"must be `namespace.table`, not `{table}`")
+        return cls(mode=mode, table=table, warehouse=sink.local_path("warehouse", directory, default="warehouse"))
+
+    def describe(self) -> tuple[str, str]:
+        return f"Iceberg table {self.table} in {self.warehouse}", "exactly once: one snapshot for each batch"
+
+    def check(self) -> None:
+        require_extra("`iceberg`", "iceberg")
+        if self.warehouse.exists() and not self.warehouse.is_dir():
+            raise TableTargetError(f"{self.warehouse} is not a directory")
+
+    def rows_of(self, result: DataFrame) -> DataFrame:
+        from moldau.spark.parquet_parts import arrow_schema  # a page is checked without Spark
+
+        self.check_columns(result.columns)
+        if (self.warehouse / CATALOG_FILE).exists():
+            catalog = self.open_catalog()
+            if catalog.table_exists(self.table):
+                _check_takes(catalog.load_table(self.table), arrow_schema(result))
+        return result
+
+    def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        return _Writer(self, query).write
+
+    def open_catalog(self) -> SqlCatalog:
+        """Makes the warehouse and its catalogue, where they are missing."""
+        from pyiceberg.catalog.sql import SqlCatalog  # a page is checked without it
+
+        warehouse = self.warehouse.absolute()
+        warehouse.mkdir(parents=True, exist_ok=True)
+        uri = f"sqlite:///{warehouse / CATALOG_FILE}"
+        return SqlCatalog("moldau", uri=uri, warehouse=warehouse.as_uri())
+
+
+class _Writer:
+    def __init__(self, target: IcebergTarget, query: TargetQuery) -> None:
+        """Raises TableTargetError."""
+        self._target = target
+        self._property = f"moldau.{query.pipeline}.{query.checkpoint_id}"
+        self._prefix = f"{query.pipeline}-{query.checkpoint_id}"
+        self._catalog = target.open_catalog()
+        if self._catalog.table_exists(target.table):
+            newest = self._newest(self._catalog.load_table(target.table))
+            check_not_ahead(newest, query, f"the Iceberg table {target.table}")
+
+    def write(self, batch: DataFrame, batch_id: int) -> None:
+        """When it returns, the batch is in a snapshot of the table. A batch without rows makes none."""
+        from pyiceberg.exceptions import CommitFailedException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            self._make_table(batch)
+            for attempt in range(1, COMMIT_ATTEMPTS + 1):
+                try:
+                    self._write_once(batch, batch_id)
+                    return
+                except CommitFailedException as error:
+                    if attempt == COMMIT_ATTEMPTS:
+                        raise TableTargetError(
+                            f"another writer changes the Iceberg table {self._target.table} all the while: {error}"
+                        ) from error
+                    logger.warning("batch %d goes to %s anew: %s", batch_id, self._target.table, error)
+        except (SQLAlchemyError, OSError) as error:
+            raise TableTargetError(f"the Iceberg table {self._target.table} took no batch: {error}") from error
+
+    def _make_table(self, batch: DataFrame) -> None:
+        import pyarrow as pa
+
+        from moldau.spark.parquet_parts import arrow_schema
+
+        if not self._catalog.table_exists(self._target.table):
+            nullable = pa.schema([column.with_nullable(True) for column in arrow_schema(batch)])
+            self._catalog.create_namespace_if_not_exists(self._target.table.rpartition(".")[0])
+            self._catalog.create_table_if_not_exists(self._target.table, nullable, properties=NEW_TABLE)
+
+    def _write_once(self, batch: DataFrame, batch_id: int) -> None:
+        from moldau.spark.parquet_parts import remove_other_parts, write_parts
+
+        table = self._catalog.load_table(self._target.table)
+        if is_committed(self._newest(table), batch_id):
+            return
+        directory, prefix = _data_directory(table), f"{self._prefix}-{batch_id:010}"
+        parts = write_parts(batch, directory, prefix)
+        if not parts:
+            return
+        with _once(table).transaction() as transaction:
+            transaction.add_files(
+                [part.path.as_uri() for part in parts],
+                snapshot_properties={"moldau.batch": str(batch_id)},
+                check_duplicate_files=False,
+            )
+            transaction.set_properties({self._property: str(batch_id)})
+        remove_other_parts(directory, prefix, parts)
+
+    def _newest(self, table: Table) -> int | None:
+        value = table.properties.get(self._property)
+        return None if value is None else int(value)
+
+
+def _once(table: Table) -> Table:
+    """The table as a reader of it that commits once, or not at all: by default pyiceberg commits again behind another
+    writer, without our look at what that one has written."""
+    from pyiceberg.table import Table
+
+    properties = {**table.properties, "commit.retry.num-retries": "0"}
+    metadata = table.metadata.model_copy(update={"properties": properties})
+    return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config)
+
+
+def _data_directory(table: Table) -> Path:
+    """Raises TableTargetError for a table that is not on this machine's file systems."""
+    location = table.location()
+    if not location.startswith("file:"):
+        raise TableTargetError(f"the Iceberg table lies in {location}: only file systems of this machine are written")
+    return Path(url2pathname(urlsplit(location).path)) / "data"
+
+
+def _check_takes(table: Table, wanted: pa.Schema) -> None:
+    """Raises FlowError unless files with these columns can become part of the table as they are."""
+    from pyiceberg.io.pyarrow import pyarrow_to_schema
+
+    name_of_table = ".".join(table.name())
+    if not table.spec().is_unpartitioned():
+        raise FlowError(
+            f"the Iceberg table {name_of_table} is partitioned, which a pipeline does not write; name another one"
+        )
+    has = {field.name: field for field in table.schema().fields}
+    try:
+        found = pyarrow_to_schema(wanted, name_mapping=table.schema().name_mapping).fields
+    except ValueError:  # a column that the table has not
+        found = ()
+    gives = {field.name: field for field in found}
+    if {name: field.field_type for name, field in has.items()} != {
+        name: field.field_type for name, field in gives.items()
+    }:
+        columns = ", ".join(f"{name} {field.field_type}" for name, field in has.items())
+        wants = ", ".join(f"{field.name} {field.type}" for field in wanted)
+        raise FlowError(f"the Iceberg table {name_of_table} has the columns {columns}, but the SQL gives {wants}")
+    strict = [name for name, field in has.items() if field.required and not gives[name].required]
+    if strict:
+        raise FlowError(
+            f"the column {strict[0]!r} of the Iceberg table {name_of_table} is required, but the SQL may give null"
+        )

@@ -1,0 +1,284 @@
+"""A pipeline's table in PostgreSQL: the tasks copy their rows into a staging table, one transaction takes them over.
+
+    sink: {postgresql: "postgresql://ann@db.example/shop", table: totals, mode: update, key: user}
+
+The transaction that takes a batch over writes the batch's number into `moldau_batches`, beside the table. A batch whose
+number is there is not written again. A row of the staging table names the attempt of the task that copied it: what
+was copied by a task that was lost is not taken over.
+
+The password is libpq's own affair: PGPASSWORD, or ~/.pgpass, on each machine that runs tasks.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from moldau.extras import require_extra
+from moldau.products.pipelines.patience import keep_trying
+from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.sql_table import BATCHES, BATCHES_COLUMNS, listed, on_conflict, primary_key, quoted
+from moldau.products.pipelines.table_target import (
+    TableTarget,
+    TableTargetError,
+    check_not_ahead,
+    is_committed,
+    no_key,
+    several_rows_of_a_key,
+)
+from moldau.products.pipelines.target import FlowError, TargetQuery
+from moldau.products.pipelines.targets.topic import quoted as spark_quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from psycopg import Connection, Cursor
+
+    from moldau.spark import DataFrame
+
+CONNECT_SECONDS = 10
+ATTEMPT = "moldau_attempt"
+"""The column of a staging table that names the attempt of a task."""
+
+TYPES = {
+    "string": "text", "boolean": "boolean", "tinyint": "smallint", "smallint": "smallint", "int": "integer",
+    "bigint": "bigint", "float": "real", "double": "double precision", "date": "date", "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp", "binary": "bytea",
+}  # fmt: skip
+NESTED = ("struct", "array", "map")
+
+
+class PostgresqlTarget(TableTarget, frozen=True, kw_only=True):
+    """`server`: libpq's connection string. `table`: its name, after that of its schema if the page says one."""
+
+    NAMED_BY = "postgresql"
+    KEYS = (*TableTarget.KEYS, "table")
+
+    server: str
+    table: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, sink: Section, directory: Path) -> PostgresqlTarget:
+        mode = cls.parse_mode(sink)
+        server = sink.text("postgresql")
+        if re.search(r"://[^/@]*:[^/]+@|\bpassword\s*=", server):
+            sink.refuse("postgresql", "must not hold a password: put it into ~/.pgpass, or PGPASSWORD")
+        table = tuple(sink.text("table").split("."))
+        if len(table) > 2 or not all(table):
+            sink.refuse("table", "must be `table` or `schema.table`")
+        return cls(mode=mode, key=cls.parse_key(sink, mode), server=server, table=table)
+
+    def describe(self) -> tuple[str, str]:
+        return f"PostgreSQL table {'.'.join(self.table)}", "exactly once: one transaction for each batch"
+
+    def check(self) -> None:
+        require_extra("`postgresql`", "postgresql")
+        with self.connected():
+            pass
+
+    def rows_of(self, result: DataFrame) -> DataFrame:
+        self.check_columns(result.columns)
+        for name, kind in result.dtypes:
+            if _type_of(kind) is None:
+                raise FlowError(f"the column {name!r} has the type {kind}, which PostgreSQL lacks: cast it to another")
+        with self.connected() as connection:
+            if self.exists(connection):
+                self._check_takes(connection, result.columns)
+        return result
+
+    def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        return _Writer(self, query).write
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection[Any]]:
+        """One transaction, committed at the end. Raises TableTargetError for what PostgreSQL refuses, but its
+        OperationalError, which may pass, as it is, once there was a connection."""
+        import psycopg  # a page is checked without it
+
+        try:
+            connection = psycopg.connect(self.server, connect_timeout=CONNECT_SECONDS, cursor_factory=psycopg.RawCursor)
+        except psycopg.OperationalError as error:
+            raise UnreachableError(f"PostgreSQL cannot be reached: {_sentence(error)}") from error
+        except psycopg.Error as error:
+            raise TableTargetError(f"`postgresql` is no connection string: {_sentence(error)}") from error
+        try:
+            with connection:
+                yield connection
+        except psycopg.OperationalError as error:
+            raise UnreachableError(f"PostgreSQL took no batch: {_sentence(error)}") from error
+        except psycopg.Error as error:
+            raise TableTargetError(f"PostgreSQL took no batch: {_sentence(error)}") from error
+
+    def exists(self, connection: Connection[Any]) -> bool:
+        return _execute(connection, "select to_regclass($1)", _path(self.table)).fetchone() != (None,)
+
+    def _check_takes(self, connection: Connection[Any], columns: list[str]) -> None:
+        """PostgreSQL itself says whether it could run the INSERT."""
+        import psycopg
+
+        names, table = listed(columns), _path(self.table)
+        insert = f"explain insert into {table} ({names}) select {names} from {table}"
+        try:
+            _execute(connection, insert + on_conflict(columns, self.key))
+        except psycopg.Error as error:
+            raise FlowError(
+                f"the PostgreSQL table {'.'.join(self.table)} cannot take it: {_sentence(error)}"
+            ) from error
+
+
+class UnreachableError(TableTargetError):
+    """PostgreSQL is away, or refuses for a reason that may pass."""
+
+
+class _Writer:
+    def __init__(self, target: PostgresqlTarget, query: TargetQuery) -> None:
+        """Raises TableTargetError."""
+        self._target = target
+        self._query = query
+        self._table = _path(target.table)
+        self._batches = _path((*target.table[:-1], BATCHES))
+        self._staging = _path((*target.table[:-1], f"moldau_staging_{query.checkpoint_id}"))
+        with target.connected() as connection:
+            _execute(connection, f"create table if not exists {self._batches} {BATCHES_COLUMNS}")
+            check_not_ahead(self._newest(connection), query, f"PostgreSQL's {self._batches}")
+
+    def write(self, batch: DataFrame, batch_id: int) -> None:
+        """When it returns, the batch is committed."""
+
+        def may_pass(error: Exception) -> bool:
+            return isinstance(error, UnreachableError) or "psycopg.OperationalError" in str(error)
+
+        patience_ms = self._query.times.retry_timeout_ms
+        keep_trying(lambda: self._write_once(batch, batch_id), may_pass, patience_ms, f"batch {batch_id}")
+
+    def _write_once(self, batch: DataFrame, batch_id: int) -> None:
+        columns = batch.columns
+        with self._target.connected() as connection:
+            if is_committed(self._newest(connection), batch_id):
+                return
+            if not self._target.exists(connection):
+                self._make_table(connection, batch)
+            _execute(connection, f"drop table if exists {self._staging}")
+            _execute(
+                connection,
+                f"create unlogged table {self._staging} as select {listed(columns)}, ''::text as {ATTEMPT} "
+                f"from {self._table} with no data",
+            )
+        copy = f"copy {self._staging} ({listed(columns)}, {ATTEMPT}) from stdin (format csv)"
+        copied = batch.selectExpr(*(_as_text(name, kind) for name, kind in batch.dtypes)).mapInArrow(
+            partial(_copy_rows, self._target.server, copy), "attempt string, rows bigint"
+        )
+        rows_of_attempts = {row.attempt: row.rows for row in copied.collect()}
+        with self._target.connected() as connection:
+            self._take_over(connection, columns, rows_of_attempts, batch_id)
+
+    def _make_table(self, connection: Connection[Any], batch: DataFrame) -> None:
+        columns = ", ".join(f"{quoted(name)} {_type_of(kind)}" for name, kind in batch.dtypes)
+        _execute(connection, f"create table if not exists {self._table} ({columns}{primary_key(self._target.key)})")
+
+    def _take_over(
+        self, connection: Connection[Any], columns: list[str], copied: dict[str, int], batch_id: int
+    ) -> None:
+        """`copied`: the rows of each attempt."""
+        attempts = list(copied)
+        owner = (self._query.pipeline, self._query.checkpoint_id)
+        _execute(connection, f"insert into {self._batches} values ($1, $2, -1) on conflict do nothing", *owner)
+        # the row is locked from here on: of two drivers, the second one sees what the first one wrote
+        if is_committed(self._newest(connection, " for update"), batch_id):
+            return
+        if self._target.key:
+            self._check_keys(connection, attempts)
+        names = listed(columns)
+        insert = f"insert into {self._table} ({names}) select {names} from {self._staging} where {ATTEMPT} = any($1)"
+        taken = _execute(connection, insert + on_conflict(columns, self._target.key), attempts).rowcount
+        if taken != sum(copied.values()):
+            raise TableTargetError(f"{self._staging} lost rows: another driver runs on the same checkpoint")
+        _execute(
+            connection,
+            f"update {self._batches} set batch = $1 where pipeline = $2 and checkpoint = $3",
+            batch_id,
+            *owner,
+        )
+        _execute(connection, f"drop table {self._staging}")
+
+    def _newest(self, connection: Connection[Any], lock: str = "") -> int | None:
+        row = _execute(
+            connection,
+            f"select batch from {self._batches} where pipeline = $1 and checkpoint = $2{lock}",
+            self._query.pipeline,
+            self._query.checkpoint_id,
+        ).fetchone()
+        return row[0] if row is not None else None
+
+    def _check_keys(self, connection: Connection[Any], attempts: list[str]) -> None:
+        key = self._target.key
+        rows = f"select {listed(key)} from {self._staging} where {ATTEMPT} = any($1)"
+        for name in key:
+            if _execute(connection, f"{rows} and {quoted(name)} is null limit 1", attempts).fetchone():
+                raise no_key(name)
+        several = f"{rows} group by {listed(key)} having count(*) > 1 limit 1"
+        row = _execute(connection, several, attempts).fetchone()
+        if row is not None:
+            raise several_rows_of_a_key(key, row)
+
+
+def _copy_rows(server: str, copy: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A task's rows into the staging table, in one transaction; gives the name of this attempt, and how many."""
+    import psycopg
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with_rows = (batch for batch in batches if batch.num_rows)
+    first = next(with_rows, None)
+    if first is None:
+        return
+    attempt, copied = uuid4().hex, 0
+    # null is an empty field without quotes, an empty text one with quotes
+    options = csv.WriteOptions(include_header=False, quoting_style="all_valid")
+    with (
+        psycopg.connect(server, connect_timeout=CONNECT_SECONDS) as connection,
+        connection.cursor() as cursor,
+        cursor.copy(copy) as out,
+    ):
+        for batch in chain((first,), with_rows):
+            rows = pa.Table.from_batches([batch])
+            lines = io.BytesIO()
+            csv.write_csv(rows.append_column(ATTEMPT, pa.repeat(attempt, rows.num_rows)), lines, options)
+            out.write(lines.getbuffer())
+            copied += rows.num_rows
+    yield pa.RecordBatch.from_pylist([{"attempt": attempt, "rows": copied}])
+
+
+def _execute(connection: Connection[Any], sql: str, *values: object) -> Cursor[Any]:
+    """`sql` holds quoted names only; every value is a parameter `$1`, `$2`, ..."""
+    return connection.execute(sql, values or None)
+
+
+def _path(names: tuple[str, ...]) -> str:
+    return ".".join(map(quoted, names))
+
+
+def _type_of(kind: str) -> str | None:
+    """The column of a new table for Spark's type `kind`; None where there is none."""
+    if kind.startswith("decimal"):
+        return kind.replace("decimal", "numeric")
+    return "jsonb" if kind.startswith(NESTED) else TYPES.get(kind)
+
+
+def _as_text(name: str, kind: str) -> str:
+    """As SQL: what a field of CSV cannot hold, in the words of PostgreSQL."""
+    column = spark_quoted(name)
+    if kind.startswith(NESTED):
+        return f"to_json({column}) as {column}"
+    return f"concat('\\\\x', hex({column})) as {column}" if kind == "binary" else column
+
+
+def _sentence(error: Exception) -> str:
+    """PostgreSQL's own words in one line. They hold no password."""
+    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

@@ -1,0 +1,174 @@
+"""A pipeline's table in an SQLite file: the driver writes each batch, and the batch's number, in one transaction.
+
+    sink: {sqlite: shop.db, table: totals, mode: update, key: user}
+
+The rows come to the driver as Parquet files in a hidden directory beside the file, so that its memory holds few of
+them at a time. SQLite has no types for times, decimals and nested values: they are text there, times in UTC.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.products.pipelines.section import Section
+from moldau.products.pipelines.sql_table import BATCHES, BATCHES_COLUMNS, listed, on_conflict, primary_key, quoted
+from moldau.products.pipelines.table_target import (
+    TableTarget,
+    TableTargetError,
+    check_keys,
+    check_not_ahead,
+    is_committed,
+)
+from moldau.products.pipelines.target import FlowError, TargetQuery
+from moldau.products.pipelines.targets.topic import quoted as spark_quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from moldau.spark import DataFrame
+
+BUSY_SECONDS = 60
+"""How long another connection may hold the file."""
+
+TYPES = {
+    "boolean": "integer", "tinyint": "integer", "smallint": "integer", "int": "integer", "bigint": "integer",
+    "float": "real", "double": "real", "binary": "blob",
+}  # fmt: skip
+"""Everything else is text."""
+NESTED = ("struct", "array", "map")
+
+
+class SqliteTarget(TableTarget, frozen=True, kw_only=True):
+    NAMED_BY = "sqlite"
+    KEYS = (*TableTarget.KEYS, "table")
+
+    file: Path
+    table: str
+
+    @classmethod
+    def parse(cls, sink: Section, directory: Path) -> SqliteTarget:
+        mode = cls.parse_mode(sink)
+        file, table = sink.local_path("sqlite", directory), sink.text("table")
+        return cls(mode=mode, key=cls.parse_key(sink, mode), file=file, table=table)
+
+    def describe(self) -> tuple[str, str]:
+        return f"table {self.table} of {self.file}", "exactly once: one transaction for each batch"
+
+    def check(self) -> None:
+        if self.file.exists():
+            with self.connected() as connection:
+                _exists(connection, self.table)
+
+    def rows_of(self, result: DataFrame) -> DataFrame:
+        self.check_columns(result.columns)
+        if self.file.exists():
+            with self.connected() as connection:
+                self._check_takes(connection, result.columns)
+        return result.selectExpr(*(_as_it_fits(name, kind) for name, kind in result.dtypes))
+
+    def _check_takes(self, connection: sqlite3.Connection, columns: list[str]) -> None:
+        """SQLite itself says whether it could run the INSERT."""
+        if not _exists(connection, self.table):
+            return
+        try:
+            connection.execute(f"explain {self.insert(columns)}", [None] * len(columns))
+        except sqlite3.Error as error:
+            raise FlowError(f"the table {self.table} of {self.file} cannot take it: {error}") from error
+
+    def insert(self, columns: list[str]) -> str:
+        values = ", ".join("?" * len(columns))
+        return f"insert into {quoted(self.table)} ({listed(columns)}) values ({values})" + on_conflict(
+            columns, self.key
+        )
+
+    def writer(self, query: TargetQuery) -> Callable[[DataFrame, int], None]:
+        return _Writer(self, query).write
+
+    @contextmanager
+    def connected(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, committed at the end. Raises TableTargetError."""
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.file, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+                connection.execute("begin immediate")
+                yield connection
+                connection.execute("commit")
+        except (sqlite3.Error, OSError) as error:
+            raise TableTargetError(f"{self.file} took no batch: {error}") from error
+
+
+class _Writer:
+    def __init__(self, target: SqliteTarget, query: TargetQuery) -> None:
+        """Raises TableTargetError."""
+        self._target = target
+        self._owner = (query.pipeline, query.checkpoint_id)
+        self._staging = target.file.with_name(f".{target.file.name}-unfinished-{query.checkpoint_id}")
+        with target.connected() as connection:
+            connection.execute(f"create table if not exists {BATCHES} {BATCHES_COLUMNS}")
+            check_not_ahead(self._newest(connection), query, str(target.file))
+
+    def write(self, batch: DataFrame, batch_id: int) -> None:
+        """When it returns, the batch is committed."""
+        from moldau.spark.parquet_parts import write_parts
+
+        with self._target.connected() as connection:
+            if is_committed(self._newest(connection), batch_id):
+                return
+        shutil.rmtree(self._staging, ignore_errors=True)
+        paths = [part.path for part in write_parts(batch, self._staging, str(batch_id))]
+        with self._target.connected() as connection:
+            if not is_committed(self._newest(connection), batch_id):
+                self._make_table(connection, batch)
+                self._insert(connection, paths)
+                connection.execute(f"replace into {BATCHES} values (?, ?, ?)", (*self._owner, batch_id))
+        shutil.rmtree(self._staging, ignore_errors=True)
+
+    def _newest(self, connection: sqlite3.Connection) -> int | None:
+        sql = f"select batch from {BATCHES} where pipeline = ? and checkpoint = ?"
+        row = connection.execute(sql, self._owner).fetchone()
+        return row[0] if row is not None else None
+
+    def _make_table(self, connection: sqlite3.Connection, batch: DataFrame) -> None:
+        columns = ", ".join(f"{quoted(name)} {TYPES.get(kind, 'text')}" for name, kind in batch.dtypes)
+        key = primary_key(self._target.key)
+        connection.execute(f"create table if not exists {quoted(self._target.table)} ({columns}{key})")
+
+    def _insert(self, connection: sqlite3.Connection, paths: list[Path]) -> None:
+        import pyarrow.parquet as pq
+
+        key = list(self._target.key)
+        if key and paths:
+            check_keys(pq.read_table(paths, columns=key), key)
+        for path in paths:
+            with pq.ParquetFile(path) as file:
+                for rows in file.iter_batches():
+                    columns = [_values(column) for column in rows.columns]
+                    connection.executemany(self._target.insert(rows.schema.names), zip(*columns, strict=True))
+
+
+def _exists(connection: sqlite3.Connection, table: str) -> bool:
+    found = connection.execute("select 1 from sqlite_schema where type in ('table', 'view') and name = ?", (table,))
+    return found.fetchone() is not None
+
+
+def _as_it_fits(name: str, kind: str) -> str:
+    """As SQL of Spark: nested values as JSON."""
+    column = spark_quoted(name)
+    return f"to_json({column}) as {column}" if kind.startswith(NESTED) else column
+
+
+def _values(column: pa.Array) -> list[object]:
+    """As SQLite stores them."""
+    import pyarrow as pa
+
+    kind = column.type
+    is_stored = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if not is_stored and not pa.types.is_binary(kind):
+        column = column.cast(pa.string())
+    values: list[object] = column.to_pylist()
+    return values
