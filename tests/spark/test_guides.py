@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
+from moldau.testing import pipeline_tests
 from tests.cluster.guides import ADDRESS, Block, blocks
 
 ALL = [block for block in blocks() if block.needs_spark]
@@ -28,8 +29,9 @@ def test_a_spark_program_runs(
     """In this session: `getOrCreate` gives the one that there is."""
     topic, copy = new_topic(), new_topic(2)
     produce(topic, [(b"k", b"v")])
-    assert of("python")
-    for block in of("python"):
+    programs = [block for block in of("python") if "pytest" not in block.text]
+    assert programs
+    for block in programs:
         source = block.text.replace(ADDRESS, bootstrap_servers).replace('"orders"', f'"{topic}"')
         source = source.replace('"copy"', f'"{copy}"').replace('"checkpoints', f'"{tmp_path}')
         names: dict[str, object] = {}
@@ -66,5 +68,10 @@ def test_the_pipelines_of_the_guide_run_and_their_lag_is_shown(
         said = capsys.readouterr()
         assert code == 0, line + said.out + said.err
         shown.append(said.out)
+    (tests,) = [block.text for block in of("python") if "pytest" in block.text]
+    names: dict[str, Callable[[object], None]] = {}
+    exec(compile(tests, "guide", "exec"), names)
+    for case in pipeline_tests("minutes.yaml"):
+        names["test_minutes"](case)
     assert "no JSON" in shown[-1], shown  # what did not parse is kept
     assert [path.suffix for path in (tmp_path / "out" / "big").iterdir()] == [".parquet"]

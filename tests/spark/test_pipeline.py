@@ -20,7 +20,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from moldau.cli import pipeline as pipeline_command
 from moldau.errors import MoldauError
-from moldau.products.pipelines.flow import make_result, make_views, start_query
+from moldau.products.pipelines.flow import load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.page import parse_page
 from moldau.testing import Cluster
 
@@ -134,7 +134,7 @@ checkpoint: state
         yield from batches
 
     (query,) = page.queries
-    result = make_result(page, query, make_views(spark, page))
+    result = make_result(page, query, make_views(spark, page, load_sources(spark, page)))
     result = result.mapInArrow(lose_the_first_task, "key string, value string")
     running = start_query(result, page, query, once=True, checkpoint_id="1", may_start_batch=lambda: None)
     running.awaitTermination()

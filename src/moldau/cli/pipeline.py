@@ -1,10 +1,11 @@
-"""`moldau pipeline run FILE`: one YAML page through Spark; `check`: what pages mean; `checkpoint`: where one goes."""
+"""`moldau pipeline`: pages of YAML through Spark (`run`), what they mean (`check`), their tests (`test`)."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+import time
 from pathlib import Path
 
 from moldau.cli.arguments import Subparsers, input_path
@@ -53,6 +54,16 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     check.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="pages; - is standard input")
     _add_parameters(check)
     check.set_defaults(run=check_pages)
+    test = verbs.add_parser(
+        "test",
+        help="run the tests that pages carry: records in, rows out; no broker is asked",
+        description="Runs the section `tests` of pages, on Spark and offline: the records that a test gives take the "
+        "place of the topics. Rows that are not as expected are shown as a diff, with the line of the page.",
+        examples=("moldau pipeline test orders.yaml", "moldau pipeline test pages/*.yaml"),
+    )
+    test.add_argument("files", type=input_path, nargs="+", metavar="FILE", help="pages; - is standard input")
+    _add_parameters(test)
+    test.set_defaults(run=test_pages)
     checkpoint = verbs.add_parser(
         "checkpoint",
         help="make a checkpoint one that another source goes on with",
@@ -135,6 +146,39 @@ def check_pages(arguments: argparse.Namespace) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     return 2 if problems else 0
+
+
+def test_pages(arguments: argparse.Namespace) -> int:
+    """The exit code: 0 where every test passes, 1 where one does not, 2 for a page that cannot be run."""
+    from moldau.errors import MoldauError
+
+    if not _has_extra():
+        return 2
+    from moldau.products.pipelines.page import load_page
+    from moldau.products.pipelines.section import PageError
+    from moldau.products.pipelines.testing import failures_of
+
+    is_failed = False
+    try:
+        pages = [load_page(file, _parameters(arguments)) for file in arguments.files]
+        for page in pages:
+            for case in page.cases:
+                began = time.monotonic()
+                failures = failures_of(page, case)
+                verdict = "failed" if failures else "passed"
+                print(f"{page.file_name}: {case.name}: {verdict} ({time.monotonic() - began:.1f} s)", flush=True)
+                for failure in failures:
+                    print(failure, flush=True)
+                is_failed = is_failed or bool(failures)
+            if not page.cases:
+                print(f"{page.file_name}: the page has no `tests`")
+    except PageError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except MoldauError as error:
+        print(f"moldau pipeline: {error}", file=sys.stderr)
+        return 1
+    return 1 if is_failed else 0
 
 
 def move_checkpoint(arguments: argparse.Namespace) -> int:

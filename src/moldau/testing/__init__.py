@@ -17,9 +17,21 @@ if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster
     from moldau.testing.faults import Fault, Faults, Happened, Script
     from moldau.testing.inside import GroupView, Record
+    from moldau.testing.pipelines import PipelineTest, pipeline_tests
     from moldau.testing.waiting import NotReachedError
 
-__all__ = ["Cluster", "Fault", "Faults", "GroupView", "Happened", "NotReachedError", "Record", "Script"]
+__all__ = [
+    "Cluster",
+    "Fault",
+    "Faults",
+    "GroupView",
+    "Happened",
+    "NotReachedError",
+    "PipelineTest",
+    "Record",
+    "Script",
+    "pipeline_tests",
+]
 
 _MODULES = {
     "Cluster": "cluster",
@@ -28,8 +40,10 @@ _MODULES = {
     "GroupView": "inside",
     "Happened": "faults",
     "NotReachedError": "waiting",
+    "PipelineTest": "pipelines",
     "Record": "inside",
     "Script": "faults",
+    "pipeline_tests": "pipelines",
 }
 
 

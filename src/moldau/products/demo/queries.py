@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from moldau.products.demo import rolling
 from moldau.products.demo.feed import LEVEL, REPLAY
 from moldau.products.pipelines.checkpoint import FinishedBatch, newest_finished_batch
-from moldau.products.pipelines.flow import read_source
+from moldau.products.pipelines.flow import with_watermark
 from moldau.products.pipelines.group import GroupOffsets, lag
 from moldau.products.pipelines.progress import BatchCounter
 from moldau.products.pipelines.sources.topic import TopicSource
@@ -122,14 +122,14 @@ def start_windows(spark: SparkSession, bootstrap_servers: str, topic: str, outpu
         schema=None if of_lines else METRICS_SCHEMA,
         watermark=f"{WATERMARK_SECONDS} seconds",
     )
-    frame = read_source(spark, source)
+    frame = with_watermark(source.rows(source.load(spark)), source)
     sql = LINE_WINDOWS if of_lines else METRIC_WINDOWS
     return Query(spark.sql(sql, source=frame), output, bootstrap_servers)
 
 
 def start_anomalies(spark: SparkSession, bootstrap_servers: str, topic: str, output: Output) -> Query:
     source = TopicSource(bootstrap_servers=bootstrap_servers, topic=topic, format="json", schema=METRICS_SCHEMA)
-    frame = read_source(spark, source)
+    frame = with_watermark(source.rows(source.load(spark)), source)
     values = frame.where("value is not null").selectExpr(
         "_partition as partition", "_key as key", "_offset as offset", "_timestamp as timestamp", "value"
     )

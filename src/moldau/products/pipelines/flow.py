@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moldau.products.pipelines.failures import what_failed
 from moldau.products.pipelines.page import PipelinePage, PipelineQuery
 from moldau.products.pipelines.source import Source
-from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes, TargetQuery
+from moldau.products.pipelines.target import FlowError, SourceTimes, TargetQuery
 from moldau.products.pipelines.targets.topic import quoted
 from moldau.spark import spark_error
 
@@ -39,14 +39,28 @@ def metric_of(source: str) -> str:
     return f"dead_letters_of_{source}"
 
 
-def make_views(spark: SparkSession, page: PipelinePage) -> dict[str, DataFrame]:
-    """The rows of each source and flow by its name; nothing runs yet. Raises FlowError, with the line of the page."""
+def load_sources(spark: SparkSession, page: PipelinePage) -> dict[str, DataFrame]:
+    """What is there, by the names of the sources; nothing is read yet. Raises FlowError, with the line of the page."""
+    sources = page.sources()
+    loaded: dict[str, DataFrame] = {}
+    for step in page.plan.sources:
+        try:
+            loaded[step.name] = sources[step.name].load(spark, times_of(page))
+        except _REFUSALS as error:
+            raise _at(page, step.line, step.place, error) from error
+    return loaded
+
+
+def make_views(spark: SparkSession, page: PipelinePage, loaded: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """The rows of each source and flow by its name; nothing runs yet. `loaded`: what the sources gave. Raises
+    FlowError, with the line of the page."""
     views: dict[str, DataFrame] = {}
-    sources = {name: source for query in page.queries for name, source in query.sources.items()}
+    sources = page.sources()
     for step in page.plan.sources:
         try:
             source = sources[step.name]
-            view = read_source(spark, source, counted_as=metric_of(step.name), times=times_of(page))
+            rows = source.rows(loaded[step.name], counted_as=metric_of(step.name))
+            view = with_watermark(rows, source)
             view.createOrReplaceTempView(quoted(step.name))
             views[step.name] = view
         except _REFUSALS as error:
@@ -107,17 +121,6 @@ def start_query(
                 logger.warning("batch %d of %s is written anew: %s", batch_id, query.name, error)
 
     return writer.foreachBatch(write_batch).start()
-
-
-def read_source(
-    spark: SparkSession,
-    source: Source,
-    *,
-    counted_as: str | None = None,
-    times: SourceTimes = DEFAULT_TIMES,
-) -> DataFrame:
-    """The view of a source. `counted_as`: see `Source.rows`. Raises FlowError for an event time that is none."""
-    return with_watermark(source.rows(source.load(spark, times), counted_as=counted_as), source)
 
 
 def with_watermark(rows: DataFrame, source: Source) -> DataFrame:

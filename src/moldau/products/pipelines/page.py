@@ -16,6 +16,7 @@
       lake: {from: big, path: out/big}
       per_minute: {topic: orders-per-minute, key: user, mode: update}    # `from` is its own name, if not said
     checkpoint: checkpoints/shop                        # default: checkpoints/<name>
+    tests: ...                                          # records and the rows that they give: `page_cases`
     group: moldau.shop                                  # default: moldau.<name>; where progress and lag show
     first_contact_timeout: 10 seconds                   # how long a cluster is tried that has never answered
     retry_timeout: 5 minutes                            # how long a broker is tried that was lost
@@ -37,6 +38,7 @@ import msgspec
 import yaml
 
 from moldau.client.protocol.retries import FIRST_CONTACT_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from moldau.products.pipelines.core.case import Case
 from moldau.products.pipelines.core.plan import (
     FlowStep,
     Plan,
@@ -47,6 +49,7 @@ from moldau.products.pipelines.core.plan import (
     make_flow,
     make_plan,
 )
+from moldau.products.pipelines.page_cases import parse_cases
 from moldau.products.pipelines.section import PAGE, PageError, Section
 from moldau.products.pipelines.source import COMMON_KEYS, PageHead, Source
 from moldau.products.pipelines.sources import all_sources
@@ -79,19 +82,24 @@ class PipelineQuery(msgspec.Struct, frozen=True):
 
 
 class PipelinePage(msgspec.Struct, frozen=True):
-    """`checkpoint`: of all queries; the lease of the one driver is on it."""
+    """`checkpoint`: of all queries; the lease of the one driver is on it. `cases`: the tests that the page carries."""
 
     plan: Plan
     bootstrap_servers: str
     queries: tuple[PipelineQuery, ...]
     checkpoint: Path
     file_name: str
+    cases: tuple[Case, ...] = ()
     first_contact_timeout_ms: int = FIRST_CONTACT_TIMEOUT_MS
     retry_timeout_ms: int = RETRY_TIMEOUT_MS
 
     @property
     def name(self) -> str:
         return self.plan.name
+
+    def sources(self) -> dict[str, Source]:
+        """By the names of their views."""
+        return {name: source for query in self.queries for name, source in query.sources.items()}
 
 
 def load_page(path: Path, parameters: Mapping[str, str] | None = None) -> PipelinePage:
@@ -116,7 +124,7 @@ def parse_page(
     is_long = any(page.has(key) for key in LONG_FORM)
     page.allow(
         "name", "bootstrap_servers", *(LONG_FORM if is_long else SHORT_FORM), "checkpoint", "group",
-        "first_contact_timeout", "retry_timeout",
+        "first_contact_timeout", "retry_timeout", "tests",
     )  # fmt: skip
     name = page.text("name")
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", name):
@@ -127,6 +135,8 @@ def parse_page(
         plan = make_plan(name, [step for step, _ in parts.sources], parts.flows, [step for step, _ in parts.targets])
     except PlanError as error:
         raise PageError(f"{file_name}:{error.line}: {error}") from None
+    results = dict.fromkeys(step.name for step in (*plan.flows, *plan.targets))
+    views = [source.name for source in plan.sources]
     checkpoint = page.local_path("checkpoint", directory, default=f"checkpoints/{name}")
     group = page.text("group", default=f"moldau.{name}")
     return PipelinePage(
@@ -135,6 +145,7 @@ def parse_page(
         queries=tuple(_queries(plan, parts, checkpoint, group, is_long=is_long)),
         checkpoint=checkpoint,
         file_name=file_name,
+        cases=tuple(parse_cases(page.section("tests"), views, results)) if page.has("tests") else (),
         first_contact_timeout_ms=page.interval_ms("first_contact_timeout", FIRST_CONTACT_TIMEOUT_MS),
         retry_timeout_ms=page.interval_ms("retry_timeout", RETRY_TIMEOUT_MS),
     )
@@ -276,9 +287,8 @@ def _queries(plan: Plan, parts: _Parts, checkpoint: Path, group: str, *, is_long
 def describe(page: PipelinePage) -> Mapping[str, str]:
     """The page in a few words, for people."""
     facts = {"pipeline": page.name, "cluster": page.bootstrap_servers}
-    sources = {name: source for query in page.queries for name, source in query.sources.items()}
     is_long = page.queries[0].checkpoint != page.checkpoint
-    for name, source in sources.items():
+    for name, source in page.sources().items():
         facts[f"source {name}" if is_long else "from"] = source.describe()
         if isinstance(source, TopicSource) and source.dead_letters is not None:
             facts["dead letters"] = f"topic {source.dead_letters}"

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from moldau.products.pipelines.checkpoint import claim_checkpoint
 from moldau.products.pipelines.failures import PipelineFailedError
-from moldau.products.pipelines.flow import make_result, make_views, start_query
+from moldau.products.pipelines.flow import load_sources, make_result, make_views, start_query
 from moldau.products.pipelines.lease import Lease
 from moldau.products.pipelines.logs import logs_to
 from moldau.products.pipelines.page import PipelinePage, describe
@@ -101,7 +101,7 @@ def _start_all(
         if stop.is_asked:
             raise StoppedOnPurpose
 
-    views = make_views(spark, page)
+    views = make_views(spark, page, load_sources(spark, page))
     results = [make_result(page, query, views) for query in page.queries]
     for query, result, checkpoint_id in zip(page.queries, results, ids, strict=True):
         progress = QueryProgress(spark, page, query)

@@ -27,6 +27,13 @@ class PageError(MoldauError):
     """The page cannot be run as it stands; the message begins with the file and the line."""
 
 
+class _Values(yaml.SafeLoader):
+    """Makes values of nodes."""
+
+
+_Values.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: str(node.value))
+
+
 class Section:
     """One mapping of the page, with the lines of its keys."""
 
@@ -108,6 +115,13 @@ class Section:
         if not re.fullmatch(r"[0-9]{1,18}", text) or not least <= int(text) <= most:
             self.refuse(key, f"must be a number from {least} to {most}, not `{text}`")
         return int(text)
+
+    def values(self, key: str) -> list[object]:
+        """A list of whatever stands there; a time stays the text that it is."""
+        node = self._nodes.get(key)
+        if not isinstance(node, yaml.SequenceNode):
+            self.refuse(key, "must be a list")
+        return list(_Values("").construct_document(node))
 
     def topic(self, key: str) -> str:
         name = self.text(key)

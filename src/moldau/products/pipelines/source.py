@@ -2,14 +2,15 @@
 
 To add one, write a module there with one subclass of `Source`: the keys of the page that it takes (`NAMED_BY`, `KEYS`,
 `parse`), a line for people (`describe`), what a checkpoint of it belongs to (`facts`), and `load`, which gives the rows
-as a DataFrame: a streaming one, or with `is_stream` false a table that streams are joined with. The rest is made here:
-`event_time`, `watermark`, the view of the source's name, checkpoints, the plan.
+as a DataFrame: a streaming one, or with `is_stream` false a table that streams are joined with. With `GIVEN_COLUMNS`
+and `given`, the tests of a page can give records of it. The rest is made here: `event_time`, `watermark`, the view of
+the source's name, checkpoints, the plan.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +18,7 @@ import msgspec
 
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.section import Section
-from moldau.products.pipelines.target import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes
 
 if TYPE_CHECKING:
     from moldau.spark import DataFrame, SparkSession
@@ -43,6 +44,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     KEYS: ClassVar[tuple[str, ...]] = ()
     """What else may stand in such a source, beside COMMON_KEYS."""
     DEFAULT_EVENT_TIME: ClassVar[str | None] = None
+    GIVEN_COLUMNS: ClassVar[str] = ""
+    """What `load` gives, as names and Spark types: for a source whose records a page's tests can give."""
 
     event_time: str | None = None
     watermark: str | None = None
@@ -77,6 +80,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     @abstractmethod
     def load(self, spark: SparkSession, times: SourceTimes = DEFAULT_TIMES) -> DataFrame:
         """The rows as they are there; nothing is read yet."""
+
+    def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
+        """The rows of GIVEN_COLUMNS, as JSON, for records of a test. `first`: how many there were before. Raises
+        FlowError."""
+        raise FlowError(
+            f"a test can give no records for {self.describe()}; let it expect rows of what does not read it"
+        )
 
     def rows(self, loaded: DataFrame, *, counted_as: str | None = None) -> DataFrame:
         """What the view shows of `loaded`. `counted_as`: the name of a metric in which every batch tells how many of

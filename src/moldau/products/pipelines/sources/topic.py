@@ -7,14 +7,17 @@ counts it for each batch, and `dead_letters` keeps it.
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.client.protocol.metadata import parse_bootstrap_servers
 from moldau.products.pipelines.core.plan import Facts
 from moldau.products.pipelines.section import Section
 from moldau.products.pipelines.source import DEAD_LETTERS_METRIC, PageHead, Source
-from moldau.products.pipelines.target import DEFAULT_TIMES, SourceTimes
+from moldau.products.pipelines.target import DEFAULT_TIMES, FlowError, SourceTimes
 from moldau.products.pipelines.targets.topic import quoted
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ class TopicSource(Source, frozen=True, kw_only=True):
     NAMED_BY = ("topic", "pattern")
     KEYS = ("bootstrap_servers", "format", "schema", "start", "dead_letters")
     DEFAULT_EVENT_TIME = "_timestamp"
+    GIVEN_COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 
     bootstrap_servers: str
     topic: str | None = None
@@ -103,6 +107,27 @@ class TopicSource(Source, frozen=True, kw_only=True):
             .load()
         )
 
+    def given(self, records: Sequence[object], first: int) -> list[dict[str, object]]:
+        """A text is the value of a record; a mapping is the JSON that it has (other formats: `value`), and beside it
+        `_key`, `_value`, `_topic`, `_partition`, `_offset` and `_timestamp` of the record."""
+        return [self._given(record, first + place) for place, record in enumerate(records)]
+
+    def _given(self, record: object, offset: int) -> dict[str, object]:
+        given = record if isinstance(record, Mapping) else {"_value": record}
+        fields = {name: value for name, value in given.items() if name[:1] != "_"}
+        unknown = [name for name in given if name not in fields and name not in (*_RECORD_NAMES, "_value")]
+        if unknown:
+            raise FlowError(f"a record of a topic has no {unknown[0]!r}; it has _value, {', '.join(_RECORD_NAMES)}")
+        value = given.get("_value") if "_value" in given else fields if self.format == "json" else fields.get("value")
+        return {
+            "key": _bytes(given.get("_key")),
+            "value": _bytes(value),
+            "topic": given.get("_topic", self.topic or self.pattern),
+            "partition": given.get("_partition", 0),
+            "offset": given.get("_offset", offset),
+            "timestamp": given.get("_timestamp", "1970-01-01T00:00:00Z"),
+        }
+
     def rows(self, loaded: DataFrame, *, counted_as: str | None = None) -> DataFrame:
         frame = loaded.selectExpr(*self.value_columns(), *_RECORD_COLUMNS)
         if self.format != "json":
@@ -125,6 +150,14 @@ class TopicSource(Source, frozen=True, kw_only=True):
             options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}')"
             return (f"from_json(cast(value as string), '{text}', {options}) as _value",)
         return ("cast(value as string) as value" if self.format == "string" else "value",)
+
+
+def _bytes(value: object) -> str | None:
+    """As Spark's JSON has them: base64."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value)
+    return base64.b64encode(text.encode()).decode()
 
 
 def servers_of(section: Section) -> str:

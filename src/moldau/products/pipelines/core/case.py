@@ -1,0 +1,74 @@
+"""A test that a page carries: records that are given to its sources, and the rows that flows or targets give then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+Row = Mapping[str, object]
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """`name`: of a target, or of a flow. `rows`: in any order; each names the columns that are compared."""
+
+    name: str
+    line: int
+    rows: tuple[Row, ...]
+
+
+class Case(msgspec.Struct, frozen=True):
+    """`given`: by source its micro-batches, each of them records; of a source that is not named there are none."""
+
+    name: str
+    line: int
+    given: Mapping[str, tuple[tuple[object, ...], ...]]
+    expected: tuple[Expected, ...]
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Rows that should be there, and rows that should not."""
+
+    absent: tuple[Row, ...]
+    surplus: tuple[Row, ...]
+
+    def lines(self) -> list[str]:
+        """As a diff: `-` is expected and absent, `+` is there and not expected."""
+        texts = [("-", row) for row in self.absent] + [("+", row) for row in self.surplus]
+        return [f"{sign} {msgspec.json.encode(row).decode()}" for sign, row in texts]
+
+
+def compare(expected: Sequence[Row], found: Sequence[Row]) -> Difference | None:
+    """None where both have the same rows, in whatever order. Columns that no expected row names are left out."""
+    columns = dict.fromkeys(name for row in expected for name in row)
+    if columns:
+        found = [{name: row[name] for name in columns if name in row} for row in found]
+    left = [_normal_row(row) for row in found]
+    absent = []
+    for row in map(_normal_row, expected):
+        if row in left:
+            left.remove(row)
+        else:
+            absent.append(row)
+    return Difference(tuple(absent), tuple(left)) if absent or left else None
+
+
+def _normal_row(row: Row) -> Row:
+    return {name: _normal(value) for name, value in row.items()}
+
+
+def _normal(value: object) -> object:
+    """A time is the same moment however it is written; without a zone it is UTC."""
+    if isinstance(value, str) and len(value) >= len("2026-01-01T00:00") and value[4:5] == value[7:8] == "-":
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, Mapping):
+        return _normal_row(value)
+    if isinstance(value, list | tuple):
+        return [_normal(one) for one in value]
+    return value

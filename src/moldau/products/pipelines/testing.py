@@ -1,0 +1,102 @@
+"""Runs the tests of pages: no broker, no checkpoint that stays, one Spark session for all.
+
+What a target gives is what the real query writes: the same views, the same mode, over streams of files in place of
+topics, which end by themselves. So windows close by the watermark, and each record's time is what the record says. Of a
+flow it is the rows of its view over all that was given, as a batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moldau.errors import MoldauError
+from moldau.products.pipelines.core.case import Case, Expected, Row, compare
+from moldau.products.pipelines.failures import what_failed
+from moldau.products.pipelines.flow import make_result, make_views
+from moldau.products.pipelines.page import PipelinePage, PipelineQuery
+from moldau.products.pipelines.source import Source
+from moldau.spark import open_session, spark_error
+
+if TYPE_CHECKING:
+    from moldau.spark import DataFrame, SparkSession
+
+_FIRST_FILE_S = 1_000_000_000
+"""Files of a stream are read in the order of their times."""
+
+
+def failures_of(page: PipelinePage, case: Case) -> list[str]:
+    """What is not as expected: a sentence with the line of the page, and the rows. Empty where the test passes.
+
+    Raises FlowError, SparkStartError.
+    """
+    # of its own: views and settings of another test, or of the caller, are not touched
+    spark = open_session("moldau-pipeline-test").newSession()
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    with tempfile.TemporaryDirectory(prefix="moldau-test-") as directory:
+        given = {
+            name: _Given(source, Path(directory) / name, case.given.get(name, ()))
+            for name, source in page.sources().items()
+        }
+        return [failure for one in case.expected for failure in _failures(spark, page, given, Path(directory), one)]
+
+
+class _Given:
+    """The records of one source, as files: in place of what `Source.load` gives."""
+
+    def __init__(self, source: Source, directory: Path, batches: Sequence[Sequence[object]]) -> None:
+        self._source = source
+        self._directory = directory
+        directory.mkdir()
+        first = 0
+        for number, records in enumerate(batches):
+            path = directory / f"{number:06}.json"
+            rows = source.given(records, first)
+            first += len(records)
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+            os.utime(path, (_FIRST_FILE_S + number, _FIRST_FILE_S + number))
+
+    def load(self, spark: SparkSession, *, is_stream: bool) -> DataFrame:
+        if is_stream and self._source.is_stream:
+            files = spark.readStream.schema(self._source.GIVEN_COLUMNS).option("maxFilesPerTrigger", "1")
+            return files.json(str(self._directory))
+        return spark.read.schema(self._source.GIVEN_COLUMNS).json(str(self._directory))
+
+
+def _failures(
+    spark: SparkSession, page: PipelinePage, given: Mapping[str, _Given], directory: Path, expected: Expected
+) -> Iterator[str]:
+    where = f"{page.file_name}:{expected.line}: `{expected.name}`"
+    query = next((query for query in page.queries if query.step.target.name == expected.name), None)
+    views = make_views(spark, page, {name: one.load(spark, is_stream=query is not None) for name, one in given.items()})
+    try:
+        if query is None:
+            found = _rows(views[expected.name])
+        else:
+            found = _written(page, query, views, directory / f"{expected.name}.checkpoint")
+    except (*spark_error(), MoldauError) as error:  # type: ignore[misc]
+        yield f"{where}: {what_failed(str(error))}"
+        return
+    difference = compare(expected.rows, found)
+    if difference is not None:
+        yield "\n".join([f"{where} has other rows", *(f"  {line}" for line in difference.lines())])
+
+
+def _written(page: PipelinePage, query: PipelineQuery, views: Mapping[str, DataFrame], checkpoint: Path) -> list[Row]:
+    """The rows of every micro-batch."""
+    rows: list[Row] = []
+    make_result(page, query, views)  # refused as the real one
+    stream = views[query.step.target.reads].writeStream.outputMode(query.target.mode)
+    stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    running = stream.foreachBatch(lambda batch, _: rows.extend(_rows(batch))).start()
+    running.awaitTermination()
+    return rows
+
+
+def _rows(frame: DataFrame) -> list[Row]:
+    texts = frame.selectExpr("to_json(struct(*), map('ignoreNullFields', 'false')) as row").collect()
+    return [json.loads(row["row"]) for row in texts]

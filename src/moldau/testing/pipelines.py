@@ -1,0 +1,45 @@
+"""The tests that a pipeline's page carries, as tests of pytest:
+
+@pytest.mark.parametrize("case", pipeline_tests("orders.yaml"), ids=str)
+def test_orders(case):
+    case.check()
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from moldau.extras import require_extra
+
+require_extra("moldau.testing.pipeline_tests", "spark")
+
+from moldau.products.pipelines.core.case import Case
+from moldau.products.pipelines.page import PipelinePage, load_page
+from moldau.products.pipelines.testing import failures_of
+
+
+class PipelineTest(msgspec.Struct, frozen=True):
+    """One test of a page; its text is its name."""
+
+    page: PipelinePage
+    case: Case
+
+    def __str__(self) -> str:
+        return self.case.name
+
+    def check(self) -> None:
+        """Raises AssertionError with the line of the page and a diff of rows. The first check of a process starts
+        Spark."""
+        failures = failures_of(self.page, self.case)
+        if failures:
+            raise AssertionError("\n".join(failures))
+
+
+def pipeline_tests(file: str | os.PathLike[str], parameters: Mapping[str, str] | None = None) -> list[PipelineTest]:
+    """The tests of a page, in their order. `parameters`: what `${NAME}` stands for. Raises PageError."""
+    page = load_page(Path(file), parameters)
+    return [PipelineTest(page, case) for case in page.cases]

@@ -1,0 +1,92 @@
+"""The tests that a page carries: what they say, and how rows are compared. Without Spark."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from moldau.products.pipelines.core.case import compare
+from moldau.products.pipelines.page import parse_page
+from moldau.products.pipelines.section import PageError
+
+PAGE = """\
+name: p
+bootstrap_servers: a:1
+sources:
+  orders: {topic: orders, format: json, schema: "user string"}
+targets:
+  out: {from: orders, path: out}
+tests:
+  all of them:
+    given:
+      orders: [{user: ann, at: 2026-01-01T00:00:00Z}, no JSON]
+    expect:
+      out: [{user: ann}]
+  in two batches:
+    given:
+      orders: [[{user: ann}], [{user: bob}, {user: cid}]]
+    expect: {out: []}
+"""
+
+
+def parse(text: str = PAGE):
+    return parse_page(text, file_name="page.yaml", directory=Path("/pages"))
+
+
+def test_a_list_of_lists_is_one_micro_batch_each():
+    first, second = parse().cases
+    assert first.given["orders"] == (({"user": "ann", "at": "2026-01-01T00:00:00Z"}, "no JSON"),)
+    assert [len(batch) for batch in second.given["orders"]] == [1, 2]
+    assert (first.name, first.line, first.expected[0].line) == ("all of them", 8, 12)
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        (
+            ("      out: [{user: ann}]", "      outt: []"),
+            "page.yaml:12: `outt` is not known here (did you mean `out`?)",
+        ),
+        (("      orders: [{user", "      ordrs: [{user"), "page.yaml:10: `ordrs` is not known here"),
+        (("      out: [{user: ann}]", "      out: [ann]"), "page.yaml:12: `out` must be a list of rows"),
+        (("expect: {out: []}", "expect: {out: none}"), "page.yaml:16: `out` must be a list"),
+        (("    given:\n      orders: [{", "    gives:\n      orders: [{"), "page.yaml:9: `gives` is not known here"),
+    ],
+)
+def test_a_test_that_says_nothing_is_refused_with_its_line(change: tuple[str, str], refused: str):
+    assert change[0] in PAGE
+    with pytest.raises(PageError) as error:
+        parse(PAGE.replace(*change))
+    assert refused in str(error.value)
+
+
+def test_rows_are_compared_in_any_order_by_the_columns_that_are_named():
+    found = [{"a": 1.0, "b": "x"}, {"a": 2, "b": "y"}, {"a": 1, "b": "z"}]
+    assert compare([{"a": 1}, {"a": 1}, {"a": 2}], found) is None
+    difference = compare([{"a": 1}, {"a": 2}, {"a": 3}], found)
+    assert difference is not None
+    assert difference.lines() == ['- {"a":3}', '+ {"a":1}']
+
+
+def test_a_time_is_the_same_moment_however_it_is_written():
+    found = [{"at": "2026-01-01T00:00:05.000Z", "in": [{"at": "2026-01-01T01:00:00.000Z"}]}]
+    assert compare([{"at": "2026-01-01T01:00:05+01:00", "in": [{"at": "2026-01-01 01:00:00"}]}], found) is None
+    assert compare([{"at": "2026-01-01T00:00:06Z"}], found) is not None
+
+
+def test_no_rows_are_expected_of_an_empty_list():
+    assert compare([], []) is None
+    assert compare([], [{"a": 1}]) is not None
+
+
+def test_a_record_of_a_topic_is_its_json_beside_what_stands_around_it():
+    source = parse().sources()["orders"]
+    rows = source.given([{"user": "ann", "_key": "k", "_timestamp": "2026-01-01T00:00:00Z"}, "no JSON"], 5)
+    assert [(row["key"], row["offset"], row["timestamp"]) for row in rows] == [
+        ("aw==", 5, "2026-01-01T00:00:00Z"),
+        (None, 6, "1970-01-01T00:00:00Z"),
+    ]
+    assert json.loads(base64.b64decode(str(rows[0]["value"]))) == {"user": "ann"}

@@ -1,0 +1,70 @@
+"""`moldau pipeline test`: what a page's own tests find, without a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.main import main
+from moldau.testing import pipeline_tests
+
+PAGE = """\
+name: shop
+bootstrap_servers: 127.0.0.1:1
+sources:
+  orders: {topic: orders, format: json, schema: "user string, amount double, at timestamp", event_time: at,
+           watermark: 10 seconds}
+flows:
+  big: select * from orders where amount > 100
+  minutes: select window.start as minute, sum(amount) as amount from big group by window(at, '1 minute')
+  counts: select user, count(*) as n from orders group by user
+targets:
+  lake: {from: big, path: out}
+  minutes: {topic: minutes}
+  counts: {topic: counts, key: user, mode: update}
+tests:
+  a flow and a target of the same rows:
+    given:
+      orders: [{user: ann, amount: 120, at: 2026-01-01T00:00:05Z}, {user: bob, amount: 5}, no JSON]
+    expect:
+      big: [{user: ann, amount: 120, at: 2026-01-01T00:00:05Z, _offset: 0}]
+      lake: [{user: ann}]
+  what comes after its window is left out:
+    given:
+      orders:
+        - [{user: ann, amount: 120, at: 2026-01-01T00:00:05Z}]
+        - [{user: bob, amount: 500, at: 2026-01-01T00:02:00Z}]
+        - [{user: cid, amount: 5}]
+        - [{user: ann, amount: 999, at: 2026-01-01T00:00:09Z}]
+    expect:
+      minutes: [{minute: 2026-01-01T00:00:00Z, amount: 120}]
+  every change of a group is a row:
+    given:
+      orders: [[{user: ann}, {user: ann}], [{user: bob}], [{user: ann}]]
+    expect:
+      counts: [{user: ann, n: 2}, {user: bob, n: 1}, {user: ann, n: 3}]
+  this one is wrong:
+    given: {}
+    expect:
+      lake: [{user: ann}]
+"""
+
+
+def test_a_page_s_tests_pass_or_show_the_rows_that_differ(spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    page = tmp_path / "page.yaml"
+    page.write_text(PAGE, encoding="utf-8")
+    assert main(["pipeline", "test", str(page)]) == 1
+    told = capsys.readouterr()
+    verdicts = [line.rpartition(" (")[0] for line in told.out.splitlines() if line.endswith(" s)")]
+    assert verdicts == [
+        f"{page}: a flow and a target of the same rows: passed",
+        f"{page}: what comes after its window is left out: passed",
+        f"{page}: every change of a group is a row: passed",
+        f"{page}: this one is wrong: failed",
+    ], told.out
+    line = PAGE[: PAGE.rindex("lake:")].count("\n") + 1
+    assert told.out.splitlines()[-2:] == [f"{page}:{line}: `lake` has other rows", '  - {"user":"ann"}']
+    assert spark.catalog.listTables() == []
+    with pytest.raises(AssertionError, match="`lake` has other rows"):
+        pipeline_tests(page)[-1].check()
