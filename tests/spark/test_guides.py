@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.testing import pipeline_tests
+from moldau.testing.pipelines import pipeline_tests
 from tests.cluster.guides import ADDRESS, Block, blocks
 
 ALL = [block for block in blocks() if block.needs_spark]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.main import main
-from moldau.testing import pipeline_tests
+from moldau.testing.pipelines import pipeline_tests
 
 PAGE = """\
 name: shop

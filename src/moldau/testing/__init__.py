@@ -17,21 +17,9 @@ if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster
     from moldau.testing.faults import Fault, Faults, Happened, Script
     from moldau.testing.inside import GroupView, Record
-    from moldau.testing.pipelines import PipelineTest, pipeline_tests
     from moldau.testing.waiting import NotReachedError
 
-__all__ = [
-    "Cluster",
-    "Fault",
-    "Faults",
-    "GroupView",
-    "Happened",
-    "NotReachedError",
-    "PipelineTest",
-    "Record",
-    "Script",
-    "pipeline_tests",
-]
+__all__ = ["Cluster", "Fault", "Faults", "GroupView", "Happened", "NotReachedError", "Record", "Script"]
 
 _MODULES = {
     "Cluster": "cluster",
@@ -40,10 +28,8 @@ _MODULES = {
     "GroupView": "inside",
     "Happened": "faults",
     "NotReachedError": "waiting",
-    "PipelineTest": "pipelines",
     "Record": "inside",
     "Script": "faults",
-    "pipeline_tests": "pipelines",
 }
 
 

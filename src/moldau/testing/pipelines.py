@@ -15,7 +15,7 @@ import msgspec
 
 from moldau.extras import require_extra
 
-require_extra("moldau.testing.pipeline_tests", "spark")
+require_extra("moldau.testing.pipelines", "spark")
 
 from moldau.products.pipelines.core.case import Case
 from moldau.products.pipelines.page import PipelinePage, load_page
