@@ -200,9 +200,14 @@ class QuorumRole:
         return self._raft
 
     @property
+    def voters(self) -> VoterSet:
+        """Those in force, as this node knows them."""
+        return self._voters.latest
+
+    @property
     def is_alone(self) -> bool:
         """This node is the only voter."""
-        voters = self._voters.latest
+        voters = self.voters
         return len(voters.voters) == 1 and voters.has_node(self.identity.node_id)
 
     @property

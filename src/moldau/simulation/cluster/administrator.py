@@ -1,4 +1,5 @@
-"""An administrator of a cluster: moves replicas, takes moves back, and lets the preferred replicas lead."""
+"""An administrator of a cluster: moves replicas, takes moves back, lets the preferred replicas lead; removes voters of
+the quorum, and adds them."""
 
 from __future__ import annotations
 
@@ -6,19 +7,32 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moldau.errors import ERROR_CODES
-from moldau.simulation.cluster.settings import REPLICAS
+from moldau.simulation.client import Client
+from moldau.simulation.cluster.machine import voter
+from moldau.simulation.cluster.settings import REPLICAS, Voters, voters_of
 from moldau.simulation.workloads.client_loop import ClientLoop, errors_of
+from moldau.types import METADATA_PARTITION, Uuid
+from moldau.wire.protocol.api_keys import ApiKey
+from moldau.wire.protocol.messages.cluster import (
+    DescribeQuorumPartition,
+    DescribeQuorumRequest,
+    DescribeQuorumTopic,
+)
 from moldau.wire.protocol.messages.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from moldau.wire.protocol.messages.raft_voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 
 if TYPE_CHECKING:
-    from moldau.simulation.client_world import ClientWorld, SimulatedTopic
+    from moldau.simulation.client_world import SimulatedTopic
+    from moldau.simulation.cluster.world import ClusterWorld
 
 RESTS_S = (0.5, 2.0, 6.0)
+FEWEST_VOTERS = 2
+FIRST_VERSION_WITH_DIRECTORIES = 2
 EXPECTED = tuple(
     ERROR_CODES[name]
     for name in (
@@ -26,24 +40,33 @@ EXPECTED = tuple(
         "PREFERRED_LEADER_NOT_AVAILABLE",
         "ELECTION_NOT_NEEDED",
         "NO_REASSIGNMENT_IN_PROGRESS",
+        "DUPLICATE_VOTER",
+        "VOTER_NOT_FOUND",
     )
 )
-"""A broker that is asked to hold a replica is fenced; there is nothing to do."""
+"""A broker that is asked to hold a replica is fenced; there is nothing to do; a node has joined by itself."""
 
 
 class Administrator(ClientLoop):
-    def __init__(
-        self, world: ClientWorld, name: str, topics: tuple[SimulatedTopic, ...], node_ids: tuple[int, ...]
-    ) -> None:
+    world: ClusterWorld
+
+    def __init__(self, world: ClusterWorld, name: str, topics: tuple[SimulatedTopic, ...]) -> None:
         super().__init__(world, name)
         self.topics = topics
-        self.node_ids = node_ids
+        self.node_ids = tuple(machine.node_id for machine in world.machines)
+        self.voters = voters_of(world.seed)
 
     async def step(self) -> None:
         await asyncio.sleep(self.random.choice(RESTS_S))
         if self.world.is_draining:
             return
         client = await self.client()
+        if self.voters is not Voters.CONFIGURED and self.random.random() < 0.5:
+            await self.change_voters(client)
+        else:
+            await self.move_replicas(client)
+
+    async def move_replicas(self, client: Client) -> None:
         topic = self.random.choice(self.topics)
         draw = self.random.random()
         if draw < 0.3:
@@ -55,6 +78,36 @@ class Administrator(ClientLoop):
             answer = await client.request(
                 AlterPartitionReassignmentsRequest(5_000, topics=(ReassignableTopic(topic.name, (row,)),))
             )
+        self.take(answer, "a change of replicas")
+
+    async def change_voters(self, client: Client) -> None:
+        """Whose disk is lost is no voter any more; whoever is none becomes one; else one leaves, if it may."""
+        known = await self.known_voters(client)
+        live = {machine.node_id: machine.directory_id for machine in self.world.machines}
+        lost = [key for key in known if live[key[0]] != key[1]]
+        missing = [node_id for node_id in live if node_id not in dict(known)]
+        if not lost and not missing and self.voters is Voters.CHANGED and len(known) > FEWEST_VOTERS:
+            lost = [self.random.choice(known)]
+        if known and lost:
+            self.world.trace.tell(f"node {lost[0][0]} is to be no voter")
+            self.take(await client.request(RemoveRaftVoterRequest(None, *lost[0])), "RemoveRaftVoter")
+        elif known and missing:
+            new = voter(missing[0], live[missing[0]])
+            self.world.trace.tell(f"node {new.voter_id} is to be a voter")
+            adding = AddRaftVoterRequest(None, 5_000, new.voter_id, new.voter_directory_id, new.endpoints)
+            self.take(await client.request(adding), "AddRaftVoter")
+
+    async def known_voters(self, client: Client) -> list[tuple[int, Uuid]]:
+        """The node and the directory of each; none, if nobody says so now."""
+        least = max(FIRST_VERSION_WITH_DIRECTORIES, client.versions[ApiKey.DESCRIBE_QUORUM])
+        client.versions[ApiKey.DESCRIBE_QUORUM] = least
+        topic = DescribeQuorumTopic(METADATA_PARTITION.topic, (DescribeQuorumPartition(0),))
+        answer = await client.request(DescribeQuorumRequest((topic,)))
+        self.take(answer, "DescribeQuorum")
+        described = [row for topic in answer.topics for row in topic.partitions]
+        return [(each.replica_id, each.replica_directory_id) for row in described for each in row.current_voters]
+
+    def take(self, answer: object, what: str) -> None:
         for error_code in errors_of(answer):
             if error_code not in EXPECTED:
-                self.must_be_retriable(error_code, "a change of replicas")
+                self.must_be_retriable(error_code, what)

@@ -1,9 +1,12 @@
 """The trouble of a cluster: of its processes and disks, of its clocks, and of the network between all hosts.
 
-**What may lose its power.** Kafka acknowledges what all in-sync replicas have in their page caches: replication is what
-keeps it, not the disk. So, where `flush.messages` is not 1, power is lost only while every node is up and every
-partition has all its replicas in sync, and then nobody else fails until that is so again: the other replicas have
-everything. Processes may be killed together and as often as it comes, for their page caches stay.
+**What may be lost.** Kafka acknowledges what all in-sync replicas have in their page caches: replication is what keeps
+it, not the disk. So, where `flush.messages` is not 1, power is lost only while all is whole, that is, every node is up
+and every partition has all its replicas in sync; and then no other process ends until that is so again: the other
+replicas have everything. A disk is lost only then, too, with flushes or without; every node must know who leads the
+quorum and have what it has committed, so that whoever leads in an earlier epoch needs no vote that is forgotten, and
+the lost voters never are a majority. Processes may be killed together and as often as it comes, for their page caches
+stay.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from random import Random
 
 from moldau.shell.io.twins.memory_disk import Fault, Operation
 from moldau.simulation.cluster.machine import ClusterMachine
+from moldau.simulation.cluster.settings import Voters, voters_of
 from moldau.simulation.host_faults import HostFaults
 from moldau.simulation.network import NetworkWeather
 from moldau.simulation.surroundings import Surroundings
@@ -23,22 +27,20 @@ CALM_WEATHER = NetworkWeather(delay_max=0.001, spike_share=0.0)
 
 
 class Faults:
-    """`begin` sets all kinds going; none begins after `end`. `is_whole`: whether every replica is in sync. `happened`:
-    how often each kind came."""
+    """`begin` sets all kinds going; none begins after `end`. `is_whole`: whether nobody lacks anything. `happened`: how
+    often each kind came."""
 
     def __init__(
         self,
         world: Surroundings,
         machines: Sequence[ClusterMachine],
         is_whole: Callable[[], bool],
-        is_flushed: bool,
     ) -> None:
         self.happened: Counter[str] = Counter()
         self._world = world
         self._machines = machines
         self._client_names: Sequence[str] = ()
         self._is_whole = is_whole
-        self._is_flushed = is_flushed
         self._hosts = HostFaults(world, [machine.host for machine in machines])
 
     def begin(self, client_names: Sequence[str]) -> None:
@@ -48,6 +50,7 @@ class Faults:
             "kill all": (40_000, self._kill_all),
             "fall behind": (20_000, self._fall_behind),
             "loss of power": (9_000, self._lose_power),
+            "empty disk": (6_000, self._lose_disk),
             "clean stop": (12_000, self._stop),
             "crash inside a call": (9_000, self._crash_inside_a_call),
             "pause": (9_000, self._pause),
@@ -71,12 +74,11 @@ class Faults:
         world = self._world
         world.network.weather = CALM_WEATHER
         world.network.mend()
+        self._plan_no_death()
         for machine in self._machines:
             machine.is_calm = True
             machine.give_room()
             machine.worker_weather.delay_max = 0.01
-            for disk in machine.process_disks:
-                disk.plan = None
             if machine.process is not None:
                 world.loop.resume(machine.process)
             if machine.is_disk_troubled:
@@ -96,11 +98,11 @@ class Faults:
     # -- processes and machines
 
     def _may_end(self) -> bool:
-        """Whether another process may end: nobody depends on it for what a loss of power took."""
-        if any(machine.has_lost_power for machine in self._machines) and self._is_whole():
+        """Whether another process may end: nobody depends on it for what was lost."""
+        if any(machine.rests_on_others for machine in self._machines) and self._is_whole():
             for machine in self._machines:
-                machine.has_lost_power = False
-        return self._is_flushed or not any(machine.has_lost_power for machine in self._machines)
+                machine.rests_on_others = False
+        return not any(machine.rests_on_others for machine in self._machines)
 
     def _kill(self, random: Random) -> bool:
         machine = random.choice(self._machines)
@@ -132,13 +134,26 @@ class Faults:
 
     def _lose_power(self, random: Random) -> bool:
         machine = random.choice(self._machines)
-        if not machine.is_up or not self._may_end() or not (self._is_flushed or self._is_whole()):
+        if not machine.is_up or not self._may_end() or not (machine.is_flushed or self._is_whole()):
             return False
-        for other in self._machines:
-            for disk in other.process_disks:
-                disk.plan = None
+        self._plan_no_death()
         machine.kill("machine")
         return True
+
+    def _lose_disk(self, random: Random) -> bool:
+        machine = random.choice(self._machines)
+        is_trouble_ahead = any(other.is_disk_troubled or other.is_disk_limited for other in self._machines)
+        may_be_replaced = voters_of(self._world.seed) is not Voters.CHANGED
+        if not may_be_replaced or is_trouble_ahead or not self._may_end() or not self._is_whole():
+            return False
+        self._plan_no_death()
+        machine.lose_disk()
+        return True
+
+    def _plan_no_death(self) -> None:
+        for machine in self._machines:
+            for disk in machine.process_disks:
+                disk.plan = None
 
     def _stop(self, random: Random) -> bool:
         machine = random.choice(self._machines)

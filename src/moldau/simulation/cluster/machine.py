@@ -8,40 +8,68 @@ from random import Random
 from typing import Any
 
 from moldau.core.metadata.image import BrokerListener
+from moldau.core.metadata.random_uuid import random_uuid
 from moldau.shell.io.twins.memory_disk import MemoryDisk
 from moldau.shell.io.twins.random import SeededRandom
 from moldau.shell.node.storage_format import format_directory
-from moldau.simulation.cluster.settings import host_of, settings_of
+from moldau.simulation.cluster.settings import (
+    CONTROLLER_PORT,
+    Voters,
+    host_of,
+    is_flushed,
+    node_ids_of,
+    settings_of,
+    voters_of,
+)
+from moldau.simulation.kinds import random_of
 from moldau.simulation.node_machine import NodeMachine
 from moldau.simulation.surroundings import Surroundings
 from moldau.simulation.violation import ViolationError
-from moldau.types import BrokerId
+from moldau.types import BrokerId, Uuid
+from moldau.wire.protocol.messages.raft_records import Endpoint, KRaftVersionFeature, VotersRecordVoter
 
+CONTROLLER = "CONTROLLER"
 CLUSTER_ID = "tBkDQh1jQTWVvPkPqJ9o1w"
 DOWN_S = (0.05, 0.5, 2.5, 8.0)
 """How long a process that has ended stays away: one of these."""
 
 
 class ClusterMachine(NodeMachine):
-    """`has_lost_power`: what it had not flushed is gone, and it has not come back into all in-sync replicas since."""
+    """`rests_on_others`: what it had is gone, or a part of it, and not all is whole since."""
 
     def __init__(self, around: Surroundings, node_id: int) -> None:
-        host, disk = host_of(node_id), MemoryDisk()
-        super().__init__(around, host, settings_of(around.seed, node_id), [disk], ended=self._process_ended)
+        host = host_of(node_id)
+        super().__init__(around, host, settings_of(around.seed, node_id), [MemoryDisk()], ended=self._process_ended)
         self.node_id = node_id
-        self.has_lost_power = False
+        self.is_flushed = is_flushed(self.settings)
+        self.rests_on_others = False
         self.is_calm = False
         """Trouble has ended: a start that fails is a fault of the node."""
         self._restarts = around.random_of(f"{host}/restarts")
-        format_directory(
-            disk,
-            SeededRandom(around.random_of(f"{host}/format").getrandbits(64)),
+        self._formats = around.random_of(f"{host}/format")
+        is_configured = voters_of(around.seed) is Voters.CONFIGURED
+        self.directory_id = self._format(() if is_configured else first_voters(around.seed))
+
+    def _format(self, voters: tuple[VotersRecordVoter, ...]) -> Uuid:
+        """The directory of the only disk; gives its id. Without `voters` the node finds them."""
+        properties = format_directory(
+            self.disks[0],
+            SeededRandom(self._formats.getrandbits(64)),
             now_ms=self.clock.now_ms(),
-            node_id=BrokerId(node_id),
-            controller_listener=BrokerListener("CONTROLLER", "", 0),
+            node_id=BrokerId(self.node_id),
+            controller_listener=BrokerListener(CONTROLLER, "", 0),
             cluster_id=CLUSTER_ID,
-            initial_controllers=(),
+            initial_controllers=voters,
         )
+        return properties.directory_id
+
+    def lose_disk(self) -> None:
+        """The process ends with its disk; the next one starts with an empty one, in another directory."""
+        self.around.trace.tell(f"{self.host} gets an empty disk")
+        self.kill("process")
+        self.disks[0] = MemoryDisk()
+        self.directory_id = self._format(())
+        self.rests_on_others = True
 
     def start_if_down(self) -> None:
         if not self.is_alive:
@@ -76,7 +104,7 @@ class ClusterMachine(NodeMachine):
         self.around.loop.graveyard.append(task)
 
     def _process_ended(self, is_power_lost: bool) -> None:
-        self.has_lost_power = self.has_lost_power or is_power_lost
+        self.rests_on_others |= is_power_lost and not self.is_flushed
         self.around.after(0.0 if self.is_calm else 1_000 * self._restarts.choice(DOWN_S), self.start_if_down)
 
     def _failed(self, what: str, error: BaseException) -> None:
@@ -87,3 +115,18 @@ class ClusterMachine(NodeMachine):
 
     def plan_death(self, changes: int, random: Random) -> None:
         self.plan_crash("process", changes, random)
+
+
+def first_voters(seed: int) -> tuple[VotersRecordVoter, ...]:
+    """All nodes, each with the directory that it is formatted with."""
+    return tuple(voter(node_id, first_directory_id(seed, node_id)) for node_id in node_ids_of(seed))
+
+
+def first_directory_id(seed: int, node_id: int) -> Uuid:
+    return random_uuid(SeededRandom(random_of(seed, f"{host_of(node_id)}/first directory").getrandbits(64)))
+
+
+def voter(node_id: int, directory_id: Uuid) -> VotersRecordVoter:
+    """A node as a record of the voters names it."""
+    endpoint = Endpoint(CONTROLLER, host_of(node_id), CONTROLLER_PORT)
+    return VotersRecordVoter(node_id, directory_id, (endpoint,), KRaftVersionFeature(0, 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 from moldau.simulation.client import PORT
 from moldau.simulation.kinds import random_of
 
@@ -21,11 +23,31 @@ CHOICES: dict[str, tuple[int | str, ...]] = {
     "transaction.state.log.num.partitions": (1, 2),
     "group.initial.rebalance.delay.ms": (0, 500),
     "leader.imbalance.check.interval.seconds": (3, 10, 300),
-    "metadata.log.max.record.bytes.between.snapshots": (2_000, 20 << 20),
-    "metadata.log.segment.ms": (3_000, 604_800_000),
-    "metadata.max.retention.bytes": (0, 100 << 20),
+    "controller.quorum.auto.join.enable": ("false", "true"),
 }
 """Small values, so that what takes minutes otherwise happens within seconds."""
+METADATA_LOGS: tuple[dict[str, str], ...] = (
+    {},
+    {"metadata.log.max.record.bytes.between.snapshots": "2000"},
+    {
+        "metadata.log.max.record.bytes.between.snapshots": "1000",
+        "metadata.log.segment.ms": "500",
+        "metadata.max.retention.bytes": "0",
+    },
+)
+"""As they come; with snapshots; cleaned so often that whoever is away for a while needs a snapshot."""
+
+
+class Voters(enum.Enum):
+    """Who changes the voters of the quorum. All nodes are voters at first."""
+
+    CONFIGURED = "nobody: the settings name them"
+    CHANGED = "the administrator takes them away and adds them"
+    REPLACED = "disks are lost: a voter with a new one takes the place of the old one"
+
+
+def voters_of(seed: int) -> Voters:
+    return random_of(seed, "voters").choice((Voters.CONFIGURED, Voters.CONFIGURED, Voters.CHANGED, Voters.REPLACED))
 
 
 def node_ids_of(seed: int) -> tuple[int, ...]:
@@ -40,11 +62,16 @@ def settings_of(seed: int, node_id: int) -> dict[str, str]:
     """All nodes have the same, but for who they are."""
     host = host_of(node_id)
     drawn = {name: str(random_of(seed, f"setting {name}").choice(choices)) for name, choices in CHOICES.items()}
+    drawn |= random_of(seed, "metadata log").choice(METADATA_LOGS)
+    everybody = [(one, f"{host_of(one)}:{CONTROLLER_PORT}") for one in node_ids_of(seed)]
+    if voters_of(seed) is Voters.CONFIGURED:
+        drawn["controller.quorum.voters"] = ",".join(f"{one}@{address}" for one, address in everybody)
+    else:
+        drawn["controller.quorum.bootstrap.servers"] = ",".join(address for _, address in everybody)
     return drawn | {
         "node.id": str(node_id),
         "process.roles": "broker,controller",
         "listeners": f"PLAINTEXT://{host}:{PORT},CONTROLLER://{host}:{CONTROLLER_PORT}",
-        "controller.quorum.voters": ",".join(f"{one}@{host_of(one)}:{CONTROLLER_PORT}" for one in node_ids_of(seed)),
         "auto.create.topics.enable": "false",
         "broker.heartbeat.interval.ms": str(int(drawn["broker.session.timeout.ms"]) // 4),
         "offsets.topic.replication.factor": str(REPLICAS),

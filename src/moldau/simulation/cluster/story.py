@@ -20,7 +20,7 @@ from moldau.simulation.client import UnansweredError
 from moldau.simulation.client_world import SimulatedTopic
 from moldau.simulation.cluster.administrator import Administrator
 from moldau.simulation.cluster.faults import Faults
-from moldau.simulation.cluster.settings import REPLICAS, is_flushed
+from moldau.simulation.cluster.settings import REPLICAS
 from moldau.simulation.cluster.world import ClusterWorld
 from moldau.simulation.violation import ViolationError
 from moldau.simulation.workloads.client_loop import ClientLoop
@@ -37,6 +37,8 @@ from moldau.wire.protocol.messages.topics import CreatableTopic, CreatableTopicC
 GROUP = "readers"
 COPIER = "copier"
 """A transactional id, and the group of its positions."""
+OPERATIONS = 200
+"""So many must be acknowledged before clients end: where trouble let fewer through, they go on behind it."""
 PATIENCE_S = 60.0
 """Virtual time in which a healed cluster must have done what it owes."""
 LOOK_EVERY_S = 0.05
@@ -54,8 +56,7 @@ class Story:
         self.events: SimulatedTopic
         self.copied: SimulatedTopic
         self.administrator: Administrator
-        flushed = is_flushed(world.machines[0].settings)
-        self.faults = Faults(world, world.machines, world.is_whole, flushed)
+        self.faults = Faults(world, world.machines, world.lacks_nothing)
 
     @property
     def operations(self) -> int:
@@ -101,8 +102,7 @@ class Story:
     def new_clients(self) -> list[ClientLoop]:
         world = self.world
         world.groups[GROUP] = self.group
-        node_ids = tuple(machine.node_id for machine in world.machines)
-        self.administrator = Administrator(world, "administrator", (self.events, self.copied), node_ids)
+        self.administrator = Administrator(world, "administrator", (self.events, self.copied))
         self.producers = [ClusterProducer(world, f"producer-{number}", self.events) for number in (1, 2)]
         return [
             *self.producers,
@@ -118,6 +118,7 @@ class Story:
 
     async def recover(self) -> None:
         world = self.world
+        await self.in_time("clients go on", self.until(lambda: self.operations >= OPERATIONS))
         world.is_draining = True
         await self.in_time("clients finish", asyncio.gather(*self.clients))
         await self.in_time("every replica is in sync again", self.until(world.is_whole))

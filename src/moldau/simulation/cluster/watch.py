@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from moldau.core.config.topic_settings import INTERNAL_TOPICS
 from moldau.core.controller.elections import is_moving
 from moldau.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from moldau.core.raft.messages import SnapshotId
+from moldau.core.raft.messages import NOBODY, SnapshotId
 from moldau.core.replication.partition import Partition
 from moldau.shell.node.assemble import Node
+from moldau.shell.quorum.role import QuorumRole
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.raft.ledger import QuorumLedger
 from moldau.simulation.replication.ledger import Ledger
@@ -39,6 +40,7 @@ class ClusterEvent(enum.Enum):
     CONTROLLER_ELECTION = "a controller is elected"
     SNAPSHOT_LOAD = "a snapshot takes the place of a metadata log"
     MOVE = "a reassignment ends"
+    VOTER_CHANGE = "the voters of the quorum change"
 
 
 class ClusterWatch:
@@ -76,12 +78,33 @@ class ClusterWatch:
             return
         seen = self._seen.get(machine.host)
         if seen is None or seen.node is not node:
+            self._node_began(machine.host, node, seen)
             seen = self._seen[machine.host] = _NodeSeen(node)
-            self._quorum.opened(machine.host, node.quorum.log, node.quorum.log.log_start_offset)
         if node.broker.image.end_offset != seen.image_end_offset:
             self._image_changed(machine, seen, node.broker.image)
 
+    def is_quorum_whole(self, has_all_voters: bool) -> bool:
+        """Every node has what is committed, and knows the same leader; `has_all_voters`: each is a voter, none else."""
+        quorums = [machine.node.quorum for machine in self._machines if machine.node is not None]
+        if any(quorum.is_offline for quorum in quorums) or len({quorum.leader_id for quorum in quorums}) != 1:
+            return False
+        live = sorted((machine.node_id, machine.directory_id) for machine in self._machines)
+        return quorums[0].leader_id != NOBODY and all(
+            quorum.log.log_end_offset >= self._quorum.committed_end_offset
+            and (not has_all_voters or voters_known_to(quorum) == live)
+            for quorum in quorums
+        )
+
     # -- the metadata
+
+    def _node_began(self, host: str, node: Node, before: _NodeSeen | None) -> None:
+        """A start that has ended may have taken a snapshot in the place of what its disk had."""
+        if before is not None and before.node.quorum.identity != node.quorum.identity:
+            self._quorum.lost(host)
+        log, known = node.quorum.log, self._quorum.replicas.get(host)
+        if log.log_start_offset > (0 if known is None else known.high_watermark):
+            self.happened[ClusterEvent.SNAPSHOT_LOAD] += 1
+        self._quorum.opened(host, log, log.log_start_offset)
 
     def _look_at_quorum(self, host: str, seen: _NodeSeen) -> None:
         quorum = seen.node.quorum
@@ -196,7 +219,17 @@ class ClusterWatch:
                 {name: partition.log for name, partition in replicas},
                 {name: partition.position.high_watermark for name, partition in replicas},
             )
-        self._quorum.check_logs({machine.host: machine.node.quorum.log for machine in self._machines if machine.node})
+        quorums = {machine.host: machine.node.quorum for machine in self._machines if machine.node}
+        self._quorum.check_logs({host: quorum.log for host, quorum in quorums.items()})
+        self.happened[ClusterEvent.VOTER_CHANGE] = self._quorum.voter_changes()
+        known = {host: voters_known_to(quorum) for host, quorum in quorums.items()}
+        if any(voters != known[self._machines[0].host] for voters in known.values()):
+            raise ViolationError("every node knows the voters", str(known))
+
+
+def voters_known_to(quorum: QuorumRole) -> list[tuple[int, Uuid]]:
+    """The node and the directory of each; with voters that are configured no directory."""
+    return sorted((key.node_id, key.directory_id) for key in quorum.voters.keys)
 
 
 class _NodeSeen:

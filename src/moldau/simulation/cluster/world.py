@@ -8,7 +8,7 @@ from random import Random
 from moldau.simulation.client_world import ClientWorld
 from moldau.simulation.cluster.machine import ClusterMachine
 from moldau.simulation.cluster.routed_client import RoutedClient
-from moldau.simulation.cluster.settings import node_ids_of
+from moldau.simulation.cluster.settings import Voters, node_ids_of, voters_of
 from moldau.simulation.cluster.watch import ClusterWatch
 from moldau.simulation.doors import SimulatedClock
 from moldau.simulation.loop import VirtualLoop
@@ -69,6 +69,10 @@ class ClusterWorld(ClientWorld):
         return all(broker.is_active for broker in image.brokers.values()) and all(
             len(partition.isr) == len(partition.replicas) for partition in partitions
         )
+
+    def lacks_nothing(self) -> bool:
+        """All is whole, every node has what is committed of the metadata, and the voters are those that have disks."""
+        return self.is_whole() and self.watch.is_quorum_whole(voters_of(self.seed) is Voters.REPLACED)
 
     def check_nodes(self) -> None:
         """The rules over each node as a whole."""

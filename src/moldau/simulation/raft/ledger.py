@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from moldau.core.log.log import Log
 from moldau.core.metadata.snapshot import parse_snapshot_file_name
@@ -118,6 +119,12 @@ class QuorumLedger(Ledger):
         for base_offset, batch in self.committed.items():
             if base_offset >= log.log_start_offset and batches.get(base_offset) != batch:
                 self.fail("a leader has what is committed", f"{name} differs at offset {base_offset}")
+
+    def voter_changes(self) -> int:
+        """How often a committed set of voters had others than the one before."""
+        records = (voter_sets_in(self.committed[offset]) for offset in sorted(self.committed))
+        keys = [frozenset(voters.keys) for sets in records for _, voters in sets]
+        return sum(before != after for before, after in pairwise(keys))
 
     def check_logs(self, logs: dict[str, Log]) -> None:
         """At the end, when all is quiet: the logs are equal, and every acknowledged record is in its place."""
